@@ -65,6 +65,11 @@ fn a_userfaultfd_is_closed_while_another_takes_its_place() {
 }
 
 #[test]
+fn a_userfaultfd_is_closed_before_what_a_call_finds_watched() {
+    is_followed("closed_during_calls");
+}
+
+#[test]
 fn a_userfaultfd_is_made_at_the_number_of_another_one() {
     is_followed("made_beside");
 }

@@ -26,6 +26,7 @@ impl Space {
             return;
         }
         self.close_those_in_the_way(&call, who, returned, session);
+        self.close_those_in_doubt(&call, who, returned, session);
         let place = Place {
             call_number: session.call_number,
             process: who.process,

@@ -18,17 +18,7 @@ impl Space {
         if !self.watched || self.broken {
             return false;
         }
-        let Ok(flags) = proc::vm_flags(who.tid) else {
-            return false;
-        };
-        let is_watched = |address: u64| {
-            let covering = flags.iter().rfind(|(start, _)| *start <= address);
-            covering.is_some_and(|(_, flags)| flags.intersects(VmFlags::UFFD))
-        };
-        let areas = self.follower.engine().areas();
-        let watched = areas.filter(|area| area.vma.flags.intersects(VmFlags::UFFD));
-        let left = watched.filter(|area| !is_watched(area.start));
-        let contexts: Vec<Option<NonZeroU32>> = left.map(|area| area.vma.uffd).collect();
+        let contexts: Vec<Option<NonZeroU32>> = self.watched_no_more(who.tid).collect();
         if contexts.contains(&None) {
             self.resync(who, session, "after what is not known of a userfaultfd");
             return true;
@@ -47,6 +37,50 @@ impl Space {
             .areas()
             .any(|area| area.vma.flags.intersects(VmFlags::UFFD));
         any
+    }
+
+    /// By which userfaultfds areas were watched that the kernel does not show watched any more.
+    fn watched_no_more(&self, tid: Tid) -> impl Iterator<Item = Option<NonZeroU32>> {
+        let flags = proc::vm_flags(tid).ok();
+        let is_watched = move |address: u64| {
+            let flags = flags.as_deref()?;
+            let covering = flags.iter().rfind(|(start, _)| *start <= address);
+            Some(covering.is_some_and(|(_, flags)| flags.intersects(VmFlags::UFFD)))
+        };
+        let areas = self.follower.engine().areas();
+        let watched = areas.filter(|area| area.vma.flags.intersects(VmFlags::UFFD));
+        watched
+            .filter(move |area| is_watched(area.start) == Some(false))
+            .map(|area| area.vma.uffd)
+    }
+
+    /// A call has returned something else than the engine would have: what a userfaultfd watched it may have found watched no more, which was closed meanwhile.
+    pub(super) fn close_those_in_doubt(
+        &mut self,
+        call: &Call,
+        who: Who,
+        returned: i64,
+        session: &mut Session,
+    ) {
+        let may_be = self.watched && self.users > 1 && !matches!(call, Call::UffdClose { .. });
+        if !may_be || self.foretells(call, returned) {
+            return;
+        }
+        let closed: BTreeSet<NonZeroU32> = self.watched_no_more(who.tid).flatten().collect();
+        let explained = self.engine().try_clone().is_ok_and(|mut trial| {
+            for &context in &closed {
+                let _ = trial.perform(&Call::UffdClose { context });
+            }
+            crate::describe::returned(trial.perform(call)) == returned
+        });
+        if !closed.is_empty() && explained {
+            for context in closed {
+                self.finish_late(Call::UffdClose { context }, who, 0, session);
+                session.watchers.forget(context);
+            }
+            let engine = self.follower.engine();
+            self.ambiguous = self.samples.take_late(engine, call, &mut self.pagemap);
+        }
     }
 
     /// Where `call` has watched something, or given it up, that another userfaultfd watched, that one has been closed while the call was on its way.
