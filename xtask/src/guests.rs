@@ -51,7 +51,9 @@ pub(crate) fn run(shell: &Shell, only: Option<&str>, work: Work<'_>) -> Result<(
     let root = image(shell, &folder)?;
     for (version, suite) in KERNELS {
         if only.is_none_or(|only| only == version) {
-            let kernel = kernel(shell, &folder, version, suite)?;
+            let place = folder.join(format!("linux-{version}"));
+            let kernel = kernel(shell, &place, version, suite)?;
+            let root = with_overlays(shell, &place, &root)?;
             boot(shell, &kernel, &root, "la57=off", work)
                 .with_context(|| format!("Linux {version} and the engine do not agree"))?;
             boot(shell, &kernel, &root, "la57=on", work.wide()).with_context(|| {
@@ -101,8 +103,7 @@ fn image(shell: &Shell, folder: &Path) -> Result<PathBuf> {
 }
 
 /// The newest cloud kernel of a version, fetched from Debian unless it is there, without touching the machine's own packages.
-fn kernel(shell: &Shell, folder: &Path, version: &str, suite: &str) -> Result<PathBuf> {
-    let place = folder.join(format!("linux-{version}"));
+fn kernel(shell: &Shell, place: &Path, version: &str, suite: &str) -> Result<PathBuf> {
     let found = |shell: &Shell| -> Option<PathBuf> {
         let files = shell.read_dir(place.join("boot")).ok()?;
         files
@@ -142,11 +143,23 @@ fn kernel(shell: &Shell, folder: &Path, version: &str, suite: &str) -> Result<Pa
     let package = names
         .max()
         .with_context(|| format!("Debian's {suite} has no kernel {version}"))?;
-    let _folder = shell.push_dir(&place);
+    let _folder = shell.push_dir(place);
     cmd!(shell, "apt-get {options...} -q download {package}").run()?;
     let script = "dpkg-deb --fsys-tarfile ./*.deb | tar -x --wildcards './boot/vmlinuz*'";
     cmd!(shell, "sh -c {script}").run()?;
     found(shell).with_context(|| format!("{package} has no kernel in it"))
+}
+
+/// What the guests run, with the kernel's module for overlays: a second archive behind the first.
+fn with_overlays(shell: &Shell, place: &Path, root: &Path) -> Result<PathBuf> {
+    setup::debian(shell, "xz", "xz-utils")?;
+    let _folder = shell.push_dir(place);
+    let script = "set -e
+        dpkg-deb --fsys-tarfile ./*.deb | tar -x --wildcards --transform 's,.*/,,' '*/overlay.ko*'
+        [ ! -e overlay.ko.xz ] || xz -d -f overlay.ko.xz
+        (cat $1; echo overlay.ko | cpio -o -H newc --quiet | gzip -1) >root.cpio.gz";
+    cmd!(shell, "sh -c {script} sh {root}").run()?;
+    Ok(place.join("root.cpio.gz"))
 }
 
 /// Runs one guest to its end.

@@ -12,7 +12,9 @@ use std::collections::HashMap;
 use std::ffi::CStr;
 use std::io::{self, Write};
 
-use samara_mm::{Counted, DriverFlags, File, FileArg, FileId, FileKind, Object, VmFlags};
+use samara_mm::{
+    Counted, DriverFlags, File, FileArg, FileId, FileKind, KernelVersion, Object, VmFlags,
+};
 
 use crate::counted::counted;
 
@@ -45,6 +47,8 @@ pub(crate) struct Files {
     /// Whose descriptor was looked up last, which one, and its number in `list`.
     last: Option<(Tid, i32, usize)>,
     path: Vec<u8>,
+    /// The map shows the file that an overlay maps in the place of another, which becomes another one when that is written for the first time.
+    shows_stacked: bool,
 }
 
 /// One open file description, or one after the other of the same file.
@@ -90,6 +94,14 @@ fn stat(path: &CStr, follow: bool) -> io::Result<libc::stat64> {
 }
 
 impl Files {
+    /// None yet. Linux 6.12 was seen to show files of overlays as `fstat` tells of them, 6.1 not.
+    pub(crate) fn seen_by(kernel: KernelVersion) -> Self {
+        Self {
+            shows_stacked: kernel < KernelVersion::new(6, 12),
+            ..Self::default()
+        }
+    }
+
     /// The descriptor argument of an `mmap` with these `flags` that looks at its descriptor.
     pub(crate) fn resolve(&mut self, tid: Tid, descriptor: i32, flags: u64) -> FileArg {
         if descriptor < 0 {
@@ -313,7 +325,7 @@ impl Files {
         let Some(known) = known else {
             return file.clone();
         };
-        known.confirmed |= confirmed;
+        known.confirmed |= confirmed && !(self.shows_stacked && file.kind == FileKind::Stacked);
         if *known.file != changed {
             known.set(counted(changed));
         }

@@ -44,7 +44,7 @@ impl Session {
             check: options.check,
             calls: options.calls,
             machine: LazyCell::new(Box::new(move || Machine::look(kernel))),
-            files: Files::default(),
+            files: Files::seen_by(kernel),
             watchers: Watchers::default(),
             tally: Tally::default(),
             record,

@@ -1,4 +1,4 @@
-/* Areas of files on an overlay: what is mapped joins no neighbour, but what is done to it later joins it. The argument is a folder to mount one in. */
+/* Areas of files on an overlay: what is mapped joins no neighbour, but what is done to it later joins it. The argument is a folder to mount one in; without one, /tmp. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>
@@ -89,7 +89,8 @@ static void try(int kind)
 
 int main(int count, char **words)
 {
-	if (unshare(CLONE_NEWNS) || mount(0, "/", 0, MS_REC | MS_PRIVATE, 0) || mount("t", words[1], "tmpfs", 0, 0) || chdir(words[1]))
+	const char *folder = count > 1 ? words[1] : "/tmp";
+	if (unshare(CLONE_NEWNS) || mount(0, "/", 0, MS_REC | MS_PRIVATE, 0) || mount("t", folder, "tmpfs", 0, 0) || chdir(folder))
 		return puts("may not") < 0;
 	mkdir("l", 0700), mkdir("u", 0700), mkdir("w", 0700), mkdir("m", 0700);
 	for (int i = 0; i < 2; i++) {
