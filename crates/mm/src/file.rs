@@ -103,11 +103,14 @@ pub struct FileId {
 pub enum FileKind {
     /// A regular file on a file system that aligns large mappings for huge pages (ext4, xfs, btrfs).
     Regular,
-    /// A regular file on another file system (network, FUSE, proc …).
+    /// A regular file on another file system (network, proc …).
     Unaligned,
     /// A regular file of a file system that has a file of another one mapped in its place (overlayfs). What `mmap` makes of it joins no neighbour, since it looks
     /// for the file that it was asked for, and areas have the other. Whatever else is done to it joins it with areas of the same open file.
     Stacked,
+    /// A regular file of FUSE, whose driver is told of each area that ends. Areas of it may grow and shrink, but none vanishes in another: a new one joins one
+    /// neighbour at most, the lower one if it can, and a whole one that is changed joins none.
+    Fuse,
     /// A file of tmpfs or a memfd (placement of large shared mappings differs).
     Shmem,
     /// A hugetlbfs file, with its page size in bytes.

@@ -240,6 +240,7 @@ impl FileKind {
             FileKind::Regular
             | FileKind::Unaligned
             | FileKind::Stacked
+            | FileKind::Fuse
             | FileKind::Shmem
             | FileKind::HugeTlb(_) => i64::MAX as u64,
             _ => u64::MAX,

@@ -145,7 +145,7 @@ rules! {
     Mdwe (6, 3)
         "`PR_SET_MDWE` is known"
     AttachmentsGrow (6, 4)
-        "an attached System V segment joins a neighbour of the same attachment, if neither vanishes"
+        "an attached System V segment joins a neighbour of the same attachment, and a file of FUSE one of the same open file, if neither vanishes"
     RingsStaySmall (6, 4)
         "a ring of a packet socket does not grow in place, as it joins nothing"
     MemoryMerge (6, 4)

@@ -310,12 +310,11 @@ impl AddressSpace {
         if marked_late && union.is_none() {
             vma.flags |= VmFlags::MERGEABLE;
         }
-        // A piece of an attachment over its own middle joins what is below it, and not what is above.
+        // A piece of a counted area over its own middle joins what is below it, and not what is above.
         let within =
             |lower: &Area<'_>| beside.upper.is_some_and(|upper| upper.start == lower.start);
-        let divides = union.is_some()
-            && matches!(vma.backing, Backing::Shm { .. })
-            && beside.lower.as_ref().is_some_and(within);
+        let divides =
+            union.is_some() && vma.is_counted() && beside.lower.as_ref().is_some_and(within);
         let over = &span.over;
         let replaced = over.areas > 0;
         if replaced {

@@ -12,7 +12,7 @@ use crate::kernel::{KernelVersion, Rule};
 use crate::space::AddressSpace;
 use crate::space::areas::{Beside, Span};
 use crate::space::obstacles::Obstacles;
-use crate::space::vma::{AnonVma, Area, Backing, Vma};
+use crate::space::vma::{AnonVma, Area, Vma};
 
 /// Whether `upper` continues `lower` in all but the owner of private pages.
 pub(crate) fn continues(lower: &Vma, upper: &Vma) -> bool {
@@ -152,8 +152,8 @@ impl Union {
         replaces: bool,
         kernel: KernelVersion,
     ) -> Option<Self> {
-        // A counted attachment may grow and shrink, but not vanish in another.
-        let counted = matches!(vma.backing, Backing::Shm { .. });
+        // A counted area may grow and shrink, but not vanish in another.
+        let counted = vma.is_counted();
         if counted && (replaces || !kernel.has(Rule::AttachmentsGrow)) {
             return None;
         }

@@ -263,6 +263,16 @@ impl Vma {
         }
     }
 
+    /// Whether somebody counts such areas, and is told of each one that ends.
+    #[inline]
+    pub(crate) fn is_counted(&self) -> bool {
+        match &self.backing {
+            Backing::Shm { .. } => true,
+            Backing::File(file) => file.kind == FileKind::Fuse,
+            _ => false,
+        }
+    }
+
     /// It may be cut at multiples of this; nowhere if there is none.
     pub(crate) fn grain(&self) -> Option<u64> {
         match self.file().map(|file| file.kind) {

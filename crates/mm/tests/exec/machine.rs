@@ -188,6 +188,7 @@ pub(crate) fn open(path: &[u8]) -> Result<Program<OnDisk>, Errno> {
         0xef53 | 0x5846_5342 | 0x9123_683e => FileKind::Regular,
         0x0102_1994 => FileKind::Shmem,
         0x794c_7630 => FileKind::Stacked,
+        0x6573_5546 => FileKind::Fuse,
         _ => FileKind::Unaligned,
     };
     let described = File {

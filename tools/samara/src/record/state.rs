@@ -25,6 +25,7 @@ pub(super) fn put_file(out: &mut Vec<u8>, file: &File) {
         FileKind::Secret => (8, 0),
         FileKind::PacketSocket => (9, 0),
         FileKind::Stacked => (10, 0),
+        FileKind::Fuse => (11, 0),
         FileKind::Unaligned => (6, 0),
         _ => (5, 0),
     };
@@ -72,6 +73,7 @@ fn described_file(fields: &mut Fields<'_>) -> Option<File> {
                 8 => FileKind::Secret,
                 9 => FileKind::PacketSocket,
                 10 => FileKind::Stacked,
+                11 => FileKind::Fuse,
                 5 => FileKind::Unmappable,
                 6 => FileKind::Unaligned,
                 _ => return None,

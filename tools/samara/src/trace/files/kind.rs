@@ -34,6 +34,7 @@ fn kind(object: &libc::stat64, system: Option<&libc::statfs64>) -> FileKind {
     /// ext4, xfs, btrfs.
     const ALIGNING: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
     const OVERLAY: i64 = 0x794c_7630;
+    const FUSE: i64 = 0x6573_5546;
     const SECRETMEM: i64 = 0x5345_434d;
     /// Files with mappings of their own: sysfs, procfs, debugfs, tracefs.
     const DRIVEN: [i64; 4] = [0x6265_6572, 0x9fa0, 0x6462_6720, 0x7472_6163];
@@ -44,6 +45,7 @@ fn kind(object: &libc::stat64, system: Option<&libc::statfs64>) -> FileKind {
             Some(system) if system.f_type == HUGETLBFS => FileKind::HugeTlb(system.f_bsize as u64),
             Some(system) if ALIGNING.contains(&system.f_type) => FileKind::Regular,
             Some(system) if system.f_type == OVERLAY => FileKind::Stacked,
+            Some(system) if system.f_type == FUSE => FileKind::Fuse,
             Some(system) if system.f_type == SECRETMEM => FileKind::Secret,
             Some(system) if DRIVEN.contains(&system.f_type) => FileKind::Device,
             _ => FileKind::Unaligned,

@@ -1,0 +1,152 @@
+/* Areas of a file of FUSE, whose driver is told of each that ends: they grow and shrink, but none vanishes in another. A child serves the file, mounted over
+   the one that the argument names. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "areas_in.h"
+
+#define PAGE 4096UL
+
+static char *at;
+
+static char buffer[FUSE_MIN_READ_BUFFER * 20];
+
+static void serve(int device)
+{
+	static struct {
+		struct fuse_out_header head;
+		union {
+			struct fuse_init_out init;
+			struct fuse_attr_out attributes;
+			struct fuse_open_out opened;
+			struct fuse_statfs_out system;
+			char data[16 * PAGE];
+		} body;
+	} answer;
+	for (ssize_t got; (got = read(device, buffer, sizeof buffer)) > 0;) {
+		struct fuse_in_header *asked = (void *)buffer;
+		size_t len = 0;
+		memset(&answer, 0, sizeof answer);
+		switch (asked->opcode) {
+		case FUSE_INIT:
+			answer.body.init = (struct fuse_init_out){.major = 7, .minor = 31, .max_write = 16 * PAGE};
+			len = sizeof answer.body.init;
+			break;
+		case FUSE_GETATTR:
+			answer.body.attributes = (struct fuse_attr_out){
+				.attr_valid = 1000,
+				.attr = {.ino = 1, .size = 16 * PAGE, .mode = S_IFREG | 0600, .nlink = 1},
+			};
+			len = sizeof answer.body.attributes;
+			break;
+		case FUSE_OPEN:
+			len = sizeof answer.body.opened;
+			break;
+		case FUSE_STATFS:
+			len = sizeof answer.body.system;
+			break;
+		case FUSE_READ:
+			len = ((struct fuse_read_in *)(asked + 1))->size;
+			break;
+		case FUSE_FORGET:
+		case FUSE_BATCH_FORGET:
+		case FUSE_INTERRUPT:
+			continue;
+		case FUSE_FLUSH:
+		case FUSE_RELEASE:
+			break;
+		default:
+			answer.head.error = -38;
+		}
+		answer.head.unique = asked->unique;
+		answer.head.len = sizeof answer.head + len;
+		if (write(device, &answer, answer.head.len) < 0)
+			break;
+	}
+	_exit(0);
+}
+
+static void told(void)
+{
+	printf("%d ", areas_in(at, 32 * PAGE));
+}
+
+static void map(int page, int pages, int kind, int file)
+{
+	mmap(at + page * PAGE, pages * PAGE, PROT_READ, kind | MAP_FIXED, file, page * PAGE);
+}
+
+static void anew(int pages, int kind, int file)
+{
+	munmap(at, 32 * PAGE);
+	if (pages)
+		map(0, pages, kind, file);
+}
+
+static void try(int kind, int file)
+{
+	at = mmap(0, 32 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* New ones join one neighbour. */
+	anew(1, kind, file);
+	map(1, 1, kind, file);
+	map(3, 1, kind, file);
+	told();
+	map(2, 1, kind, file);
+	told();
+	/* Over its own middle. */
+	anew(3, kind, file);
+	map(1, 1, kind, file);
+	told();
+	/* Whole ones that are changed join none; a part goes to the area beside it. */
+	anew(4, kind, file);
+	mprotect(at + PAGE, 2 * PAGE, PROT_NONE);
+	mprotect(at + PAGE, PAGE, PROT_READ);
+	told();
+	mprotect(at + 2 * PAGE, PAGE, PROT_READ);
+	told();
+	madvise(at, 4 * PAGE, MADV_RANDOM);
+	told();
+	/* What is moved is new there. */
+	anew(3, kind, file);
+	mremap(at + PAGE, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, at + 9 * PAGE);
+	mremap(at + 9 * PAGE, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, at + PAGE);
+	told();
+	anew(2, kind, file);
+	map(3, 1, kind, file);
+	mremap(at + PAGE, PAGE, 2 * PAGE, 0);
+	told();
+	puts("");
+	munmap(at, 32 * PAGE);
+}
+
+int main(int count, char **words)
+{
+	int device = open("/dev/fuse", O_RDWR);
+	char options[100];
+	snprintf(options, sizeof options, "fd=%d,rootmode=100000,user_id=0,group_id=0", device);
+	if (count < 2 || device < 0 || unshare(CLONE_NEWNS) || mount(0, "/", 0, MS_REC | MS_PRIVATE, 0)
+	    || mount("f", words[1], "fuse", 0, options))
+		return puts("may not") < 0;
+	fflush(stdout);
+	pid_t server = fork();
+	if (!server)
+		serve(device);
+	close(device);
+	int file = open(words[1], O_RDWR);
+	if (file < 0)
+		return 1;
+	try(MAP_PRIVATE, file);
+	try(MAP_SHARED, file);
+	close(file);
+	umount2(words[1], MNT_DETACH);
+	return waitpid(server, 0, 0) != server;
+}
