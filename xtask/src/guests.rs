@@ -53,7 +53,7 @@ pub(crate) fn run(shell: &Shell, only: Option<&str>, work: Work<'_>) -> Result<(
         if only.is_none_or(|only| only == version) {
             let place = folder.join(format!("linux-{version}"));
             let kernel = kernel(shell, &place, version, suite)?;
-            let root = with_overlays(shell, &place, &root)?;
+            let root = with_modules(shell, &place, &root)?;
             boot(shell, &kernel, &root, "la57=off", work)
                 .with_context(|| format!("Linux {version} and the engine do not agree"))?;
             boot(shell, &kernel, &root, "la57=on", work.wide()).with_context(|| {
@@ -150,14 +150,15 @@ fn kernel(shell: &Shell, place: &Path, version: &str, suite: &str) -> Result<Pat
     found(shell).with_context(|| format!("{package} has no kernel in it"))
 }
 
-/// What the guests run, with the kernel's module for overlays: a second archive behind the first.
-fn with_overlays(shell: &Shell, place: &Path, root: &Path) -> Result<PathBuf> {
+/// What the guests run, with file systems that are modules of the kernel: a second archive behind the first.
+fn with_modules(shell: &Shell, place: &Path, root: &Path) -> Result<PathBuf> {
     setup::debian(shell, "xz", "xz-utils")?;
     let _folder = shell.push_dir(place);
+    // What is built into a kernel is no module of it.
     let script = "set -e
-        dpkg-deb --fsys-tarfile ./*.deb | tar -x --wildcards --transform 's,.*/,,' '*/overlay.ko*'
-        [ ! -e overlay.ko.xz ] || xz -d -f overlay.ko.xz
-        (cat $1; echo overlay.ko | cpio -o -H newc --quiet | gzip -1) >root.cpio.gz";
+        dpkg-deb --fsys-tarfile ./*.deb | tar -x --wildcards --transform 's,.*/,,' '*/overlay.ko*' '*/fuse.ko*' 2>tar.log || true
+        [ ! -e overlay.ko.xz ] || xz -d -f ./*.ko.xz
+        (cat $1; ls ./*.ko | cpio -o -H newc --quiet | gzip -1) >root.cpio.gz";
     cmd!(shell, "sh -c {script} sh {root}").run()?;
     Ok(place.join("root.cpio.gz"))
 }

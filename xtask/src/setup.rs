@@ -64,14 +64,15 @@ pub(crate) fn debian(shell: &Shell, program: &str, package: &str) -> Result<()> 
 
 /// Installs what the C and C++ compilers need to make 32-bit programs.
 ///
-/// Both languages are asked, and a whole program of each: a machine may have the headers and lack a library, and C's half without C++'s.
+/// Both languages are asked, and a whole program of each: a machine may have the headers and lack a library, those of the C library and lack the kernel's, and C's
+/// half without C++'s.
 pub(crate) fn multilib(shell: &Shell) -> Result<()> {
     let scratch = shell.create_temp_dir()?;
     let program = scratch.path().join("program");
     let mut languages = [("cc", "c"), ("c++", "c++")].into_iter();
     let links = languages.all(|(compiler, language)| {
         cmd!(shell, "{compiler} -m32 -x {language} - -o {program}")
-            .stdin("#include <stdio.h>\nint main(void) { return 0; }\n")
+            .stdin("#include <stdio.h>\n#include <sys/syscall.h>\nint main(void) { return 0; }\n")
             .quiet()
             .ignore_stderr()
             .run()
