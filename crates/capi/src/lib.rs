@@ -3,16 +3,9 @@
 //! One module a header. They translate and nothing more: pointers to references, results to the values that C callers expect.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-/// A constructor that is `const`, except with the model checker's atomics, which have no constant ones.
 #[cfg(any(not(samara_loom), test))]
-macro_rules! const_unless_loom {
-    ($(#[$meta:meta])* $vis:vis const fn $($rest:tt)*) => {
-        #[cfg(not(samara_loom))]
-        $(#[$meta])* $vis const fn $($rest)*
-        #[cfg(samara_loom)]
-        $(#[$meta])* $vis fn $($rest)*
-    };
-}
+#[macro_use(const_unless_loom)]
+extern crate samara_rcu;
 
 #[cfg(any(not(samara_loom), test))]
 mod atomic;

@@ -7,18 +7,8 @@
 )]
 
 extern crate alloc as std_alloc;
-#[cfg(feature = "rcu")]
-extern crate std;
-
-/// Constructors that are `const`, except with the model checker's atomics, which have no constant ones.
-macro_rules! const_unless_loom {
-    ($($(#[$meta:meta])* $vis:vis const fn $name:ident($($given:tt)*) -> $made:ty $body:block)*) => {$(
-        #[cfg(not(samara_loom))]
-        $(#[$meta])* $vis const fn $name($($given)*) -> $made $body
-        #[cfg(samara_loom)]
-        $(#[$meta])* $vis fn $name($($given)*) -> $made $body
-    )*};
-}
+#[macro_use(const_unless_loom)]
+extern crate samara_rcu;
 
 // The rooms, from the ground up. Each knows only those above it in this list; its module says what it is for.
 pub mod alloc;
@@ -27,7 +17,6 @@ mod face;
 mod inspect;
 mod node;
 mod read;
-mod reclaim;
 mod write;
 
 pub use alloc::reserve::AllocError;
@@ -50,13 +39,17 @@ pub use face::words as raw;
 pub use inspect::check::Damage;
 pub use inspect::dump::{Dump, Format};
 pub use inspect::stats::Stats;
-#[cfg(feature = "epoch")]
-pub use reclaim::Epoch;
-#[cfg(all(feature = "rcu", target_has_atomic = "64"))]
-pub use reclaim::{RcuGuard, UserRcu};
-pub use reclaim::{Reclaim, Waiting, WaitingGuard};
 pub use write::StoreType;
 pub use write::duplicate::CloneError;
+
+#[cfg(feature = "epoch")]
+#[doc(inline)]
+pub use samara_rcu::Epoch;
+#[cfg(all(feature = "rcu", target_has_atomic = "64"))]
+#[doc(inline)]
+pub use samara_rcu::{RcuGuard, UserRcu};
+#[doc(inline)]
+pub use samara_rcu::{Reclaim, Waiting, WaitingGuard};
 
 /// From other maps to this one: what is called what.
 pub mod migrating {

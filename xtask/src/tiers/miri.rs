@@ -24,7 +24,7 @@ pub(super) fn all(shell: &Shell) -> Result<()> {
         (BIG_ENDIAN, STRICT),
     ];
     // Tests that run C programs, or ask the kernel, are beyond Miri.
-    let parts: [&[&str]; 5] = [
+    let parts: [&[&str]; 6] = [
         &["-p", "samara-memblock", "--tests"],
         &[
             "-p",
@@ -36,6 +36,7 @@ pub(super) fn all(shell: &Shell) -> Result<()> {
             "--test",
             "stress",
         ],
+        &["-p", "samara-rcu", "--features", "user", "--tests"],
         &["-p", "maple-tree", "--features", "rcu", "--tests"],
         &[
             "-p",

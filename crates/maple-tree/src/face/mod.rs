@@ -33,13 +33,13 @@ pub mod words;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 
 use lock_api::RawMutex;
+use samara_rcu::Reclaim;
 
 use crate::alloc::NodeAlloc;
 use crate::base::{Key, Shape, Value};
 use crate::face::map::MapleTree;
 use crate::face::snap::{CowMapleTree, SharedAlloc};
 use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
-use crate::reclaim::Reclaim;
 
 /// Maps that are whole after a panic of a closure, or of a drop. So is the allocator: none of the caller's code runs within a call of it.
 macro_rules! unwinding {

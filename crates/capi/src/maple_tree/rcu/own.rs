@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use maple_tree::RcuGuard;
+use samara_rcu::RcuGuard;
 
 use crate::maple_tree::rcu::periods::Periods;
 

@@ -13,13 +13,13 @@
 //! * *The flag* `unsettled` is changed only under `taken`: raised for a call that nobody had seen, if nodes wait; lowered when none does. It says
 //!   what those calls want that were seen, whoever sees them.
 //! * *A reader that leaves.* The flag is raised before the grace period begins. The reader looks at it after it has left, which
-//!   [`leave_ordered`](maple_tree::RcuGuard::leave_ordered) orders against the beginning of the period: who asks whether it is over finds the reader gone, or
+//!   [`leave_ordered`](samara_rcu::RcuGuard::leave_ordered) orders against the beginning of the period: who asks whether it is over finds the reader gone, or
 //!   the reader sees the flag and asks for itself. Of two that leave together, the one that counts its call later sees the other gone.
 
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 
-use maple_tree::{RcuGuard, Reclaim, UserRcu};
+use samara_rcu::{RcuGuard, Reclaim, UserRcu};
 
 use super::free_chain;
 use super::waiting::Waiting;

@@ -12,7 +12,8 @@ use std_alloc::boxed::Box;
 use std_alloc::rc::Rc;
 use std_alloc::sync::Arc;
 
-use crate::base::room;
+use samara_rcu::room;
+
 use crate::base::value::{Duplicate, Mut, Ref, Value, View};
 
 impl<T: Clone> Duplicate for Box<T> {

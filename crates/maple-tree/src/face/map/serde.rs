@@ -5,6 +5,7 @@ use core::iter;
 use core::ops::RangeInclusive;
 
 use lock_api::RawMutex;
+use samara_rcu::Reclaim;
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
@@ -12,7 +13,6 @@ use crate::alloc::NodeAlloc;
 use crate::base::{ArcRef, Key, Ref, Shape, SortedError, Value};
 use crate::face::map::MapleTree;
 use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
-use crate::reclaim::Reclaim;
 
 /// As a sequence of `(first, last, value)`, whose length is told beforehand. O(n).
 impl<K: Key + Serialize, V: Value, A: NodeAlloc, S: Shape> Serialize for MapleTree<K, V, A, S>

@@ -1,4 +1,16 @@
 //! The shared face: readers never wait, one writer at a time.
+//!
+//! # Nodes and readers
+//!
+//! A reader enters, reads from the root on, and leaves. A writer builds new nodes, publishes them with one release
+//! store, and then retires the nodes and values that this store unlinked. What is retired is freed when the readers have left that had
+//! entered before: [`Reclaim`] says when, and argues why a reader that comes to a published node sees it initialised.
+//!
+//! What the reader of an old root finds is whole: pivots of a published node never change, its slots still hold the words that were
+//! current when the node was replaced, and its children are freed no sooner.
+//!
+//! So a walk down ends at an entry that was current at some moment of the walk. No dead mark is needed for this;
+//! the mark is for readers that stay in a leaf, as iterators do, to tell that they should look again.
 
 mod limbo;
 mod reader;
@@ -13,6 +25,7 @@ use core::ops::{Deref, RangeBounds, RangeInclusive};
 use core::ptr;
 
 use lock_api::RawMutex;
+use samara_rcu::Reclaim;
 
 use crate::alloc::{AllocError, NodeAlloc, SharedPool};
 use crate::base::{EraseError, InsertError, Key, Native, Ref, Shape, StoreError, Value};
@@ -20,7 +33,6 @@ use crate::face::makers::constructors;
 use crate::face::map::{MapleTree, demolish};
 use crate::node::RawTree;
 use crate::node::tree::flags;
-use crate::reclaim::Reclaim;
 
 pub use crate::write::Seat;
 use limbo::Limbo;
@@ -184,6 +196,21 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     ///
     /// Keep readers short: what is removed meanwhile is not freed. A thread may write while it has a reader: with [`Waiting`](crate::Waiting) a write
     /// that removes something then takes some tens of microseconds, and what it removes is freed by a later write.
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, Box<u32>, Waiting> = SyncMapleTree::new(Waiting::new());
+    /// map.insert_range(0..10, Box::new(1))?;
+    /// let reader = map.read();
+    /// let before = reader.get(5);
+    /// map.store_range(0..10, Box::new(2))?;
+    /// assert_eq!((before, reader.get(5)), (Some(&1), Some(&2)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Where there is no memory to note a removed value either, such a write waits until the readers have left: for its own thread's reader for ever. Values that
+    /// need no drop need no such note.
     #[inline]
     pub fn read(&self) -> Reader<'_, K, V, R, A, L, S> {
         let guard = self.reclaim.enter();
@@ -238,6 +265,26 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     }
 
     /// How removed nodes and values are freed.
+    ///
+    /// Nodes are collected, as many as [`Reclaim::BATCH`] says, and used again by the map's own writers. Values are retired at once by the write that removes them:
+    /// with [`Waiting`](crate::Waiting) they are dropped then, or by the first write that removes something after the readers have left; with `UserRcu` by a later write, its
+    /// `barrier`, or with the map.
+    ///
+    /// ```
+    /// # #[cfg(all(feature = "rcu", target_has_atomic = "64"))] {
+    /// use maple_tree::{SyncMapleTree, UserRcu};
+    ///
+    /// static NAMES: SyncMapleTree<u32, Box<&str>, UserRcu> = SyncMapleTree::new(UserRcu::new());
+    ///
+    /// NAMES.insert_range(0..10, Box::new("low"))?;
+    /// std::thread::scope(|s| {
+    ///     s.spawn(|| assert!(NAMES.contains(4)));
+    ///     s.spawn(|| NAMES.store_range(0..10, Box::new("lower")));
+    /// });
+    /// NAMES.reclaim().barrier();
+    /// # }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn reclaim(&self) -> &R {
         &self.reclaim
     }

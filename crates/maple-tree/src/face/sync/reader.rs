@@ -4,6 +4,7 @@ use core::marker::PhantomData;
 use core::ops::{Bound, ControlFlow, RangeBounds, RangeInclusive};
 
 use lock_api::RawMutex;
+use samara_rcu::Reclaim;
 
 use crate::alloc::SharedPool;
 use crate::base::{Key, Native, Offset, Ref, Shape, Value, inclusive, opaque};
@@ -12,7 +13,6 @@ use crate::face::iter::both_ways;
 use crate::face::look_ups::{view, views};
 use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
 use crate::node::RawTree;
-use crate::reclaim::Reclaim;
 
 /// A reader of a [`SyncMapleTree`]: views of entries live as long as this.
 ///

@@ -5,6 +5,7 @@ use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
 use lock_api::RawMutex;
+use samara_rcu::Reclaim;
 
 use crate::base::{Key, Native, Offset, Ref, Shape, Value, opaque};
 use crate::face::host::Host;
@@ -13,7 +14,6 @@ use crate::face::sync::writer::Writer;
 use crate::face::sync::{SyncAlloc, SyncValue};
 use crate::node::{NULL, Node, RawTree, Word};
 use crate::read::{Found, Place, descend};
-use crate::reclaim::Reclaim;
 use crate::write::{Seat, SlotAt};
 
 /// Entries and holes from a key on, upwards. Made by [`Writer::look`].

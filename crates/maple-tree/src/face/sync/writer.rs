@@ -6,6 +6,7 @@ use core::ops::{Bound, ControlFlow, RangeBounds, RangeInclusive};
 use core::ptr::NonNull;
 
 use lock_api::RawMutex;
+use samara_rcu::Reclaim;
 
 use crate::alloc::{AllocError, Fork, Reserve, SharedPool};
 use crate::base::{
@@ -24,7 +25,6 @@ use crate::face::store::Held;
 use crate::face::sync::limbo::Limbo;
 use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
 use crate::node::{NULL, RawTree, Word};
-use crate::reclaim::Reclaim;
 use crate::write::{Immediate, Sink};
 
 /// A position in a [`SyncMapleTree`] that changes it under its lock.

@@ -1,17 +1,17 @@
 //! Writers wait for the readers that are about, but not for ever.
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
-use std_alloc::boxed::Box;
-use std_alloc::vec::Vec;
-
 use core::ptr::null_mut;
 // Not the model checker's: written before other threads come, and so read by none of them in two ways.
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::compiler_fence;
 
-use crate::base::atomic::{AtomicUsize, Ordering, fence};
-use crate::base::{Finally, each, room};
-use crate::reclaim::{Free, Reclaim, boxed};
+use crate::atomic::{AtomicUsize, Ordering, fence};
+use crate::free::{Free, boxed, call};
+use crate::reclaim::Reclaim;
+use crate::room;
 
 /// How often a writer looks whether a reader has left before it goes on without: some tens of microseconds. The model checker's writers
 /// wait, as it tries every order anyway.
@@ -62,30 +62,36 @@ fn wait_for(counter: &AtomicUsize, left: &mut usize) -> bool {
 /// Writers wait for the readers that are about, for some tens of microseconds; what a reader that stays longer may have found is freed when it has
 /// left. Needs no threads, and memory only where a reader stays, so that it suits a kernel before it has anything better.
 ///
-/// Where the readers have left, values are freed at once, by the write that removed them. Else they are freed by the first write that removes
-/// something after the last of those readers has left, or with the map. Nodes are collected, up to 32 of them, before the writer looks for
-/// the readers, and used again.
+/// Where the readers have left, what is [retired](Reclaim::retire) is freed at once. Else it is freed when something is retired for the first time after
+/// the last of those readers has left, or with this. There is one writer at a time.
 ///
 /// A reader enters and leaves with one atomic addition each, on a counter that all readers share, until they are [`spread`](Waiting::spread).
 ///
 /// # A thread that writes while it reads
 ///
-/// It may: its writes succeed, each that removes something taking those tens of microseconds, and what they remove stays as long as its reader.
+/// It may: each time that something has been [published](Reclaim::published) takes those tens of microseconds, and what is retired stays as long as its reader.
+///
+/// Where there is no memory to note what is retired either, the writer does wait until the readers have left, as Linux does in the same place; for
+/// its own thread's reader it then waits for ever. [Grace periods](Reclaim::start_poll) need no such note.
 ///
 /// ```
-/// use maple_tree::{SyncMapleTree, Waiting};
+/// use samara_rcu::{Reclaim, Waiting};
 ///
-/// let map: SyncMapleTree<u32, Box<u32>, Waiting> = SyncMapleTree::new(Waiting::new());
-/// map.insert_range(0..10, Box::new(1))?;
-/// let reader = map.read();
-/// let before = reader.get(5);
-/// map.store_range(0..10, Box::new(2))?;
-/// assert_eq!((before, reader.get(5)), (Some(&1), Some(&2)));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// let rcu = Waiting::new();
+/// let (sender, freed) = std::sync::mpsc::channel();
+/// let retire = |number: u32| {
+///     let sender = sender.clone();
+///     rcu.published();
+///     // SAFETY: nothing is freed. One thread is the writer.
+///     unsafe { rcu.retire(move || drop(sender.send(number))) };
+/// };
+/// let reader = rcu.enter();
+/// retire(1);
+/// assert!(freed.try_recv().is_err());
+/// drop(reader);
+/// retire(2);
+/// assert_eq!(freed.try_iter().collect::<Vec<_>>(), [1, 2]);
 /// ```
-///
-/// Where there is no memory to note a removed value either, the writer does wait until the readers have left, as Linux does in the same place; for
-/// its own thread's reader it then waits for ever. Values that need no drop need no such note.
 pub struct Waiting {
     /// Which of the counters new readers use.
     phase: AtomicUsize,
@@ -128,11 +134,11 @@ impl Waiting {
     /// them. Takes 2 KiB; without memory all stays as it is. False: so it was.
     ///
     /// ```
-    /// use maple_tree::{SyncMapleTree, Waiting};
+    /// use samara_rcu::{Reclaim, Waiting};
     ///
-    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::new(Waiting::new());
-    /// assert!(map.reclaim().spread());
-    /// assert_eq!(map.read().get(1), None);
+    /// let rcu = Waiting::new();
+    /// assert!(rcu.spread());
+    /// let _reader = rcu.enter();
     /// ```
     pub fn spread(&self) -> bool {
         if !self.lanes.load(Ordering::Acquire).is_null() {
@@ -153,6 +159,7 @@ impl Waiting {
         true
     }
 
+    #[inline]
     fn lanes(&self) -> Option<&Lanes> {
         // SAFETY: what is there was made by `spread`, and is freed with this.
         unsafe { self.lanes.load(Ordering::Acquire).as_ref() }
@@ -198,18 +205,13 @@ impl Waiting {
         true
     }
 
-    /// Frees what has been noted. If that panics, goes on with the others.
+    /// Frees what has been noted, and then `last`. If one of them panics, goes on with the others.
     #[cold]
-    fn free_later(&self) {
+    fn free_noted(&self, last: impl FnOnce()) {
         self.noted.store(0, Ordering::Relaxed);
         let count = self.later.lock().len();
-        each(0..count, |_| {
-            // The lock is not held while a value is dropped.
-            let free = self.later.lock().pop();
-            if let Some(free) = free {
-                free();
-            }
-        });
+        // The lock is not held while something is freed.
+        call((0..count).map_while(|_| self.later.lock().pop()), last);
     }
 
     /// Notes what is to be freed, if there is memory for that; else gives it back.
@@ -233,7 +235,7 @@ impl Default for Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         // Readers borrow it, so that there are none.
-        self.free_later();
+        self.free_noted(|| {});
         let lanes = *self.lanes.get_mut();
         if !lanes.is_null() {
             // SAFETY: a box that `spread` has made, and nobody uses any more.
@@ -278,6 +280,7 @@ fn arrive(counter: &AtomicUsize) {
 pub struct WaitingGuard<'a>(&'a AtomicUsize);
 
 impl Drop for WaitingGuard<'_> {
+    #[inline]
     fn drop(&mut self) {
         // What was read comes before; the writer that sees the reader gone may free it.
         self.0.fetch_sub(1, Ordering::Release);
@@ -295,6 +298,7 @@ impl Drop for WaitingGuard<'_> {
 unsafe impl Reclaim for Waiting {
     type Guard<'a> = WaitingGuard<'a>;
 
+    #[inline]
     fn enter(&self) -> WaitingGuard<'_> {
         let counter = &self.mine()[self.phase.load(Ordering::Relaxed)];
         arrive(counter);
@@ -304,12 +308,14 @@ unsafe impl Reclaim for Waiting {
     // The model checker sees to every one at once.
     const BATCH: usize = if cfg!(samara_loom) { 1 } else { 32 };
 
+    #[inline]
     fn start_poll(&self) -> Option<u64> {
         let passed = self.passed.load(Ordering::Relaxed);
         self.pass(PATIENCE);
         Some(passed.wrapping_add(1) as u64)
     }
 
+    #[inline]
     fn poll(&self, period: u64) -> bool {
         let over = || {
             let passed = self.passed.load(Ordering::Relaxed);
@@ -318,6 +324,7 @@ unsafe impl Reclaim for Waiting {
         over() || (self.pass(0) && over())
     }
 
+    #[inline]
     fn published(&self) {
         let late = usize::from(!self.pass(PATIENCE));
         self.late.store(late, Ordering::Relaxed);
@@ -340,13 +347,6 @@ unsafe impl Reclaim for Waiting {
         if self.noted.load(Ordering::Relaxed) == 0 {
             return free();
         }
-        let mut free = Some(free);
-        // Also if another value's drop panics.
-        let _last = Finally(|| {
-            if let Some(free) = free.take() {
-                free();
-            }
-        });
-        self.free_later();
+        self.free_noted(free);
     }
 }

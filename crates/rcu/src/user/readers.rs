@@ -5,7 +5,7 @@
 //!
 //! # Ordering
 //!
-//! A reader notes the epoch in its slot, passes the [light](super::barrier) side of the barrier, and reads the tree. [`begin`](Readers::begin)
+//! A reader notes the epoch in its slot, passes the [light](super::barrier) side of the barrier, and reads. [`begin`](Readers::begin)
 //! comes after what is to be freed was unlinked; it begins the new epoch, then passes the heavy side.
 //!
 //! * *The reader's side comes first.* Whoever looks at the slots after the heavy side sees the reader's note, or what it wrote later. If
@@ -17,13 +17,13 @@
 //!
 //! A note is released, like a leaving: who sees a later note knows that the reads of the earlier visit are over.
 
+use alloc::boxed::Box;
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
-use std_alloc::boxed::Box;
 
-use crate::base::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use crate::base::room;
-use crate::reclaim::rcu::barrier;
+use crate::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::room;
+use crate::user::barrier;
 
 /// What a slot says while its thread is outside. No epoch has this number.
 const OUTSIDE: u64 = 0;

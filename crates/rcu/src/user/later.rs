@@ -2,18 +2,11 @@
 
 use std::vec::Vec;
 
-use crate::base::Finally;
-use crate::reclaim::Free;
-use crate::reclaim::rcu::readers::Readers;
+use crate::free::Free;
+use crate::user::readers::Readers;
 
 /// So many wait for a grace period together.
 const BATCH: usize = if cfg!(samara_loom) { 1 } else { 64 };
-
-/// Calls all; if one panics, the others while the panic unwinds.
-pub(super) fn call(mut retired: impl Iterator<Item = Free>) {
-    let mut rest = Finally(|| retired.by_ref().for_each(|free| free()));
-    (rest.0)();
-}
 
 pub(super) struct Later {
     young: Vec<Free>,

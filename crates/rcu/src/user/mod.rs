@@ -7,16 +7,18 @@ mod later;
 mod readers;
 
 use core::cell::Cell;
+use core::fmt;
 use core::marker::PhantomData;
 use core::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::base::opaque;
-use crate::reclaim::{Reclaim, boxed};
-use later::{Later, call};
+use crate::free::{boxed, call};
+use crate::reclaim::Reclaim;
+use later::Later;
 use readers::{Readers, Slot};
 
 #[cfg(not(samara_loom))]
+#[inline(always)]
 fn readers() -> &'static Readers {
     static READERS: Readers = Readers::new();
     &READERS
@@ -81,21 +83,22 @@ fn leave_slot() {
 /// who wants to know whether the readers have left makes them pass a barrier, by Linux's `membarrier`. Where there is no such call
 /// readers execute a fence.
 ///
-/// All maps of a program share its readers: a reader that stays in one map keeps what has been removed from others, too. Nodes are
-/// used again by the map's own writers. Values are dropped by a later write, [`barrier`](UserRcu::barrier), or with the map, whichever comes first.
+/// All that a program has of these share its readers: a reader that stays keeps what has been retired with others, too. What is retired is called when
+/// something is retired later, by [`barrier`](UserRcu::barrier), or when this is dropped, whichever comes first. Any number of writers may retire at once.
 ///
 /// ```
-/// use maple_tree::{SyncMapleTree, UserRcu};
+/// use samara_rcu::{Reclaim, UserRcu};
 ///
-/// static NAMES: SyncMapleTree<u32, Box<&str>, UserRcu> = SyncMapleTree::new(UserRcu::new());
+/// static RCU: UserRcu = UserRcu::new();
 ///
-/// NAMES.insert_range(0..10, Box::new("low"))?;
-/// std::thread::scope(|s| {
-///     s.spawn(|| assert!(NAMES.contains(4)));
-///     s.spawn(|| NAMES.store_range(0..10, Box::new("lower")));
-/// });
-/// NAMES.reclaim().barrier();
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// let (sender, freed) = std::sync::mpsc::channel();
+/// let reader = RCU.enter();
+/// // SAFETY: nothing is freed.
+/// unsafe { RCU.retire(move || drop(sender.send(()))) };
+/// assert!(freed.try_recv().is_err());
+/// drop(reader);
+/// RCU.barrier();
+/// assert!(freed.try_recv().is_ok());
 /// ```
 ///
 /// Desnoyers, McKenney, Stern, Dagenais, Walpole: *User-Level Implementations of Read-Copy Update*, IEEE Transactions on Parallel and
@@ -124,7 +127,7 @@ impl UserRcu {
     pub fn barrier(&self) {
         let retired = self.later().take();
         if wait() {
-            call(retired.into_iter().flatten());
+            call(retired.into_iter().flatten(), || {});
         } else {
             let mut later = self.later();
             for free in retired.into_iter().flatten() {
@@ -170,13 +173,17 @@ impl Default for UserRcu {
     }
 }
 
-opaque!([] UserRcu, "UserRcu");
+impl fmt::Debug for UserRcu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UserRcu").finish_non_exhaustive()
+    }
+}
 
 impl Drop for UserRcu {
     fn drop(&mut self) {
         // Guards borrow this: the readers that may have found what was retired have left.
         let retired = self.later().take();
-        call(retired.into_iter().flatten());
+        call(retired.into_iter().flatten(), || {});
     }
 }
 
@@ -196,7 +203,7 @@ impl RcuGuard<'_> {
     /// Costs what entering does: nothing where there is `membarrier`, a fence elsewhere.
     ///
     /// ```
-    /// use maple_tree::{Reclaim, UserRcu};
+    /// use samara_rcu::{Reclaim, UserRcu};
     ///
     /// let rcu = UserRcu::new();
     /// rcu.enter().leave_ordered();
@@ -220,7 +227,7 @@ impl Drop for RcuGuard<'_> {
     }
 }
 
-// SAFETY: see the module `readers`. Whoever looks for the end of a grace period comes after who began it: by the lock of the map's writers, or
+// SAFETY: see the module `readers`. Whoever looks for the end of a grace period comes after who began it: by the lock of the writers, or
 // of what is retired. What was retired is called when a period is over that began after the retirement, or with no guards left.
 unsafe impl Reclaim for UserRcu {
     type Guard<'a> = RcuGuard<'a>;
@@ -240,10 +247,12 @@ unsafe impl Reclaim for UserRcu {
         RcuGuard { slot, marker }
     }
 
+    #[inline]
     fn start_poll(&self) -> Option<u64> {
         readers().begin()
     }
 
+    #[inline]
     fn poll(&self, period: u64) -> bool {
         readers().is_over(period)
     }
@@ -262,6 +271,6 @@ unsafe impl Reclaim for UserRcu {
             }
         };
         drop(later);
-        call(over.into_iter());
+        call(over.into_iter(), || {});
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! Where there is no such call, both are fences.
 
-use crate::base::atomic::{Ordering, fence};
+use crate::atomic::{Ordering, fence};
 
 #[cfg(all(target_os = "linux", not(any(samara_loom, miri))))]
 mod kernel {

@@ -1,12 +1,12 @@
 //! Boxes where there may be no memory.
 
+use alloc::alloc::alloc;
+use alloc::boxed::Box;
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
-use std_alloc::alloc::alloc;
-use std_alloc::boxed::Box;
 
 /// Room for a `T`, or `None` if there is no memory.
-pub(crate) fn room<T>() -> Option<Box<MaybeUninit<T>>> {
+pub fn room<T>() -> Option<Box<MaybeUninit<T>>> {
     let layout = Layout::new::<T>();
     if layout.size() == 0 {
         return Some(Box::new_uninit());

@@ -1,0 +1,40 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![no_std]
+
+extern crate alloc;
+#[cfg(feature = "user")]
+extern crate std;
+
+/// Constructors that are `const`, except with the model checker's atomics, which have no constant ones.
+///
+/// For the packages of this workspace.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! const_unless_loom {
+    ($($(#[$meta:meta])* $vis:vis const fn $name:ident($($given:tt)*) -> $made:ty $body:block)*) => {$(
+        #[cfg(not(samara_loom))]
+        $(#[$meta])* $vis const fn $name($($given)*) -> $made $body
+        #[cfg(samara_loom)]
+        $(#[$meta])* $vis fn $name($($given)*) -> $made $body
+    )*};
+}
+
+mod atomic;
+#[cfg(feature = "epoch")]
+mod epoch;
+mod free;
+mod reclaim;
+mod room;
+#[cfg(all(feature = "user", target_has_atomic = "64"))]
+mod user;
+mod waiting;
+
+#[cfg(feature = "epoch")]
+pub use epoch::Epoch;
+pub use reclaim::Reclaim;
+#[doc(hidden)]
+pub use room::room;
+#[cfg(all(feature = "user", target_has_atomic = "64"))]
+pub use user::{RcuGuard, UserRcu};
+pub use waiting::{Waiting, WaitingGuard};
