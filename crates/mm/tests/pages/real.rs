@@ -255,8 +255,9 @@ impl Real {
             events: libc::POLLIN,
             revents: 0,
         };
+        // Pages that are paged out may wait long for a disk that others keep busy: only who hangs does not answer for a minute.
         // SAFETY: one structure of ours.
-        let ready = unsafe { libc::poll(&raw mut poll, 1, 10_000) };
+        let ready = unsafe { libc::poll(&raw mut poll, 1, 60_000) };
         assert_eq!(ready, 1, "process {who} does not answer");
         let mut answer = Answer::default();
         // SAFETY: plain data.
