@@ -180,7 +180,7 @@ fn a_filter_of_the_programs_own_finds_no_tracer() {
     let Some(program) = compiled("own_filter") else {
         return;
     };
-    let told = agrees(&[program]).stdout();
+    let told = agrees(&[program, "all".into()]).stdout();
     assert!(matches!(&*told, "65536 38 38\n" | "may not\n"), "{told}");
 }
 
