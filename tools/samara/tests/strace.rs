@@ -67,12 +67,19 @@ const SHELL: &[&str] = &["sh", "-c", "ls / | sort >/dev/null; (true; true); exit
 #[test]
 fn every_way_to_write_it_is_read() {
     let memory: &[&str] = &["-e", "trace=memory,process"];
-    let ways: [(&[&str], bool); 5] = [
+    let ways: [(&[&str], bool); 12] = [
         (memory, true),
         (memory, false),
         (&["-e", "trace=memory,process", "-y", "-tt", "-T"], true),
         (&["-y", "-r"], true),
         (&[], false),
+        (&["-i", "-tt"], true),
+        (&["-n", "-i", "-r"], true),
+        (&["-Y", "-n"], true),
+        (&["-Y"], false),
+        (&["-X", "raw"], true),
+        (&["-X", "verbose", "-z"], true),
+        (&["-C"], true),
     ];
     for (options, to_file) in ways {
         let Some(file) = straced(options, SHELL, to_file) else {
@@ -162,6 +169,50 @@ fn what_several_threads_do_at_once_is_not_judged() {
     assert_eq!(summary["threads"], 1, "{told}");
     // The other one was served first: its place is free again when it is asked for.
     assert_eq!(summary["on_unknown"], 1, "{told}");
+}
+
+/// Where a text leaves out what some threads do, what differs since then is unknown.
+#[test]
+fn threads_that_are_not_told_of_are_reckoned_with() {
+    if !has("python3") || !has("strace") {
+        return;
+    }
+    let program = source("eight_threads.py");
+    let words = ["python3", program.to_str().unwrap(), "5"];
+    let of_memory: &[&str] = &["-e", "trace=memory"];
+    let options: [&[&str]; 3] = [of_memory, &["-e", "raw=all"], &["-k", "-e", "trace=memory"]];
+    for options in options {
+        let Some(file) = straced(options, &words, true) else {
+            return;
+        };
+        // A strace without stacks has written nothing.
+        if fs::metadata(&file).is_ok_and(|file| file.len() > 0) {
+            agrees(&file);
+        }
+    }
+    // One file for each thread.
+    let Some(file) = straced(&["-f"], &["true"], true) else {
+        return;
+    };
+    let mut command = Command::new("strace");
+    command.arg("-ff").arg("-o").arg(&file).args(words);
+    assert!(command.status().unwrap().success());
+    let name = file.file_name().unwrap().to_string_lossy().into_owned();
+    let mut read = 0;
+    for each in fs::read_dir(file.parent().unwrap()).unwrap() {
+        let each = each.unwrap();
+        if each
+            .file_name()
+            .to_string_lossy()
+            .starts_with(&format!("{name}."))
+        {
+            let (output, _) = replay(&each.path());
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(matches!(output.status.code(), Some(0 | 69)), "{told}");
+            read += 1;
+        }
+    }
+    assert!(read >= 9, "{read}");
 }
 
 /// The line and the column that a complaint names.

@@ -106,7 +106,7 @@ impl Reader {
         let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         let whole = strace::read(from, release.parse().unwrap_or_default()).map_err(|wrong| {
             format!(
-                "is no whole text of strace: line {}, column {}: {}",
+                "is no whole text of strace: line {}, column {}: {} (`strace -f -y -e trace=memory,process -o FILE` writes what is read)",
                 wrong.line, wrong.column, wrong.what
             )
         })?;
@@ -122,7 +122,10 @@ impl Reader {
         let mut source = Source { from, at: 0 };
         let magic = source.take(MAGIC.len())?;
         if !MAGIC.starts_with(&magic) {
-            return damage(0, "not recorded by `samara trace --record`");
+            return damage(
+                0,
+                "neither recorded by `samara trace --record` nor written by `strace -f -o FILE`",
+            );
         }
         let head = "within its head";
         if magic.len() < MAGIC.len() {

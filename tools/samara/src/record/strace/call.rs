@@ -69,17 +69,41 @@ pub(super) fn makes(text: &str) -> bool {
     )
 }
 
+/// Does the call whose text begins so start a program?
+pub(super) fn starts(text: &str) -> bool {
+    matches!(line::name(text), Some("execve" | "execveat"))
+}
+
 /// Is the call whose text begins so one that may change the map?
 pub(super) fn on_memory(text: &str) -> bool {
     let name = line::name(text).unwrap_or_default();
     NAMES.contains(&name) && !makes(text)
 }
 
-/// Whether it shares the address space, and whether it makes a thread.
-pub(super) fn sharing(text: &str) -> (bool, bool) {
-    let vfork = text.starts_with("vfork(");
-    let shares = text.contains("CLONE_VM|") || text.contains("CLONE_VM,") || vfork;
-    (shares, text.contains("CLONE_THREAD"))
+/// Whether it shares the address space, and whether it makes a thread. `None`: its flags are behind a pointer.
+pub(super) fn sharing(text: &str) -> Option<(bool, bool)> {
+    const VM: u64 = 0x100;
+    const THREAD: u64 = 0x1_0000;
+    let name = line::name(text)?;
+    let flags = match name {
+        "fork" => 0,
+        "vfork" => VM,
+        _ => {
+            let word = match text.split_once("flags=") {
+                Some((_, word)) => word,
+                None if name == "clone" => text.get(name.len() + 1..)?,
+                None => return None,
+            };
+            let word = word.split([',', '}', ')', ' ', '<']).next()?;
+            let flag = |name| match name {
+                "CLONE_VM" => VM,
+                "CLONE_THREAD" => THREAD,
+                other => line::plain(other).unwrap_or(0),
+            };
+            word.split('|').fold(0, |sum, name| sum | flag(name))
+        }
+    };
+    Some((flags & VM != 0, flags & THREAD != 0))
 }
 
 fn errno(name: &str) -> Option<i32> {

@@ -62,46 +62,46 @@ impl Text {
     }
 }
 
-/// Skips who calls and when: the thread's number, if it is told, and where the rest begins.
+/// Skips who calls, when and from where: the thread's number, if it is told, and where the rest begins.
 pub(super) fn prefix(line: &str) -> (Option<u32>, usize) {
-    let mut at = 0;
-    let mut thread = None;
-    let digits = |from: usize| {
-        let rest = line.get(from..).unwrap_or_default();
-        rest.bytes().take_while(u8::is_ascii_digit).count()
+    let rest = |from: usize| line.get(from..).unwrap_or_default();
+    let run = |from: usize, of: fn(&u8) -> bool| rest(from).bytes().take_while(|b| of(b)).count();
+    let blanks = |from| run(from, |byte| *byte == b' ');
+    let digits = |from| run(from, u8::is_ascii_digit);
+    // The program's name, by -Y, up to a `>` and what follows.
+    let named = |from: usize, behind: &str| {
+        let found = rest(from).starts_with('<').then(|| rest(from).find(behind));
+        from + found.flatten().map_or(0, |length| length + 1)
     };
-    let blanks = |from: usize| {
-        let rest = line.get(from..).unwrap_or_default();
-        rest.bytes().take_while(|byte| *byte == b' ').count()
+    let (start, behind) = match line.starts_with("[pid ") {
+        true => (5 + blanks(5), "]"),
+        false => (0, " "),
     };
-    if line.starts_with("[pid ") {
-        let from = 5 + blanks(5);
-        let count = digits(from);
-        if count > 0
-            && line
-                .get(from + count..)
-                .is_some_and(|rest| rest.starts_with(']'))
-        {
-            thread = line.get(from..from + count).and_then(|n| n.parse().ok());
-            at = from + count + 1;
-            at += blanks(at);
-        }
-    } else {
-        let count = digits(0);
-        if count > 0 && line.as_bytes().get(count) == Some(&b' ') {
-            thread = line.get(..count).and_then(|n| n.parse().ok());
-            at = count + blanks(count);
-        }
+    let to = start + digits(start);
+    let end = named(to, if start == 0 { "> " } else { ">]" });
+    let (mut thread, mut at) = (None, 0);
+    if to > start && rest(end).starts_with(behind) {
+        thread = line.get(start..to).and_then(|number| number.parse().ok());
+        at = end + 1;
     }
     // A time: of the day, since 1970, or since the line before.
     let from = at + blanks(at);
-    let rest = line.get(from..).unwrap_or_default();
-    let count = rest
-        .bytes()
-        .take_while(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'.'))
-        .count();
-    if count > 0 && rest.as_bytes().get(count) == Some(&b' ') {
-        at = from + count + blanks(from + count);
+    let to = from
+        + run(from, |byte| {
+            byte.is_ascii_digit() || matches!(byte, b':' | b'.')
+        });
+    at = from;
+    if to > from && rest(to).starts_with(' ') {
+        at = to + blanks(to);
+    }
+    // The call's number by -n, the place of the instruction by -i.
+    while rest(at).starts_with('[') {
+        let from = at + 1 + blanks(at + 1);
+        let to = from + run(from, |byte| byte.is_ascii_hexdigit() || *byte == b'?');
+        if to == from || !rest(to).starts_with("] ") {
+            break;
+        }
+        at = to + 1 + blanks(to + 1);
     }
     (thread, at)
 }

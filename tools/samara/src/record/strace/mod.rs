@@ -5,6 +5,7 @@
 
 mod call;
 mod line;
+mod untold;
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, Read};
@@ -17,6 +18,7 @@ use crate::seed::Seed;
 use call::{Decoded, Files};
 pub(crate) use line::Complaint;
 use line::Text;
+use untold::Untold;
 
 /// No line is longer.
 const LONGEST: u64 = 1 << 20;
@@ -82,6 +84,10 @@ pub(super) fn read(mut from: impl BufRead, kernel: KernelVersion) -> Result<Whol
             }
             continue;
         }
+        // A table of all calls, by -C, is the end.
+        if open.is_none() && text.starts_with("% time ") {
+            break;
+        }
         let mut piece = Text::new(text, number, 0);
         if let Some(mut before) = open.take() {
             before.join(&piece);
@@ -115,6 +121,9 @@ struct Thread {
     child_seen: bool,
     /// Another thread's call on the same memory was under way at the same time.
     overlapped: bool,
+    /// How many records there were before it, and whether any line is of it.
+    since: usize,
+    heard: bool,
 }
 
 #[derive(Default)]
@@ -135,6 +144,11 @@ struct Making {
     processes: u64,
     further: u64,
     exit: Option<(i32, i32)>,
+    untold: Untold,
+    /// Lines tell of calls that make threads and processes, or that start programs.
+    tells_of_lives: bool,
+    /// Whose line came last, if that begins a call: with `-z` what follows may go on with it, and name nobody.
+    just_begun: Option<u32>,
 }
 
 impl Making {
@@ -145,7 +159,28 @@ impl Making {
         if rest.trim().is_empty() || rest.starts_with("strace: ") || rest.starts_with("--- ") {
             return Ok(());
         }
+        // Of a call's stack, by -k.
+        if told.is_none() && rest.starts_with("> ") {
+            return Ok(());
+        }
+        let just_begun = self.just_begun.take();
+        if told.is_none()
+            && line::name(rest).is_none()
+            && !["+++ ", "<... "]
+                .iter()
+                .any(|start| rest.starts_with(start))
+            && let Some(begun) = just_begun.and_then(|thread| self.threads.get_mut(&thread))
+            && let Some(mut begun) = begun.unfinished.take()
+            && let Some(thread) = just_begun
+        {
+            begun.join(&text);
+            return self.call(thread, &begun);
+        }
+        self.tells_of_lives |= call::makes(rest) || call::starts(rest);
         let thread = self.thread(told);
+        if let Some(known) = self.threads.get_mut(&thread) {
+            known.heard = true;
+        }
         if let Some(end) = rest.strip_prefix("+++ ") {
             self.ended(thread, end);
             return Ok(());
@@ -175,6 +210,7 @@ impl Making {
                 thread.unfinished = Some(kept);
                 thread.child_seen = false;
             }
+            self.just_begun = Some(thread);
             return Ok(());
         }
         if line::name(rest).is_none() {
@@ -237,14 +273,23 @@ impl Making {
             self.made(maker, number);
             return number;
         }
-        let space = self.new_space(Reason::Adopted);
-        self.add(number, number, space);
-        self.processes += 1;
+        self.unknown(number);
         if self.first.is_none() {
             self.first = Some(number);
             self.first_is_unnamed = told.is_none();
         }
         number
+    }
+
+    /// A thread of whose memory nothing is known.
+    fn unknown(&mut self, number: u32) {
+        if self.first.is_some() {
+            // Others may share it.
+            self.untold.everywhere(self.records.len());
+        }
+        let space = self.new_space(Reason::Adopted);
+        self.add(number, number, space);
+        self.processes += 1;
     }
 
     /// The thread whose call makes another and has not returned, nor has its child been seen.
@@ -264,6 +309,8 @@ impl Making {
             unfinished: None,
             child_seen: false,
             overlapped: false,
+            since: self.records.len(),
+            heard: false,
         };
         self.threads.insert(number, thread);
     }
@@ -306,7 +353,9 @@ impl Making {
         let Some(thread) = self.threads.get(&maker).cloned() else {
             return;
         };
-        let (shares, is_thread) = call::sharing(text);
+        let Some((shares, is_thread)) = call::sharing(text) else {
+            return self.unknown(child);
+        };
         if is_thread {
             self.further += 1;
         } else {
@@ -401,7 +450,9 @@ impl Making {
                     .collect();
                 for other in others {
                     self.leave(other, false);
-                    self.threads.remove(&other);
+                    if let Some(other) = self.threads.remove(&other) {
+                        self.note_untold(&other);
+                    }
                 }
                 let space = self.new_space(Reason::Exec);
                 self.add(number, thread.process, space);
@@ -409,6 +460,14 @@ impl Making {
             Decoded::Exec(_) => {}
         }
         Ok(())
+    }
+
+    /// What it did is not known if no line is of it.
+    fn note_untold(&mut self, thread: &Thread) {
+        if !thread.heard {
+            let space = self.spaces[thread.space].number;
+            self.untold.within(space, thread.since);
+        }
     }
 
     /// What a call tells of where things begin.
@@ -438,6 +497,13 @@ impl Making {
     }
 
     fn finish(mut self, length: usize) -> Whole {
+        for (_, thread) in std::mem::take(&mut self.threads) {
+            self.note_untold(&thread);
+        }
+        if !self.tells_of_lives {
+            self.untold.everywhere(0);
+        }
+        self.untold.mark(&mut self.records);
         self.records.push(Record::Totals {
             processes: self.processes,
             threads: self.further,
