@@ -22,7 +22,12 @@ impl Destination {
     /// What to complain of.
     pub(crate) fn open(option: &str, path: &Path) -> Result<Self, String> {
         let opened = if path == Path::new("-") {
-            let out = io::stdout().as_fd().try_clone_to_owned();
+            // The runtime has opened /dev/null in its place.
+            let closed = crate::streams::closed_at_start()[1];
+            let out = match closed {
+                true => Err(io::Error::from_raw_os_error(libc::EBADF)),
+                false => io::stdout().as_fd().try_clone_to_owned(),
+            };
             out.map(|out| (File::from(out), false))
         } else {
             match File::options().write(true).create_new(true).open(path) {

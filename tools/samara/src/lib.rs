@@ -22,6 +22,8 @@ mod seed;
 mod shortest;
 mod show;
 mod side;
+mod stack;
+mod streams;
 mod subject;
 mod tally;
 mod top;
@@ -76,6 +78,10 @@ enum Command {
 
 /// Does what the arguments of the program ask for; the value is the exit code. Misuse and `--help` end the program.
 pub fn run() -> i32 {
+    stack::with_room(command)
+}
+
+fn command() -> i32 {
     match usage::parse::<Cli>().command {
         Command::Trace(Described(options)) => trace::run(&options),
         Command::Replay(Described(options)) => replay::run(&options),

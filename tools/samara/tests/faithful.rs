@@ -190,6 +190,38 @@ fn the_soft_limit_on_descriptors_is_the_programs_own() {
     assert_eq!(output.stdout, b"16\n");
 }
 
+/// What `sh` makes of a command line in which `$0` is this program.
+fn under_shell(script: &str) -> std::process::Output {
+    std::process::Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_samara")])
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn a_small_stack_is_the_programs_own() {
+    let output = under_shell(
+        "ulimit -s 32; exec \"$0\" trace -q -- sh -c 'ulimit -s; ls / | wc -l; exit 3'",
+    );
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(output.stdout.starts_with(b"32\n"), "{told}");
+    // Ctrl-C is heard there, too.
+    let output = under_shell(
+        "ulimit -s 32; timeout --foreground -s INT 2 \"$0\" trace -q -- sh -c 'trap \"exit 5\" INT; sleep 60 & wait'; echo $?",
+    );
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.stdout, b"124\n", "{told}");
+}
+
+#[test]
+fn closed_output_is_told() {
+    let output = under_shell("exec \"$0\" trace -q --json - -- true >&-");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("give --json another file"), "{told}");
+}
+
 /// A record that becomes longer than `ulimit -f` allows is told, and the program runs on to its own end: SIGXFSZ is its own as well.
 #[test]
 fn a_limit_on_files_ends_the_record_and_not_the_program() {

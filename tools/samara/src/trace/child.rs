@@ -17,7 +17,7 @@ use std::os::fd::RawFd;
 
 use super::filter::Filter;
 use super::ptrace::Tid;
-use super::streams;
+use crate::streams;
 
 /// Steps of the child that can fail; it writes the step and an error number.
 pub(crate) const INSTALL: u8 = 1;

@@ -14,7 +14,7 @@ use super::child::{self, Child, INSTALL};
 use super::filter::Filter;
 use super::proc;
 use super::ptrace::{self, Pace, Tid};
-use super::streams;
+use crate::streams;
 
 /// Why a program cannot be traced: one line that says what to do.
 #[derive(Debug)]

@@ -32,7 +32,6 @@ mod segments;
 mod session;
 mod shortly;
 mod space;
-mod streams;
 mod watchers;
 
 use std::cell::LazyCell;
@@ -130,6 +129,11 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
         None => None,
         Some(file) => match Writer::create(file, &words, kernel.trim()) {
             Ok(writer) => Some(writer),
+            Err(error) if to_record.is_none() => {
+                return complain(&format!(
+                    "the record that the picture is drawn from cannot be kept in memory: {error}; give --record a file for it, or raise `ulimit -f`"
+                ));
+            }
             Err(error) => {
                 return complain(&format!(
                     "`{}` cannot be written: {error}; give --record another file",
@@ -166,7 +170,7 @@ fn trace_program(
     words: Vec<String>,
     session: &mut Session,
 ) -> Result<Traced, Refusal> {
-    let mut launched = launch::launch(path, &options.program, streams::closed_at_start())
+    let mut launched = launch::launch(path, &options.program, crate::streams::closed_at_start())
         .map_err(|error| Refusal(format!("`{}` cannot be traced: {error}", path.display())))?;
     interrupts::take_signals(launched.tid);
     // While the program is about to start.

@@ -68,6 +68,7 @@ pub(crate) struct TraceOptions {
         short,
         value_name = "PID",
         conflicts_with = "program",
+        allow_negative_numbers = true,
         value_parser = clap::value_parser!(i32).range(1..)
     )]
     pub(crate) pid: Option<i32>,
