@@ -31,11 +31,62 @@ fn map(space: &mut AddressSpace, addr: u64, len: u64) {
     assert_eq!(perform(space, &call), addr);
 }
 
+/// All that may be asked for: as where everything was written.
 fn asked(space: &AddressSpace, call: &Call) -> Vec<(u64, u64)> {
     let mut list = Vec::new();
     space.facts_needed(call, &mut |start, end| list.push((start, end)));
     list.sort_unstable();
+    list.dedup();
+    assert_eq!(list, asked_where(space, call, &|_| true));
     list
+}
+
+/// What is asked for where areas were written as their start tells.
+fn asked_where(
+    space: &AddressSpace,
+    call: &Call,
+    written: &dyn Fn(u64) -> bool,
+) -> Vec<(u64, u64)> {
+    let mut list = Vec::new();
+    space.facts_needed_where(call, &mut |start, end| {
+        list.push((start, end));
+        written(start)
+    });
+    list.sort_unstable();
+    list.dedup();
+    list
+}
+
+/// Owners come down rows of areas that were written. One that was not has none: what is beyond it is of no concern.
+#[test]
+fn rows_end_at_what_was_not_written() {
+    let mut space = space();
+    map(&mut space, 0x10_0000, 0x1_0000);
+    let protect = |addr| Call::Mprotect {
+        addr,
+        len: 0x1000,
+        prot: 7,
+        pkey: -1,
+    };
+    for odd in 0..8 {
+        perform(&mut space, &protect(0x10_1000 + odd * 0x2000));
+    }
+    let call = protect(0x10_8000);
+    let pages = |from: u64, to: u64| -> Vec<(u64, u64)> {
+        (from..to)
+            .map(|page| (0x10_0000 + page * 0x1000, 0x10_1000 + page * 0x1000))
+            .collect()
+    };
+    let written = |from: u64, to: u64| {
+        move |start: u64| (0x10_0000 + from * 0x1000..0x10_0000 + to * 0x1000).contains(&start)
+    };
+    assert_eq!(asked_where(&space, &call, &|_| false), pages(7, 10));
+    assert_eq!(asked_where(&space, &call, &|_| true), pages(0, 16));
+    // Written, but beyond what was not.
+    assert_eq!(asked_where(&space, &call, &written(11, 16)), pages(7, 10));
+    assert_eq!(asked_where(&space, &call, &written(0, 7)), pages(7, 10));
+    assert_eq!(asked_where(&space, &call, &written(9, 12)), pages(7, 13));
+    assert_eq!(asked_where(&space, &call, &written(5, 8)), pages(4, 10));
 }
 
 /// An attachment may replace a part of an area, whose other parts stay written.

@@ -20,17 +20,26 @@ type Windows = [(u64, u64); WINDOWS];
 
 impl AddressSpace {
     /// The page ranges whose [`Pages::written`] [`perform`](Self::perform) may ask for `call`, given to `ask(start, end)`: each is the whole of an
-    /// area that may have been written without this map's knowing. Few: what lies in the range, its neighbours, and the areas next to
-    /// these that may have come to share an owner of private pages with them.
+    /// area that may have been written without this map's knowing. What lies in the range, its neighbours, and the unbroken rows of areas next to
+    /// these that may have come to share an owner of private pages with them. Some are given twice. O(areas in these).
     pub fn facts_needed(&self, call: &Call, ask: &mut dyn FnMut(u64, u64)) {
+        self.facts_needed_where(call, &mut |start, end| {
+            ask(start, end);
+            true
+        });
+    }
+
+    /// As [`facts_needed`](Self::facts_needed), for one who has the answers at hand: `written` is what [`Pages::written`] will be. An area that was not
+    /// written has no owner to share, so that a row ends with it. These are few, where rows may be as long as the map.
+    pub fn facts_needed_where(&self, call: &Call, written: &mut dyn FnMut(u64, u64) -> bool) {
         for call in parts(call) {
-            self.facts_needed(&call, ask);
+            self.facts_needed_where(&call, written);
         }
         for window in self.windows(call, None) {
-            let (mut next, high) = self.with_relatives(window);
+            let (mut next, high) = self.with_relatives(window, written);
             while let Some(area) = self.areas.find_in(next, high) {
                 if area.vma.may_have_been_written() {
-                    ask(area.start, area.end);
+                    written(area.start, area.end);
                 }
                 next = area.end;
             }
@@ -47,7 +56,8 @@ impl AddressSpace {
             self.learn(&call, forced, pages);
         }
         for window in self.windows(call, forced) {
-            let (mut next, high) = self.with_relatives(window);
+            let written = &mut |start, end| pages.written(start, end);
+            let (mut next, high) = self.with_relatives(window, written);
             while let Some(area) = self.areas.find_in(next, high) {
                 let (start, end) = (area.start, area.end);
                 if area.vma.may_have_been_written() && pages.written(start, end) {
@@ -100,8 +110,13 @@ impl AddressSpace {
         }
     }
 
-    /// The window, and beyond it the unbroken rows of areas that may share an owner with those at its ends.
-    fn with_relatives(&self, (low, high): (u64, u64)) -> (u64, u64) {
+    /// The window, and beyond it the unbroken rows of areas that may share an owner with those at its ends: one that was not written has none to
+    /// share, and the row ends with it.
+    fn with_relatives(
+        &self,
+        (low, high): (u64, u64),
+        written: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> (u64, u64) {
         let Some(mut first) = self.areas.find_in(low, high) else {
             return (low, high);
         };
@@ -110,6 +125,7 @@ impl AddressSpace {
             && let Some(below) = self.areas.before(first.start)
             && below.end == first.start
             && could_share(below.vma, first.vma)
+            && written(first.start, first.end)
         {
             start = below.start;
             first = below;
@@ -119,6 +135,7 @@ impl AddressSpace {
             while last.vma.may_have_been_written()
                 && let Some(above) = self.areas.at(last.end)
                 && could_share(last.vma, above.vma)
+                && written(last.start, last.end)
             {
                 end = above.end;
                 last = above;

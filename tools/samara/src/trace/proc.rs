@@ -445,7 +445,8 @@ fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
 
 /// Does a thread run, or is it about to, and neither sleep nor stand?
 pub(crate) fn is_running(tid: Tid) -> bool {
-    let Ok(text) = proc_file::read_piece(format!("/proc/{tid}/stat")) else {
+    // That of the thread alone: the kernel sums up all threads of the process for the other one.
+    let Ok(text) = proc_file::read_piece(format!("/proc/{tid}/task/{tid}/stat")) else {
         return false;
     };
     // Behind the name, which may hold parentheses.

@@ -13,6 +13,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 /// The samples for the call that is under way.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
+    /// Ascending.
     list: Vec<Sample>,
     /// Written at entry, ascending.
     before: Vec<(u64, u64)>,
@@ -34,10 +35,15 @@ impl Samples {
         self.before.clear();
         self.after.clear();
         let list = &mut self.list;
-        engine.facts_needed(call, &mut |start, end| {
-            if !list.iter().any(|sample| sample.start == start) {
-                list.push(sample(start, end, pagemap));
-            }
+        engine.facts_needed_where(call, &mut |start, end| {
+            let at = match list.binary_search_by_key(&start, |sample| sample.start) {
+                Ok(at) => at,
+                Err(at) => {
+                    list.insert(at, sample(start, end, pagemap));
+                    at
+                }
+            };
+            list[at].written
         });
         self.before.extend(
             self.list
@@ -45,7 +51,6 @@ impl Samples {
                 .filter(|sample| sample.written)
                 .map(|sample| (sample.start, sample.end)),
         );
-        self.before.sort_unstable();
     }
 
     /// Looks likewise when the kernel has performed `call` already, and nobody saw it begin: what is found written may have been before, or only since.
@@ -112,7 +117,11 @@ impl Samples {
     }
 
     fn is_open(&self, sample: &Sample) -> bool {
-        !sample.written && !self.after.contains(&(sample.start, sample.end))
+        !sample.written
+            && self
+                .after
+                .binary_search(&(sample.start, sample.end))
+                .is_err()
     }
 
     /// What shows by now, and did not when the call had returned. A page fault gives an area its owner first and its page later, much later if the page
@@ -254,13 +263,11 @@ impl Pages for Known<'_> {
     }
 
     fn written(&mut self, start: u64, end: u64) -> bool {
-        let sampled = self
-            .samples
-            .list
-            .iter()
-            .find(|sample| sample.start == start && sample.end == end);
-        if let Some(sample) = sampled {
-            return sample.written;
+        let list = &self.samples.list;
+        if let Ok(at) = list.binary_search_by_key(&start, |sample| sample.start)
+            && list[at].end == end
+        {
+            return list[at].written;
         }
         let written = self.pagemap.written(start, end).unwrap_or(false);
         if written {

@@ -65,7 +65,7 @@ impl Text {
 /// Skips who calls, when and from where: the thread's number, if it is told, and where the rest begins.
 pub(super) fn prefix(line: &str) -> (Option<u32>, usize) {
     let rest = |from: usize| line.get(from..).unwrap_or_default();
-    let run = |from: usize, of: fn(&u8) -> bool| rest(from).bytes().take_while(|b| of(b)).count();
+    let run = |from: usize, of: fn(&u8) -> bool| rest(from).bytes().take_while(of).count();
     let blanks = |from| run(from, |byte| *byte == b' ');
     let digits = |from| run(from, u8::is_ascii_digit);
     // The program's name, by -Y, up to a `>` and what follows.
