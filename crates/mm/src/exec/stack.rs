@@ -6,7 +6,7 @@ use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
 use crate::kernel::Rule;
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
-use crate::space::vma::{Backing, Vma};
+use crate::space::vma::{AnonVma, Backing, Vma};
 
 use super::headers::Class;
 use super::layout::Frame;
@@ -137,7 +137,7 @@ pub(super) fn map<R: Random + ?Sized>(
     }
     // It was made and written at the end of the address space, and keeps the page offsets that it had there.
     let top = space.config.task_size;
-    let anon = space.new_anon();
+    let anon = AnonVma::next(&mut space.next_anon);
     let vma = Vma {
         anon: Some(anon).into(),
         ..Vma::new(flags, top.wrapping_sub(end) >> 12, Backing::Anonymous)

@@ -225,6 +225,27 @@ impl AddressSpace {
         self.join(&span, &union, flags)
     }
 
+    /// Joins the areas that meet at `boundary`, if they may be one.
+    ///
+    /// # Errors
+    /// `ENOMEM` when an allocation fails, and nothing has changed.
+    pub(crate) fn heal(&mut self, boundary: u64) -> Result<(), Errno> {
+        let Some(upper) = self.areas.at(boundary) else {
+            return Ok(());
+        };
+        let mut span = Span::new(boundary, upper.end);
+        let beside = self.areas.look(&mut span);
+        let lower = Beside {
+            upper: None,
+            ..beside
+        };
+        let flags = upper.vma.flags;
+        match Union::of(&span, &lower, upper.vma, flags, true, self.config.kernel) {
+            Some(union) => self.join(&span, &union, flags),
+            None => Ok(()),
+        }
+    }
+
     /// Gives a range that lies in one area, and [joins](Union::altering) no other, the attributes `vma`: it is cut out of its area. One change of the tree.
     ///
     /// # Errors

@@ -15,11 +15,13 @@
 //! | `huge` | mappings of the pool of huge pages |
 //! | `fork` | the map of a child |
 //! | `take_over` | what no map shows, taken over from a former model |
+//! | `assumed` | owners that were made up, and what later maps tell of them |
 //! | `journal` | what a call has changed, for an owner of the pages that refuses it |
 //! | `shared`, `remembered` | looking from other threads; what their faults have found before |
 //! | `maps`, `check` | the map as text; its invariants |
 
 pub(crate) mod areas;
+mod assumed;
 pub(crate) mod check;
 pub(crate) mod counts;
 pub(crate) mod fault;
@@ -107,7 +109,7 @@ pub struct SeedVma {
     /// A name in brackets that the kernel gave at exec, such as `[vdso]`, or that was given by `PR_SET_VMA_ANON_NAME` (`[anon:…]`); not
     /// `[heap]` and `[stack]`, which are computed.
     pub name: Option<Box<str>>,
-    /// It has private pages.
+    /// It has private pages. Their owner is [assumed](AnonVma::is_assumed) to be its own.
     pub touched: bool,
 }
 
@@ -233,7 +235,7 @@ impl AddressSpace {
         if span.over.areas > 0 {
             return Err(Errno::EEXIST);
         }
-        let anon = seed.touched.then(|| self.new_anon());
+        let anon = seed.touched.then(|| AnonVma::assumed(&mut self.next_anon));
         let vma = seed.vma(self.layout.stack_top, anon)?;
         let put = self.areas.put(&span, vma);
         self.areas.reopen();
@@ -353,9 +355,5 @@ impl AddressSpace {
             tree_bytes: tree.nodes() * 256,
             pages: self.page_counts(),
         }
-    }
-
-    pub(crate) fn new_anon(&mut self) -> AnonVma {
-        AnonVma::next(&mut self.next_anon)
     }
 }

@@ -58,7 +58,7 @@ impl AddressSpace {
                 last = Some((end, old.start));
             }
             if touched && owner.is_none() {
-                owner = Some(AnonVma::next(&mut self.next_anon));
+                owner = Some(AnonVma::assumed(&mut self.next_anon));
             }
             vma.anon.set(owner);
             self.areas.replace(start, vma)?;

@@ -122,6 +122,8 @@ pub struct AnonVma(u64);
 
 impl AnonVma {
     const INHERITED: u64 = 1 << 63;
+    const ASSUMED: u64 = 1 << 62;
+    const MARKS: u64 = Self::INHERITED | Self::ASSUMED;
 
     /// A new one: the number after the `last` that was given away.
     pub(crate) fn next(last: &mut u64) -> Self {
@@ -129,9 +131,19 @@ impl AnonVma {
         AnonVma(*last & !Self::INHERITED)
     }
 
+    /// As [`next`](Self::next), for an area of which nobody knows whether others have the same owner.
+    pub(crate) fn assumed(last: &mut u64) -> Self {
+        AnonVma(Self::next(last).0 | Self::ASSUMED)
+    }
+
     /// The child's own, on top of those that it inherits by fork.
     pub(crate) const fn forked(number: u64) -> Self {
         AnonVma(number | Self::INHERITED)
+    }
+
+    /// The same, when it has proved to be a child's.
+    pub(crate) const fn inherited(self) -> Self {
+        AnonVma(self.0 | Self::INHERITED)
     }
 
     /// Whether pages may still be shared with a parent: such an area never takes in an untouched one.
@@ -139,9 +151,14 @@ impl AnonVma {
         self.0 & Self::INHERITED != 0
     }
 
+    /// Whether it was made up for an area that was found with private pages ([`SeedVma::touched`](crate::SeedVma::touched)): several of these may stand for one.
+    pub const fn is_assumed(self) -> bool {
+        self.0 & Self::ASSUMED != 0
+    }
+
     /// A number unique to this anon_vma within its address space.
     pub const fn number(self) -> u64 {
-        self.0 & !Self::INHERITED
+        self.0 & !Self::MARKS
     }
 }
 
@@ -216,7 +233,8 @@ impl Eq for Sticky {}
 impl fmt::Debug for AnonVma {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = if self.is_inherited() { "^" } else { "" };
-        write!(f, "anon{}{mark}", self.number())
+        let guess = if self.is_assumed() { "?" } else { "" };
+        write!(f, "anon{}{mark}{guess}", self.number())
     }
 }
 
