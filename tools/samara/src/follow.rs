@@ -119,8 +119,17 @@ fn naming(call: &Call, other: u64) -> Option<Call> {
 impl Follower {
     /// With `shared`, calls are performed as while other threads may look at the engine's map, and maps compared as these see them.
     pub(crate) fn new(engine: AddressSpace, shared: bool) -> Self {
+        Self::with(Side::new(engine, shared))
+    }
+
+    /// The same of a process that had run before: which areas have one owner of private pages is learnt from maps that are compared.
+    pub(crate) fn found(engine: AddressSpace, shared: bool) -> Self {
+        Self::with(Side::found(engine, shared))
+    }
+
+    fn with(side: Side) -> Self {
         Self {
-            side: Side::new(engine, shared),
+            side,
             others: Vec::new(),
             noted: Vec::new(),
             meanwhile: Vec::new(),
@@ -141,7 +150,7 @@ impl Follower {
         engine.take_over(&self.side.engine)?;
         self.retire(false, tally);
         let doubts = std::mem::take(&mut self.doubts);
-        *self = Self::new(engine, self.side.is_shared());
+        *self = Self::with(self.side.anew(engine));
         self.doubts = doubts;
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! One engine, as one assumption about the order of page faults has it.
 
 mod maps;
+mod owners;
 
 use samara_mm::{
     AddressSpace, Area, Call, Errno, FileArg, FileKind, Overcommit, Pages, SharedMap, VmFlags,
@@ -8,6 +9,8 @@ use samara_mm::{
 
 use crate::compare::Alike;
 use crate::describe;
+
+use self::owners::Owners;
 
 /// How the engine's answer to a call stands to the kernel's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +31,9 @@ pub(crate) struct Side {
     /// With one, calls are performed as while other threads may look, and maps are compared through it, as these see them.
     shared: Option<SharedMap>,
     alike: Alike,
+    /// Owners of private pages were made up: what the kernel's map tells of them is learnt.
+    assumes: bool,
+    owners: Owners,
     /// Calls since this became an alternative to another.
     pub(crate) age: u32,
 }
@@ -38,7 +44,26 @@ impl Side {
             shared: shared.then(|| engine.share()),
             engine,
             alike: Alike::default(),
+            assumes: false,
+            owners: Owners::default(),
             age: 0,
+        }
+    }
+
+    /// The same of a process that had run before: owners of private pages are made up.
+    pub(crate) fn found(engine: AddressSpace, shared: bool) -> Self {
+        Self {
+            assumes: true,
+            ..Self::new(engine, shared)
+        }
+    }
+
+    /// The same with an engine that was [built anew](AddressSpace::take_over): owners of what had parted are made up.
+    pub(crate) fn anew(&self, engine: AddressSpace) -> Self {
+        Self {
+            assumes: true,
+            owners: self.owners.settled(),
+            ..Self::new(engine, self.is_shared())
         }
     }
 
@@ -58,12 +83,29 @@ impl Side {
     pub(crate) fn try_clone(&self) -> Result<Self, Errno> {
         Ok(Self {
             alike: self.alike.clone(),
+            assumes: self.assumes,
+            owners: self.owners.clone(),
             ..Self::new(self.engine.try_clone()?, self.shared.is_some())
         })
     }
 
     /// Performs a call and judges the answer against what the kernel returned.
     pub(crate) fn perform(
+        &mut self,
+        call: &Call,
+        returned: i64,
+        facts: &mut dyn Pages,
+    ) -> (Verdict, i64) {
+        if !self.assumes {
+            return self.perform_beside_pool(call, returned, facts);
+        }
+        let (before, brk) = (self.meetings(call, returned), self.engine.layout().brk);
+        let judged = self.perform_beside_pool(call, returned, facts);
+        self.note_owners((&before, brk), call, returned);
+        judged
+    }
+
+    fn perform_beside_pool(
         &mut self,
         call: &Call,
         returned: i64,

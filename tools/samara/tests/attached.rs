@@ -164,6 +164,55 @@ fn a_process_that_ends_while_it_is_followed_ends_the_trace() {
     assert_eq!(replayed.status.code(), Some(0), "{told}");
 }
 
+/// The program `healed` waits, is attached to, and joins what it had cut; what is learnt of owners then leaves nothing undecided.
+fn heals(argument: Option<&str>) {
+    let Some(program) = compiled("healed") else {
+        return;
+    };
+    let mut child = Command::new(program)
+        .args(argument)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut line = || {
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        line
+    };
+    let pid = line().trim().to_owned();
+    common::settle(pid.parse().unwrap());
+    let record = fresh("record");
+    let options = ["--verify", "each", "--record", record.to_str().unwrap()];
+    let attached = Attached::to(&pid, &options);
+    let mut input = child.stdin.take().unwrap();
+    writeln!(input, "heal").unwrap();
+    assert_eq!(line(), "done\n");
+    drop(input);
+    let summary = attached.agrees();
+    assert_eq!(summary["started_anew"], serde_json::json!({}), "{summary}");
+    assert!(child.wait().unwrap().success());
+    let replayed = samara().arg("replay").arg(&record).output().unwrap();
+    let told = String::from_utf8_lossy(&replayed.stderr);
+    assert_eq!(replayed.status.code(), Some(0), "{told}");
+}
+
+#[test]
+fn parts_of_what_was_one_area_join_again() {
+    heals(None);
+}
+
+#[test]
+fn what_was_a_parents_joins_nothing_new() {
+    heals(Some("child"));
+}
+
+#[test]
+fn a_parents_parts_join_as_before() {
+    heals(Some("parent"));
+}
+
 #[test]
 fn a_tracer_that_is_killed_leaves_the_process_alone() {
     let Some(mut worker) = Worker::start() else {

@@ -3,6 +3,7 @@
 use crate::compare::{self, Difference};
 use crate::follow::{Follower, Place};
 use crate::maps::Map;
+use crate::side::Side;
 use crate::tally::{Finding, FindingKind};
 
 impl Follower {
@@ -33,15 +34,17 @@ impl Follower {
         let mut fresh = Vec::new();
         let compared = self.side.compare(kernel, grown, &mut fresh, renamed);
         if self.others.is_empty() && fresh.is_empty() {
-            return compared;
+            return compared.or_else(|difference| self.learn(kernel, &[], difference));
         }
         // What the others grow they would have grown anyway; names are counted once.
         let (mut again, mut names) = (Vec::new(), 0);
-        self.others.retain_mut(|other| {
-            other
-                .compare(kernel, &mut again, &mut fresh, &mut names)
-                .is_ok()
-        });
+        let mut refuted = Vec::new();
+        for mut other in std::mem::take(&mut self.others) {
+            match other.compare(kernel, &mut again, &mut fresh, &mut names) {
+                Ok(()) => self.others.push(other),
+                Err(_) => refuted.push(other),
+            }
+        }
         // One that comes of one of these is not followed.
         let mut more = Vec::new();
         fresh.retain_mut(|other| {
@@ -64,8 +67,37 @@ impl Follower {
                 }
                 Ok(())
             }
-            compared => compared,
+            Err(difference) => self.learn(kernel, &refuted, difference),
+            Ok(()) => Ok(()),
         }
+    }
+
+    /// Goes on with what explains a map that differs under every assumption about page faults: that owners of which nothing was known are one.
+    fn learn(
+        &mut self,
+        kernel: &Map,
+        refuted: &[Side],
+        difference: Difference,
+    ) -> Result<(), Difference> {
+        let sides = std::iter::once(&self.side).chain(refuted);
+        let unknown = &|range| self.doubts.touch(range);
+        let explains = |other: &mut Side| {
+            let (mut grown, mut fresh) = (Vec::new(), Vec::new());
+            let compared = other.compare(kernel, &mut grown, &mut fresh, &mut 0);
+            compared.is_ok() && grown.is_empty()
+        };
+        let mut learnt = sides
+            .filter_map(|side| side.with_owners_of(kernel, unknown))
+            .filter_map(|mut other| explains(&mut other).then_some(other));
+        let Some(side) = learnt.next() else {
+            return Err(difference);
+        };
+        let others = learnt.collect();
+        self.side = side;
+        self.others = others;
+        self.replaced += 1;
+        self.thin_out();
+        Ok(())
     }
 
     /// The finding for a map that differs.

@@ -242,7 +242,10 @@ impl Player {
             Ok(engine) => self.put(
                 space,
                 Some(Replayed {
-                    follower: Follower::new(engine, false),
+                    follower: match reason {
+                        Reason::Exec => Follower::new(engine, false),
+                        Reason::Resync | Reason::Adopted => Follower::found(engine, false),
+                    },
                     last: None,
                     parted: false,
                     uncertain: false,

@@ -32,7 +32,10 @@ impl Side {
                 None => compare::compare(self.engine.maps(), kernel, alike, renamed),
             };
             match compared {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.owners.confirm(&self.engine);
+                    return Ok(());
+                }
                 Err(difference) => match difference.growth {
                     // A fault grew the area since the last look, if the engine finds that possible.
                     Some(start) => {

@@ -142,7 +142,10 @@ impl Space {
         let growing = growth::grows_beside_stack(&engine);
         let mut space = Self {
             number,
-            follower: Follower::new(engine, true),
+            follower: match reason {
+                Reason::Exec => Follower::new(engine, true),
+                Reason::Resync | Reason::Adopted => Follower::found(engine, true),
+            },
             maps,
             pagemap,
             users: 0,
