@@ -40,7 +40,7 @@ pub(crate) struct Files {
 
 impl Files {
     /// A line of the kernel's map as the engine takes it over. `description` numbers the open file of one that was not named before; `written`
-    /// tells, of an area that may have private pages, whether it has any.
+    /// tells, of an area that may have private pages, whether it has any. `stored` is the kind of a regular file by where it is stored, if that matters.
     pub(crate) fn area(
         &mut self,
         area: &Area,
@@ -48,6 +48,7 @@ impl Files {
         flags: Option<VmFlags>,
         description: impl FnOnce() -> u64,
         written: impl FnOnce() -> bool,
+        stored: impl FnOnce() -> Option<FileKind>,
     ) -> SeedVma {
         let name = String::from_utf8_lossy(name);
         let special = area.inode == 0 && name.starts_with('[');
@@ -66,7 +67,10 @@ impl Files {
                     readable: true,
                     writable: true,
                     noexec: false,
-                    kind: kind(&name),
+                    kind: match kind(&name) {
+                        FileKind::Regular => stored().unwrap_or(FileKind::Regular),
+                        kind => kind,
+                    },
                     seals: 0,
                     driver: DriverFlags::default(),
                     object: Object::none(),

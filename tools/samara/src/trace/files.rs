@@ -21,7 +21,7 @@ use crate::counted::counted;
 use super::opened::Opened;
 use super::ptrace::Tid;
 
-pub(super) use kind::kind_and_length;
+pub(super) use kind::{kind_and_length, kind_of_mapped};
 
 /// What two look-ups of one open file description have in common.
 #[derive(Debug, PartialEq, Eq, Hash, Clone)]

@@ -320,8 +320,13 @@ pub(crate) fn seed(
                 .any(|(start, end)| *start < area.end && area.start < *end),
             _ => pagemap.written(area.start, area.end).unwrap_or(false),
         };
+        // At exec the files are the program's and its loader's, opened once each.
+        let stored = || match moment {
+            Moment::Exec => None,
+            _ => super::files::kind_of_mapped(tid, area.start, area.end),
+        };
         let flags = flags.get(&area.start).copied();
-        areas.push(files.area(area, map.name(area), flags, description, written));
+        areas.push(files.area(area, map.name(area), flags, description, written, stored));
     }
     Ok(Seed {
         config,

@@ -1,6 +1,6 @@
 //! What kind of file a descriptor of a traced program stands for, as far as `/proc`, `stat` and `statfs` tell.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -10,6 +10,10 @@ use samara_mm::FileKind;
 
 use crate::seed::PERF_RING;
 use crate::trace::ptrace::Tid;
+
+/// File systems by the numbers that `statfs` gives them.
+const OVERLAY: i64 = 0x794c_7630;
+const FUSE: i64 = 0x6573_5546;
 
 /// The kind of the file with this name that a descriptor of a thread stands for.
 pub(super) fn of_descriptor(
@@ -33,8 +37,6 @@ fn kind(object: &libc::stat64, system: Option<&libc::statfs64>) -> FileKind {
     const HUGETLBFS: i64 = 0x9584_58f6_u32 as i64;
     /// ext4, xfs, btrfs.
     const ALIGNING: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
-    const OVERLAY: i64 = 0x794c_7630;
-    const FUSE: i64 = 0x6573_5546;
     const SECRETMEM: i64 = 0x5345_434d;
     /// Files with mappings of their own: sysfs, procfs, debugfs, tracefs.
     const DRIVEN: [i64; 4] = [0x6265_6572, 0x9fa0, 0x6462_6720, 0x7472_6163];
@@ -70,6 +72,17 @@ pub(in crate::trace) fn kind_and_length(file: &fs::File) -> io::Result<(FileKind
     let told = unsafe { libc::fstatfs64(file.as_raw_fd(), &mut system) } == 0;
     let kind = kind(&object, told.then_some(&system));
     Ok((kind, object.st_size as u64))
+}
+
+/// The kind of a regular file that is mapped in just this range, if its file system decides which of its areas join.
+pub(in crate::trace) fn kind_of_mapped(tid: Tid, start: u64, end: u64) -> Option<FileKind> {
+    let path = format!("/proc/{tid}/map_files/{start:x}-{end:x}");
+    let system = file_system(&CString::new(path).ok()?)?;
+    match system.f_type {
+        OVERLAY => Some(FileKind::Stacked),
+        FUSE => Some(FileKind::Fuse),
+        _ => None,
+    }
 }
 
 /// Is it a socket that the thread's network namespace lists as one of packets?
