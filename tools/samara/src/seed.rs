@@ -40,7 +40,7 @@ pub(crate) struct Files {
 
 impl Files {
     /// A line of the kernel's map as the engine takes it over. `description` numbers the open file of one that was not named before; `written`
-    /// tells, of an area that may have private pages, whether it has any. `stored` is the kind of a regular file by where it is stored, if that matters.
+    /// tells, of an area that may have private pages, whether it has any. `stored` is the kind of a file by where it is stored, if that matters.
     pub(crate) fn area(
         &mut self,
         area: &Area,
@@ -68,7 +68,7 @@ impl Files {
                     writable: true,
                     noexec: false,
                     kind: match kind(&name) {
-                        FileKind::Regular => stored().unwrap_or(FileKind::Regular),
+                        kind @ (FileKind::Regular | FileKind::Shmem) => stored().unwrap_or(kind),
                         kind => kind,
                     },
                     seals: 0,

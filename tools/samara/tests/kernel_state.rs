@@ -95,7 +95,17 @@ fn what_a_listener_may_let_pass_is_not_compared() {
 
 #[test]
 fn an_engine_that_starts_anew_knows_what_it_knew() {
-    let Some(program) = compiled("anew") else {
+    starts_anew("anew");
+}
+
+#[test]
+fn an_engine_that_starts_anew_knows_huge_pages() {
+    starts_anew("huge_anew");
+}
+
+/// The program makes calls that are not modelled; all others agree, and do so in a replay.
+fn starts_anew(name: &str) {
+    let Some(program) = compiled(name) else {
         return;
     };
     let record = fresh("anew.trace");

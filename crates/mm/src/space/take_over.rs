@@ -100,6 +100,11 @@ fn is_shared_anonymous(shown: &File) -> bool {
     &*shown.name == "/dev/zero (deleted)" || shown.name.starts_with("[anon_shmem:")
 }
 
+/// Memory of the pool of huge pages that is no file of the program's, of which the kernel makes one all the same.
+fn is_anonymous_huge(shown: &File) -> bool {
+    &*shown.name == "/anon_hugepage (deleted)"
+}
+
 /// Whether an area of the map can be what the former model had there.
 fn is_same(old: &Vma, new: &Vma, objects: &mut Objects) -> Result<bool, Errno> {
     let alike = || {
@@ -108,6 +113,9 @@ fn is_same(old: &Vma, new: &Vma, objects: &mut Objects) -> Result<bool, Errno> {
     };
     let object = match (&old.backing, &new.backing) {
         (Backing::Anonymous, Backing::Anonymous) => return Ok(true),
+        (Backing::File(a), Backing::File(b)) if is_anonymous_huge(a) && is_anonymous_huge(b) => {
+            return Ok(alike() && objects.agree(a.id.inode, b.id)?);
+        }
         (Backing::File(a), Backing::File(b)) => a.id == b.id,
         (Backing::Shm { segment, .. }, Backing::File(b)) => segment.file.id == b.id,
         (Backing::SharedAnonymous(a), Backing::File(b)) => {

@@ -14,6 +14,7 @@ use crate::trace::ptrace::Tid;
 /// File systems by the numbers that `statfs` gives them.
 const OVERLAY: i64 = 0x794c_7630;
 const FUSE: i64 = 0x6573_5546;
+const HUGETLBFS: i64 = 0x9584_58f6_u32 as i64;
 
 /// The kind of the file with this name that a descriptor of a thread stands for.
 pub(super) fn of_descriptor(
@@ -34,7 +35,6 @@ pub(super) fn of_descriptor(
 /// The kind of a file, and of a regular one on this file system.
 fn kind(object: &libc::stat64, system: Option<&libc::statfs64>) -> FileKind {
     const TMPFS: i64 = 0x0102_1994;
-    const HUGETLBFS: i64 = 0x9584_58f6_u32 as i64;
     /// ext4, xfs, btrfs.
     const ALIGNING: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
     const SECRETMEM: i64 = 0x5345_434d;
@@ -74,13 +74,14 @@ pub(in crate::trace) fn kind_and_length(file: &fs::File) -> io::Result<(FileKind
     Ok((kind, object.st_size as u64))
 }
 
-/// The kind of a regular file that is mapped in just this range, if its file system decides which of its areas join.
+/// The kind of a file that is mapped in just this range, if its file system decides which of its areas join, or how large its pages are.
 pub(in crate::trace) fn kind_of_mapped(tid: Tid, start: u64, end: u64) -> Option<FileKind> {
     let path = format!("/proc/{tid}/map_files/{start:x}-{end:x}");
     let system = file_system(&CString::new(path).ok()?)?;
     match system.f_type {
         OVERLAY => Some(FileKind::Stacked),
         FUSE => Some(FileKind::Fuse),
+        HUGETLBFS => Some(FileKind::HugeTlb(system.f_bsize as u64)),
         _ => None,
     }
 }
