@@ -1,5 +1,5 @@
 //! The memory of a node as the model checker wants it: each word an object that it watches. The same operations as
-//! `cells.rs`, and pivots and gaps are cells in which it finds data races.
+//! `node/cells.rs` of the tree, and pivots and gaps are cells in which it finds data races.
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
