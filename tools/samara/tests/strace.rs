@@ -100,11 +100,29 @@ fn threads_are_followed_as_far_as_their_order_is_told() {
     }
     let program = source("eight_threads.py");
     let words = ["python3", program.to_str().unwrap(), "20"];
-    let options = ["-e", "trace=memory,process"];
-    let Some(file) = straced(&options, &words, true) else {
-        return;
-    };
-    assert!(agrees(&file)["threads"].as_u64() >= Some(8));
+    let all: [&[&str]; 2] = [&["-e", "trace=memory,process"], &["-z"]];
+    for options in all {
+        let Some(file) = straced(options, &words, true) else {
+            return;
+        };
+        assert!(agrees(&file)["threads"].as_u64() >= Some(8), "{options:?}");
+    }
+}
+
+/// `-z` tells of a call when it has succeeded: a child may run, and make another, before that.
+#[test]
+fn a_child_may_come_before_the_call_that_makes_it() {
+    let place = "mmap(NULL, 4096, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0)";
+    let start: String = START.lines().map(|line| format!("7 {line}\n")).collect();
+    let text = format!(
+        "{start}7 mprotect(0x560481000000, 4096, PROT_READ) = 0\n\
+         8 {place} <unfinished ...>\n = 0x7f000000d000\n\
+         9 {place} = 0x7f000000c000\n8 fork() = 9\n8 {place} = 0x7f000000c000\n\
+         7 fork() = 8\n7 {place} = 0x7f000000d000\n7 +++ exited with 0 +++\n"
+    );
+    let summary = agrees(&written(&text));
+    assert_eq!(summary["forks"], 2);
+    assert_eq!(summary["predictions"], 5);
 }
 
 /// Begins a program whose placement starts below 0x7f0000010000.

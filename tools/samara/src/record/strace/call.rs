@@ -80,30 +80,39 @@ pub(super) fn on_memory(text: &str) -> bool {
     NAMES.contains(&name) && !makes(text)
 }
 
+const VM: u64 = 0x100;
+const VFORK: u64 = 0x4000;
+const THREAD: u64 = 0x1_0000;
+
+/// The flags of a call that makes a thread or a process. `None`: they are behind a pointer.
+fn flags(text: &str) -> Option<u64> {
+    let name = line::name(text)?;
+    let word = match (name, text.split_once("flags=")) {
+        ("fork", _) => return Some(0),
+        ("vfork", _) => return Some(VM | VFORK),
+        (_, Some((_, word))) => word,
+        ("clone", None) => text.get(name.len() + 1..)?,
+        _ => return None,
+    };
+    let word = word.split([',', '}', ')', ' ', '<']).next()?;
+    let flag = |name| match name {
+        "CLONE_VM" => VM,
+        "CLONE_VFORK" => VFORK,
+        "CLONE_THREAD" => THREAD,
+        other => line::plain(other).unwrap_or(0),
+    };
+    Some(word.split('|').fold(0, |sum, name| sum | flag(name)))
+}
+
 /// Whether it shares the address space, and whether it makes a thread. `None`: its flags are behind a pointer.
 pub(super) fn sharing(text: &str) -> Option<(bool, bool)> {
-    const VM: u64 = 0x100;
-    const THREAD: u64 = 0x1_0000;
-    let name = line::name(text)?;
-    let flags = match name {
-        "fork" => 0,
-        "vfork" => VM,
-        _ => {
-            let word = match text.split_once("flags=") {
-                Some((_, word)) => word,
-                None if name == "clone" => text.get(name.len() + 1..)?,
-                None => return None,
-            };
-            let word = word.split([',', '}', ')', ' ', '<']).next()?;
-            let flag = |name| match name {
-                "CLONE_VM" => VM,
-                "CLONE_THREAD" => THREAD,
-                other => line::plain(other).unwrap_or(0),
-            };
-            word.split('|').fold(0, |sum, name| sum | flag(name))
-        }
-    };
+    let flags = flags(text)?;
     Some((flags & VM != 0, flags & THREAD != 0))
+}
+
+/// Does the caller stand still until the child ends or starts a program?
+pub(super) fn waits(text: &str) -> bool {
+    flags(text).is_some_and(|flags| flags & VFORK != 0)
 }
 
 fn errno(name: &str) -> Option<i32> {

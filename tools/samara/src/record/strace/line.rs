@@ -50,6 +50,14 @@ impl Text {
         }
     }
 
+    /// What is told of a call that goes on in another line.
+    pub(super) fn begun(&self) -> Option<Self> {
+        let begun = self.text.strip_suffix("<unfinished ...>")?;
+        let mut kept = self.clone();
+        kept.text.truncate(begun.len());
+        Some(kept)
+    }
+
     /// What is wrong at a place.
     pub(super) fn wrong(&self, at: usize, what: impl Into<String>) -> Complaint {
         let piece = self.pieces.iter().rev().find(|piece| piece.0 <= at);

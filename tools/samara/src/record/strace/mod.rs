@@ -4,6 +4,7 @@
 //! the first `brk(NULL)` says, and placement below the first mapping whose place the kernel chose.
 
 mod call;
+mod early;
 mod line;
 mod untold;
 
@@ -16,6 +17,7 @@ use super::format::{Reason, Record};
 use crate::seed::Seed;
 
 use call::{Decoded, Files};
+use early::Early;
 pub(crate) use line::Complaint;
 use line::Text;
 use untold::Untold;
@@ -74,7 +76,10 @@ pub(super) fn read(mut from: impl BufRead, kernel: KernelVersion) -> Result<Whol
         if let Some((before, message)) = text.split_once("strace: Process ")
             && let Some(child) = message.strip_suffix(" attached")
         {
-            making.announced.extend(child.parse::<u32>());
+            // Before all else it is of those that strace was told to attach to.
+            if making.first.is_some() {
+                making.announced.extend(child.parse::<u32>());
+            }
             if !before.is_empty() {
                 let piece = Text::new(before, number, 0);
                 match &mut open {
@@ -97,6 +102,9 @@ pub(super) fn read(mut from: impl BufRead, kernel: KernelVersion) -> Result<Whol
     }
     if let Some(open) = open {
         return Err(open.wrong(open.text.len(), "the line ends within the call"));
+    }
+    while let Some(number) = making.early.first() {
+        making.let_in(number)?;
     }
     Ok(making.finish(length))
 }
@@ -136,7 +144,7 @@ struct Making {
     spaces: Vec<Space>,
     users: HashMap<usize, u32>,
     files: Files,
-    /// Threads that strace has said it attached to.
+    /// Threads that strace has said it attached to when they were made.
     announced: HashSet<u32>,
     /// The first thread of all. Its number is 0 as long as it is not told.
     first: Option<u32>,
@@ -149,6 +157,12 @@ struct Making {
     tells_of_lives: bool,
     /// Whose line came last, if that begins a call: with `-z` what follows may go on with it, and name nobody.
     just_begun: Option<u32>,
+    early: Early,
+    /// A call was broken off for another's line. No text without threads needs that; of threads, `-z` never does it, and nobody knows then in which order
+    /// their calls began.
+    breaks_off: bool,
+    /// Address spaces of several threads, and how many records there were before the second.
+    of_several: Vec<(u32, usize)>,
 }
 
 impl Making {
@@ -169,12 +183,24 @@ impl Making {
             && !["+++ ", "<... "]
                 .iter()
                 .any(|start| rest.starts_with(start))
-            && let Some(begun) = just_begun.and_then(|thread| self.threads.get_mut(&thread))
-            && let Some(mut begun) = begun.unfinished.take()
             && let Some(thread) = just_begun
         {
+            if self.early.go_on(thread, &text) {
+                return Ok(());
+            }
+            let known = self.threads.get_mut(&thread);
+            let Some(mut begun) = known.and_then(|thread| thread.unfinished.take()) else {
+                return Err(text.wrong(0, "neither a call nor a signal nor an end"));
+            };
             begun.join(&text);
             return self.call(thread, &begun);
+        }
+        if let Some(number) = told.filter(|number| self.is_early(*number)) {
+            if self.early.keep(number, whole, self.records.len()) {
+                self.just_begun = text.begun().map(|_| number);
+                return Ok(());
+            }
+            self.let_in(number)?;
         }
         self.tells_of_lives |= call::makes(rest) || call::starts(rest);
         let thread = self.thread(told);
@@ -199,12 +225,11 @@ impl Making {
                 return Ok(());
             };
             begun.join(&behind);
+            self.breaks_off = true;
             self.overlap(thread, &begun);
             return self.call(thread, &begun);
         }
-        if let Some(begun) = rest.strip_suffix("<unfinished ...>") {
-            let mut kept = text.clone();
-            kept.text.truncate(begun.len());
+        if let Some(kept) = text.begun() {
             self.overlap(thread, &kept);
             if let Some(thread) = self.threads.get_mut(&thread) {
                 thread.unfinished = Some(kept);
@@ -273,7 +298,7 @@ impl Making {
             self.made(maker, number);
             return number;
         }
-        self.unknown(number);
+        self.unknown(number, self.records.len());
         if self.first.is_none() {
             self.first = Some(number);
             self.first_is_unnamed = told.is_none();
@@ -281,11 +306,38 @@ impl Making {
         number
     }
 
+    /// Has the call that made it not been told of so far, neither where it begins nor where it ends?
+    fn is_early(&self, number: u32) -> bool {
+        let known = self.threads.contains_key(&number) || self.maker().is_some();
+        let others = self.first.is_some() && !self.first_is_unnamed;
+        !known && (others || self.announced.contains(&number))
+    }
+
+    /// Reads the lines that came too early of a thread, which is known now if it ever will be.
+    fn let_in(&mut self, number: u32) -> Result<(), Complaint> {
+        let Some(early) = self.early.take(number) else {
+            return Ok(());
+        };
+        let space = self.threads.get(&number).map(|thread| thread.space);
+        if space.is_none() {
+            self.unknown(number, early.since);
+        }
+        for line in &early.lines {
+            self.line(line)?;
+        }
+        // Others had their calls meanwhile.
+        if let Some(space) = space.filter(|space| self.users.get(space) > Some(&1)) {
+            let space = self.spaces[space].number;
+            untold::mark_each(space, &mut self.records[early.since..]);
+        }
+        Ok(())
+    }
+
     /// A thread of whose memory nothing is known.
-    fn unknown(&mut self, number: u32) {
+    fn unknown(&mut self, number: u32, since: usize) {
         if self.first.is_some() {
             // Others may share it.
-            self.untold.everywhere(self.records.len());
+            self.untold.everywhere(since);
         }
         let space = self.new_space(Reason::Adopted);
         self.add(number, number, space);
@@ -354,7 +406,7 @@ impl Making {
             return;
         };
         let Some((shares, is_thread)) = call::sharing(text) else {
-            return self.unknown(child);
+            return self.unknown(child, self.records.len());
         };
         if is_thread {
             self.further += 1;
@@ -363,6 +415,11 @@ impl Making {
         }
         let process = if is_thread { thread.process } else { child };
         let space = if shares {
+            // Whoever calls vfork waits for its child.
+            if !call::waits(text) {
+                let number = self.spaces[thread.space].number;
+                self.of_several.push((number, self.records.len()));
+            }
             thread.space
         } else {
             let parent = self.spaces[thread.space];
@@ -435,6 +492,7 @@ impl Making {
                 let child = u32::try_from(returned).ok().filter(|child| *child > 0);
                 if let Some(child) = child.filter(|child| !self.threads.contains_key(child)) {
                     self.make(number, child, &text.text);
+                    self.let_in(child)?;
                 }
             }
             Decoded::Exec(words) if returned == 0 => {
@@ -502,6 +560,9 @@ impl Making {
         }
         if !self.tells_of_lives {
             self.untold.everywhere(0);
+        }
+        for (space, from) in self.of_several.drain(..).filter(|_| !self.breaks_off) {
+            self.untold.within(space, from);
         }
         self.untold.mark(&mut self.records);
         self.records.push(Record::Totals {

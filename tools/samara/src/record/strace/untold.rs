@@ -46,3 +46,14 @@ impl Untold {
         }
     }
 }
+
+/// Says of all calls on one address space that another thread's was under way beside them.
+pub(super) fn mark_each(of: u32, records: &mut [Record]) {
+    for record in records {
+        if let Record::Call { space, after, .. } = record
+            && *space == of
+        {
+            after.get_or_insert_default();
+        }
+    }
+}
