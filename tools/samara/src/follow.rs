@@ -8,12 +8,14 @@
 //! to choose from then: if none is left, that is a mismatch. Those given up undecided are counted, and what they may have explained is undecided, too
 //! ([`doubts`]). The same holds for a fault that grows a stack
 //! while a call of another thread is under way, and for a set of nodes that another thread changes while the kernel reads it. Where a file ends that is mapped
-//! beyond its end is not known either ([`ends`]), nor what could not grow ([`vain`]).
+//! beyond its end is not known either ([`ends`]), nor what could not grow ([`vain`]), nor through which open file an area was mapped that was there before
+//! ([`reopened`]).
 
 mod doubts;
 mod ends;
 mod figures;
 mod maps;
+mod reopened;
 mod vain;
 
 use samara_mm::{AddressSpace, Call, Config, Errno, Limits, NoPages, Pages};
@@ -385,7 +387,9 @@ impl Follower {
             {
                 fresh.push(other);
             }
-            for call in named.iter().filter_map(|nodes| naming(call, *nodes)) {
+            let through = side.through_an_unknown_file(call, returned);
+            let named = named.iter().filter_map(|nodes| naming(call, *nodes));
+            for call in named.chain(through) {
                 if let Ok(mut other) = side.try_clone()
                     && explains(other.perform(&call, returned, &mut Listed(before)).0)
                 {

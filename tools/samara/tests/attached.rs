@@ -164,9 +164,9 @@ fn a_process_that_ends_while_it_is_followed_ends_the_trace() {
     assert_eq!(replayed.status.code(), Some(0), "{told}");
 }
 
-/// The program `healed` waits, is attached to, and joins what it had cut; what is learnt of owners then leaves nothing undecided.
-fn heals(argument: Option<&str>) {
-    let Some(program) = compiled("healed") else {
+/// A program waits, is attached to, and joins what it had cut, or mapped; what is learnt then leaves nothing undecided.
+fn heals(program: &str, argument: Option<&str>) {
+    let Some(program) = compiled(program) else {
         return;
     };
     let mut child = Command::new(program)
@@ -200,17 +200,22 @@ fn heals(argument: Option<&str>) {
 
 #[test]
 fn parts_of_what_was_one_area_join_again() {
-    heals(None);
+    heals("healed", None);
 }
 
 #[test]
 fn what_was_a_parents_joins_nothing_new() {
-    heals(Some("child"));
+    heals("healed", Some("child"));
 }
 
 #[test]
 fn a_parents_parts_join_as_before() {
-    heals(Some("parent"));
+    heals("healed", Some("parent"));
+}
+
+#[test]
+fn more_of_a_file_joins_what_is_mapped_of_it() {
+    heals("same_file", None);
 }
 
 #[test]

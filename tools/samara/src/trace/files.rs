@@ -7,6 +7,7 @@
 //! Areas of one file continue each other only if they were mapped through the same open file description (see `opened`).
 
 mod kind;
+mod mounts;
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -20,6 +21,7 @@ use crate::counted::counted;
 
 use super::opened::Opened;
 use super::ptrace::Tid;
+use mounts::Served;
 
 pub(super) use kind::{kind_and_length, kind_of_mapped};
 
@@ -47,6 +49,7 @@ pub(crate) struct Files {
     /// Whose descriptor was looked up last, which one, and its number in `list`.
     last: Option<(Tid, i32, usize)>,
     path: Vec<u8>,
+    served: Served,
     /// The map shows the file that an overlay maps in the place of another, which becomes another one when that is written for the first time.
     shows_stacked: bool,
 }
@@ -82,14 +85,25 @@ fn is_shared(flags: u64) -> bool {
     SHARED.contains(&(flags & TYPE))
 }
 
-fn stat(path: &CStr, follow: bool) -> io::Result<libc::stat64> {
-    // SAFETY: all zeros is a valid value of this struct of integers.
-    let mut stat: libc::stat64 = unsafe { std::mem::zeroed() };
+/// How a file is asked for: as it is known, without a word to whoever serves its file system, who may wait for this program.
+const AS_KNOWN: i32 = libc::AT_STATX_DONT_SYNC;
+
+/// The device, the inode, the length, what it is, and who may do what with it. Nothing else is told.
+pub(super) fn stat(path: &CStr, follow: bool) -> io::Result<libc::stat64> {
+    // SAFETY: all zeros is a valid value of these structs of integers.
+    let (mut stat, mut told): (libc::stat64, libc::statx) = unsafe { std::mem::zeroed() };
     let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
-    // SAFETY: `path` ends with a zero byte and `stat` is a valid place for the answer.
-    if unsafe { libc::fstatat64(libc::AT_FDCWD, path.as_ptr(), &mut stat, flags) } != 0 {
+    let flags = flags | AS_KNOWN;
+    let asked = libc::STATX_TYPE | libc::STATX_MODE | libc::STATX_INO | libc::STATX_SIZE;
+    // SAFETY: `path` ends with a zero byte and `told` is a valid place for the answer.
+    if unsafe { libc::statx(libc::AT_FDCWD, path.as_ptr(), flags, asked, &mut told) } != 0 {
         return Err(io::Error::last_os_error());
     }
+    stat.st_dev = libc::makedev(told.stx_dev_major, told.stx_dev_minor);
+    stat.st_rdev = libc::makedev(told.stx_rdev_major, told.stx_rdev_minor);
+    stat.st_ino = told.stx_ino;
+    stat.st_mode = told.stx_mode.into();
+    stat.st_size = i64::try_from(told.stx_size).unwrap_or(i64::MAX);
     Ok(stat)
 }
 
@@ -232,8 +246,8 @@ impl Files {
                 index
             }
             _ => {
-                let system = kind::file_system(path);
-                let kind = kind::of_descriptor(tid, &key.name, object, system.as_ref());
+                let (kind, noexec) =
+                    kind::of_descriptor(tid, path, &key.name, object, &mut self.served);
                 self.descriptions += 1;
                 self.list.push(Known {
                     file: counted(File {
@@ -246,8 +260,7 @@ impl Files {
                         name: printed_name(&key.name),
                         readable: key.readable,
                         writable: key.writable,
-                        noexec: kind::is_noexec(system.as_ref())
-                            || opened.is_noexec(tid, descriptor),
+                        noexec: noexec || opened.is_noexec(tid, descriptor),
                         kind,
                         seals: 0,
                         driver: DriverFlags::default(),

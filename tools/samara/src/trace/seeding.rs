@@ -323,7 +323,7 @@ pub(crate) fn seed(
         // At exec the files are the program's and its loader's, opened once each.
         let stored = || match moment {
             Moment::Exec => None,
-            _ => super::files::kind_of_mapped(tid, area.start, area.end),
+            _ => super::files::kind_of_mapped(tid, area),
         };
         let flags = flags.get(&area.start).copied();
         areas.push(files.area(area, map.name(area), flags, description, written, stored));

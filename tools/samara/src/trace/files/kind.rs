@@ -8,28 +8,38 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use samara_mm::FileKind;
 
+use crate::maps::Area;
 use crate::seed::PERF_RING;
 use crate::trace::ptrace::Tid;
+
+use super::mounts::Served;
 
 /// File systems by the numbers that `statfs` gives them.
 const OVERLAY: i64 = 0x794c_7630;
 const FUSE: i64 = 0x6573_5546;
 const HUGETLBFS: i64 = 0x9584_58f6_u32 as i64;
 
-/// The kind of the file with this name that a descriptor of a thread stands for.
+/// The kind of the file with this path and name that a descriptor of a thread stands for, and whether its mount, as far as that tells, lets nothing be executed.
 pub(super) fn of_descriptor(
     tid: Tid,
+    path: &CStr,
     name: &[u8],
     object: &libc::stat64,
-    system: Option<&libc::statfs64>,
-) -> FileKind {
-    if *name == *PERF_RING.as_bytes() {
+    served: &mut Served,
+) -> (FileKind, bool) {
+    let is_regular = object.st_mode & libc::S_IFMT == libc::S_IFREG;
+    if is_regular && served.holds(tid, object.st_dev) {
+        return (FileKind::Fuse, false);
+    }
+    let system = file_system(path);
+    let kind = if *name == *PERF_RING.as_bytes() {
         FileKind::WholeDevice
     } else if is_packet_socket(tid, object) {
         FileKind::PacketSocket
     } else {
-        kind(object, system)
-    }
+        kind(object, system.as_ref())
+    };
+    (kind, is_noexec(system.as_ref()))
 }
 
 /// The kind of a file, and of a regular one on this file system.
@@ -74,9 +84,13 @@ pub(in crate::trace) fn kind_and_length(file: &fs::File) -> io::Result<(FileKind
     Ok((kind, object.st_size as u64))
 }
 
-/// The kind of a file that is mapped in just this range, if its file system decides which of its areas join, or how large its pages are.
-pub(in crate::trace) fn kind_of_mapped(tid: Tid, start: u64, end: u64) -> Option<FileKind> {
-    let path = format!("/proc/{tid}/map_files/{start:x}-{end:x}");
+/// The kind of a file that is mapped in just this area, if its file system decides which of its areas join, or how large its pages are.
+pub(in crate::trace) fn kind_of_mapped(tid: Tid, area: &Area) -> Option<FileKind> {
+    let device = libc::makedev(area.major, area.minor);
+    if area.inode != 0 && Served::default().holds(tid, device) {
+        return Some(FileKind::Fuse);
+    }
+    let path = format!("/proc/{tid}/map_files/{:x}-{:x}", area.start, area.end);
     let system = file_system(&CString::new(path).ok()?)?;
     match system.f_type {
         OVERLAY => Some(FileKind::Stacked),
@@ -102,7 +116,7 @@ fn is_packet_socket(tid: Tid, object: &libc::stat64) -> bool {
     })
 }
 
-pub(super) fn file_system(path: &CStr) -> Option<libc::statfs64> {
+fn file_system(path: &CStr) -> Option<libc::statfs64> {
     // SAFETY: all zeros is a valid value of this struct of integers.
     let mut answer: libc::statfs64 = unsafe { std::mem::zeroed() };
     // SAFETY: `path` ends with a zero byte and `answer` is a valid place for the answer.
@@ -115,11 +129,11 @@ pub(super) fn is_append_only(path: &CStr) -> bool {
     let mut answer: libc::statx = unsafe { std::mem::zeroed() };
     let (at, into) = (libc::AT_FDCWD, &raw mut answer);
     // SAFETY: `path` ends with a zero byte and `answer` is a valid place for the answer.
-    let told = unsafe { libc::statx(at, path.as_ptr(), 0, 0, into) } == 0;
+    let told = unsafe { libc::statx(at, path.as_ptr(), super::AS_KNOWN, 0, into) } == 0;
     told && answer.stx_attributes & libc::STATX_ATTR_APPEND as u64 != 0
 }
 
-pub(super) fn is_noexec(system: Option<&libc::statfs64>) -> bool {
+fn is_noexec(system: Option<&libc::statfs64>) -> bool {
     const ST_NOEXEC: u64 = 8;
     system.is_some_and(|system| system.f_flags as u64 & ST_NOEXEC != 0)
 }

@@ -7,16 +7,15 @@
 //! What the program may not write there is written even so through `/proc/PID/mem`, by itself or another. That is rare, and who owns such an area is in doubt only:
 //! whatever becomes of it, and of its file, from then on.
 
-use std::ffi::OsStr;
-use std::fs;
+use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use samara_mm::{Area, Call, PAGE_SIZE, VmFlags};
 
 use super::{Space, Who};
 use crate::histories::Range;
+use crate::trace::files::stat;
 use crate::trace::ptrace::Tid;
 use crate::trace::session::Session;
 
@@ -54,9 +53,11 @@ fn concerned(call: &Call, returned: i64) -> Option<Range> {
 fn pages_of(tid: Tid, (start, end): Range, name: &Path, inode: u64) -> Option<u64> {
     let mapped = format!("/proc/{tid}/map_files/{start:x}-{end:x}");
     // Which only root may look at; others find most files by their names.
-    let file = fs::metadata(mapped).or_else(|_| fs::metadata(name)).ok()?;
-    let ends = file.is_file() && file.ino() == inode;
-    ends.then(|| file.len().div_ceil(PAGE_SIZE))
+    let mapped = stat(&CString::new(mapped).ok()?, true);
+    let named = || stat(&CString::new(name.as_os_str().as_bytes())?, true);
+    let file = mapped.or_else(|_| named()).ok()?;
+    let ends = file.st_mode & libc::S_IFMT == libc::S_IFREG && file.st_ino == inode;
+    ends.then(|| (file.st_size as u64).div_ceil(PAGE_SIZE))
 }
 
 /// The first page of an area that the kernel may have stored to without a trace, since its file ends before, or a userfaultfd is to fill it in.

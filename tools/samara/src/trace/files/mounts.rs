@@ -1,0 +1,40 @@
+//! Which file systems a process serves, told without asking it: it may be stopped, or wait for its tracer.
+
+use std::collections::HashSet;
+
+use crate::trace::ptrace::Tid;
+
+/// What is known of file systems by their device numbers.
+#[derive(Debug, Default)]
+pub(super) struct Served {
+    /// Those that the kernel serves itself. If such a number comes to stand for another one, `statfs(2)` tells, if it is answered.
+    by_kernel: HashSet<u64>,
+}
+
+impl Served {
+    /// Does a process serve this file system, where the thread sees it mounted?
+    pub(super) fn holds(&mut self, tid: Tid, device: u64) -> bool {
+        // What has a disk is asked for with `statfs(2)`: hardly any of those is served by a process.
+        if libc::major(device) != 0 || self.by_kernel.contains(&device) {
+            return false;
+        }
+        let served = is_fuse(tid, device);
+        if !served {
+            self.by_kernel.insert(device);
+        }
+        served
+    }
+}
+
+/// Is it FUSE by `/proc/PID/mountinfo` (proc_pid_mountinfo(5))?
+fn is_fuse(tid: Tid, device: u64) -> bool {
+    let device = format!("{}:{}", libc::major(device), libc::minor(device));
+    let listed = crate::proc_file::read_text(format!("/proc/{tid}/mountinfo"));
+    listed.is_ok_and(|text| {
+        let mut systems = text.lines().filter_map(|line| {
+            let (place, system) = line.split_once(" - ")?;
+            (place.split(' ').nth(2) == Some(&device)).then_some(system)
+        });
+        systems.any(|system| system.starts_with("fuse ") || system.starts_with("fuse."))
+    })
+}
