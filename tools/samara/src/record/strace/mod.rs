@@ -6,20 +6,21 @@
 mod call;
 mod early;
 mod line;
+mod lives;
 mod untold;
 
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, Read};
 
-use samara_mm::{Call, Config, KernelVersion, Layout, Limits};
+use samara_mm::{Call, KernelVersion};
 
 use super::format::{Reason, Record};
-use crate::seed::Seed;
 
 use call::{Decoded, Files};
 use early::Early;
 pub(crate) use line::Complaint;
 use line::Text;
+use lives::{Space, Thread};
 use untold::Untold;
 
 /// No line is longer.
@@ -107,31 +108,6 @@ pub(super) fn read(mut from: impl BufRead, kernel: KernelVersion) -> Result<Whol
         making.let_in(number)?;
     }
     Ok(making.finish(length))
-}
-
-/// An address space that is known.
-#[derive(Debug, Clone, Copy)]
-struct Space {
-    number: u32,
-    /// The record that starts it.
-    seed: usize,
-    based: bool,
-    heap: bool,
-}
-
-#[derive(Debug, Clone)]
-struct Thread {
-    process: u32,
-    space: usize,
-    /// A call that has begun, and where it is told.
-    unfinished: Option<Text>,
-    /// It is of those that make threads and processes, and its child has been seen.
-    child_seen: bool,
-    /// Another thread's call on the same memory was under way at the same time.
-    overlapped: bool,
-    /// How many records there were before it, and whether any line is of it.
-    since: usize,
-    heard: bool,
 }
 
 #[derive(Default)]
@@ -266,196 +242,6 @@ impl Making {
         }
         if let Some(thread) = self.threads.get_mut(&number) {
             thread.overlapped |= any;
-        }
-    }
-
-    /// Who a line is of. Strace names threads as soon as there are several.
-    fn thread(&mut self, told: Option<u32>) -> u32 {
-        let number = match (told, self.first) {
-            (Some(number), _) => number,
-            // Those that are left after all others have ended.
-            (None, Some(first)) if !self.threads.contains_key(&first) => {
-                self.threads.keys().min().copied().unwrap_or(first)
-            }
-            (None, Some(first)) => first,
-            (None, None) => 0,
-        };
-        if self.threads.contains_key(&number) {
-            return number;
-        }
-        // Named for the first time, or made by a call that has not returned yet.
-        let announced = self.announced.is_empty() || self.announced.contains(&number);
-        let made = announced && self.maker().is_some();
-        if told.is_some() && self.first_is_unnamed && !made {
-            self.first_is_unnamed = false;
-            if let Some(thread) = self.threads.remove(&0) {
-                self.threads.insert(number, thread);
-                self.first = Some(number);
-                return number;
-            }
-        }
-        if let Some(maker) = self.maker() {
-            self.made(maker, number);
-            return number;
-        }
-        self.unknown(number, self.records.len());
-        if self.first.is_none() {
-            self.first = Some(number);
-            self.first_is_unnamed = told.is_none();
-        }
-        number
-    }
-
-    /// Has the call that made it not been told of so far, neither where it begins nor where it ends?
-    fn is_early(&self, number: u32) -> bool {
-        let known = self.threads.contains_key(&number) || self.maker().is_some();
-        let others = self.first.is_some() && !self.first_is_unnamed;
-        !known && (others || self.announced.contains(&number))
-    }
-
-    /// Reads the lines that came too early of a thread, which is known now if it ever will be.
-    fn let_in(&mut self, number: u32) -> Result<(), Complaint> {
-        let Some(early) = self.early.take(number) else {
-            return Ok(());
-        };
-        let space = self.threads.get(&number).map(|thread| thread.space);
-        if space.is_none() {
-            self.unknown(number, early.since);
-        }
-        for line in &early.lines {
-            self.line(line)?;
-        }
-        // Others had their calls meanwhile.
-        if let Some(space) = space.filter(|space| self.users.get(space) > Some(&1)) {
-            let space = self.spaces[space].number;
-            untold::mark_each(space, &mut self.records[early.since..]);
-        }
-        Ok(())
-    }
-
-    /// A thread of whose memory nothing is known.
-    fn unknown(&mut self, number: u32, since: usize) {
-        if self.first.is_some() {
-            // Others may share it.
-            self.untold.everywhere(since);
-        }
-        let space = self.new_space(Reason::Adopted);
-        self.add(number, number, space);
-        self.processes += 1;
-    }
-
-    /// The thread whose call makes another and has not returned, nor has its child been seen.
-    fn maker(&self) -> Option<u32> {
-        let makers = self.threads.iter().filter(|(_, thread)| {
-            let begun = thread.unfinished.as_ref();
-            !thread.child_seen && begun.is_some_and(|text| call::makes(&text.text))
-        });
-        makers.map(|(number, _)| *number).min()
-    }
-
-    fn add(&mut self, number: u32, process: u32, space: usize) {
-        *self.users.entry(space).or_default() += 1;
-        let thread = Thread {
-            process,
-            space,
-            unfinished: None,
-            child_seen: false,
-            overlapped: false,
-            since: self.records.len(),
-            heard: false,
-        };
-        self.threads.insert(number, thread);
-    }
-
-    fn new_space(&mut self, reason: Reason) -> usize {
-        let number = self.spaces.len() as u32;
-        self.spaces.push(Space {
-            number,
-            seed: self.records.len(),
-            based: false,
-            heap: false,
-        });
-        self.records.push(Record::Seed {
-            space: number,
-            reason,
-            seed: Box::new(Seed {
-                config: Config {
-                    kernel: self.kernel,
-                    ..Config::default()
-                },
-                limits: Limits::default(),
-                layout: Layout::default(),
-                areas: Vec::new(),
-            }),
-        });
-        self.spaces.len() - 1
-    }
-
-    /// A thread has made another, as its call says that has begun or returned.
-    fn made(&mut self, maker: u32, child: u32) {
-        let Some(thread) = self.threads.get_mut(&maker) else {
-            return;
-        };
-        thread.child_seen = true;
-        let begun = thread.unfinished.clone().unwrap_or_default();
-        self.make(maker, child, &begun.text);
-    }
-
-    fn make(&mut self, maker: u32, child: u32, text: &str) {
-        let Some(thread) = self.threads.get(&maker).cloned() else {
-            return;
-        };
-        let Some((shares, is_thread)) = call::sharing(text) else {
-            return self.unknown(child, self.records.len());
-        };
-        if is_thread {
-            self.further += 1;
-        } else {
-            self.processes += 1;
-        }
-        let process = if is_thread { thread.process } else { child };
-        let space = if shares {
-            // Whoever calls vfork waits for its child.
-            if !call::waits(text) {
-                let number = self.spaces[thread.space].number;
-                self.of_several.push((number, self.records.len()));
-            }
-            thread.space
-        } else {
-            let parent = self.spaces[thread.space];
-            let number = self.spaces.len() as u32;
-            self.spaces.push(Space { number, ..parent });
-            self.records.push(Record::Fork {
-                parent: parent.number,
-                child: number,
-            });
-            self.spaces.len() - 1
-        };
-        self.add(child, process, space);
-    }
-
-    fn ended(&mut self, thread: u32, how: &str) {
-        let main = self.first == Some(thread);
-        if main {
-            let number = how.split(' ').nth(2).and_then(|word| word.parse().ok());
-            self.exit = Some((number.unwrap_or(0), 0));
-        }
-        self.leave(thread, main);
-        self.threads.remove(&thread);
-    }
-
-    fn leave(&mut self, thread: u32, main: bool) {
-        let Some(space) = self.threads.get(&thread).map(|thread| thread.space) else {
-            return;
-        };
-        if let Some(users) = self.users.get_mut(&space) {
-            *users = users.saturating_sub(1);
-            if *users == 0 {
-                self.records.push(Record::Gone {
-                    space: self.spaces[space].number,
-                    main,
-                });
-            }
         }
     }
 
