@@ -10,6 +10,7 @@ mod common;
 
 mod programs;
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -104,8 +105,10 @@ impl Report {
                 .current_dir(&program.folder)
                 .output()
                 .unwrap();
-            if alone.status.code() != ended {
-                let code = alone.status.code();
+            // As a shell tells it, and the tracer does.
+            let killed = || alone.status.signal().map(|signal| 128 + signal);
+            let code = alone.status.code().or_else(killed);
+            if code != ended {
                 self.differences
                     .push(format!("{}: ends with {code:?} untraced", program.name));
             }
