@@ -54,7 +54,7 @@ mkdir "$root/bin/found"
 for source in "$programs"/*.c; do
     name=$(basename "$source" .c)
     case $name in
-        any_calls | attached_to | checked | cold_writes | fork_tree | in_handler | many_threads | narrow | states | storm | waits_for_vfork) ;;
+        any_calls | attached_to | checked | cold_writes | fork_tree | in_handler | many_threads | narrow | states | still_server | storm | waits_for_vfork) ;;
         *) cc -O1 -w -pthread -o "$root/bin/found/$name" "$source" ;;
     esac
 done

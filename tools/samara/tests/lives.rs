@@ -229,16 +229,3 @@ fn who_is_asked_for_each_file_that_is_opened_may_be_traced() {
     let told = agrees(&[program, asked_for]).stdout();
     assert!(matches!(&*told, "6\n0\n" | "may not\n"), "{told}");
 }
-
-/// The driver of FUSE is told of each area that ends.
-#[test]
-fn areas_of_files_of_fuse_grow_but_do_not_vanish_in_others() {
-    let Some(program) = compiled("told_of_ends") else {
-        return;
-    };
-    let file = fresh("told_of_ends_file");
-    fs::write(&file, "").unwrap();
-    let told = agrees(&[program, file]).stdout();
-    let known = ["2 2 2 3 3 3 2 2 \n2 2 2 3 3 3 2 2 \n", "may not\n"];
-    assert!(known.contains(&&*told), "{told}");
-}

@@ -7,11 +7,13 @@
 //! Areas of one file continue each other only if they were mapped through the same open file description (see `opened`).
 
 mod kind;
+mod length;
 mod mounts;
 
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::io::{self, Write};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use samara_mm::{
     Counted, DriverFlags, File, FileArg, FileId, FileKind, KernelVersion, Object, VmFlags,
@@ -89,14 +91,23 @@ fn is_shared(flags: u64) -> bool {
 const AS_KNOWN: i32 = libc::AT_STATX_DONT_SYNC;
 
 /// The device, the inode, the length, what it is, and who may do what with it. Nothing else is told.
-pub(super) fn stat(path: &CStr, follow: bool) -> io::Result<libc::stat64> {
+fn stat(path: &CStr, follow: bool) -> io::Result<libc::stat64> {
+    let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
+    stat_at(libc::AT_FDCWD, path, flags)
+}
+
+/// The same of the file behind a descriptor.
+fn stat_of(file: BorrowedFd<'_>) -> io::Result<libc::stat64> {
+    stat_at(file.as_raw_fd(), c"", libc::AT_EMPTY_PATH)
+}
+
+fn stat_at(folder: RawFd, path: &CStr, flags: i32) -> io::Result<libc::stat64> {
     // SAFETY: all zeros is a valid value of these structs of integers.
     let (mut stat, mut told): (libc::stat64, libc::statx) = unsafe { std::mem::zeroed() };
-    let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
     let flags = flags | AS_KNOWN;
     let asked = libc::STATX_TYPE | libc::STATX_MODE | libc::STATX_INO | libc::STATX_SIZE;
     // SAFETY: `path` ends with a zero byte and `told` is a valid place for the answer.
-    if unsafe { libc::statx(libc::AT_FDCWD, path.as_ptr(), flags, asked, &mut told) } != 0 {
+    if unsafe { libc::statx(folder, path.as_ptr(), flags, asked, &mut told) } != 0 {
         return Err(io::Error::last_os_error());
     }
     stat.st_dev = libc::makedev(told.stx_dev_major, told.stx_dev_minor);
@@ -238,7 +249,9 @@ impl Files {
         if let Some(index) = numbered {
             return index;
         }
-        let opened = Opened::of(tid, descriptor, self.held.len() < Opened::MOST);
+        let served = self.served.holds_file(tid, object);
+        let room = self.held.len() < Opened::MOST;
+        let opened = Opened::of(tid, descriptor, room, served);
         let held = opened.is_held();
         let index = match free {
             Some(index) => {
@@ -246,8 +259,10 @@ impl Files {
                 index
             }
             _ => {
-                let (kind, noexec) =
-                    kind::of_descriptor(tid, path, &key.name, object, &mut self.served);
+                let (kind, noexec) = match served {
+                    true => (FileKind::Fuse, false),
+                    false => kind::of_descriptor(tid, path, &key.name, object),
+                };
                 self.descriptions += 1;
                 self.list.push(Known {
                     file: counted(File {
@@ -389,7 +404,6 @@ fn printed_name(name: &[u8]) -> Box<str> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::os::fd::AsRawFd;
 
     use super::*;
 

@@ -4,8 +4,9 @@
 //! descriptors that are there: so one of our own is held of each that is mapped. A mapping keeps the description anyway, so that nothing ends
 //! later for it (locks, leases, space on disk); it is let go with the last mapping.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
+use std::thread;
 
 use super::ptrace::Tid;
 
@@ -15,6 +16,8 @@ pub(crate) struct Opened {
     held: Option<OwnedFd>,
     /// The descriptor's number stands for it where none is held.
     number: i32,
+    /// A process serves the file.
+    served: bool,
 }
 
 impl Opened {
@@ -22,11 +25,16 @@ impl Opened {
     pub(crate) const MOST: usize = 64;
 
     /// The one behind a descriptor of a stopped thread; held if there is `room`, and if it may be.
-    pub(crate) fn of(tid: Tid, descriptor: i32, room: bool) -> Self {
+    pub(crate) fn of(tid: Tid, descriptor: i32, room: bool, served: bool) -> Self {
         Self {
             held: if room { copy(tid, descriptor) } else { None },
             number: descriptor,
+            served,
         }
+    }
+
+    pub(crate) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.held.as_ref().map(AsFd::as_fd)
     }
 
     pub(crate) fn is_held(&self) -> bool {
@@ -42,7 +50,10 @@ impl Opened {
     pub(crate) fn is_noexec(&self, tid: Tid, descriptor: i32) -> bool {
         match &self.held {
             Some(held) => refuses_execution(held),
-            None => copy(tid, descriptor).is_some_and(|copy| refuses_execution(&copy)),
+            None => {
+                let copy = Self::of(tid, descriptor, true, self.served);
+                copy.is_noexec_now() == Some(true)
+            }
         }
     }
 
@@ -51,8 +62,13 @@ impl Opened {
         self.held.as_ref().map(refuses_execution)
     }
 
+    /// Closes what is held. A process that serves the file is told of that, and whoever closes waits for its answer, even when killed: that is another thread, since the
+    /// server may stand still, or wait for this one. Only the end of this program waits for it all the same.
     pub(crate) fn release(&mut self) {
-        self.held = None;
+        let held = self.held.take();
+        if held.is_some() && self.served {
+            let _ = thread::Builder::new().spawn(move || drop(held));
+        }
     }
 
     /// Is it the one behind this descriptor of a stopped thread? `None` if none is held.
@@ -87,6 +103,12 @@ impl Opened {
                 descriptor,
             )
         })
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 

@@ -2,78 +2,19 @@
    the one that the argument names, or in /tmp without one. */
 #define _GNU_SOURCE
 #include <fcntl.h>
-#include <linux/fuse.h>
 #include <sched.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "areas_in.h"
+#include "fuse_server.h"
 
 #define PAGE 4096UL
 
 static char *at;
-
-static char buffer[FUSE_MIN_READ_BUFFER * 20];
-
-static void serve(int device)
-{
-	static struct {
-		struct fuse_out_header head;
-		union {
-			struct fuse_init_out init;
-			struct fuse_attr_out attributes;
-			struct fuse_open_out opened;
-			struct fuse_statfs_out system;
-			char data[16 * PAGE];
-		} body;
-	} answer;
-	for (ssize_t got; (got = read(device, buffer, sizeof buffer)) > 0;) {
-		struct fuse_in_header *asked = (void *)buffer;
-		size_t len = 0;
-		memset(&answer, 0, sizeof answer);
-		switch (asked->opcode) {
-		case FUSE_INIT:
-			answer.body.init = (struct fuse_init_out){.major = 7, .minor = 31, .max_write = 16 * PAGE};
-			len = sizeof answer.body.init;
-			break;
-		case FUSE_GETATTR:
-			answer.body.attributes = (struct fuse_attr_out){
-				.attr_valid = 1000,
-				.attr = {.ino = 1, .size = 16 * PAGE, .mode = S_IFREG | 0600, .nlink = 1},
-			};
-			len = sizeof answer.body.attributes;
-			break;
-		case FUSE_OPEN:
-			len = sizeof answer.body.opened;
-			break;
-		case FUSE_STATFS:
-			len = sizeof answer.body.system;
-			break;
-		case FUSE_READ:
-			len = ((struct fuse_read_in *)(asked + 1))->size;
-			break;
-		case FUSE_FORGET:
-		case FUSE_BATCH_FORGET:
-		case FUSE_INTERRUPT:
-			continue;
-		case FUSE_FLUSH:
-		case FUSE_RELEASE:
-			break;
-		default:
-			answer.head.error = -38;
-		}
-		answer.head.unique = asked->unique;
-		answer.head.len = sizeof answer.head + len;
-		if (write(device, &answer, answer.head.len) < 0)
-			break;
-	}
-	_exit(0);
-}
 
 static void told(void)
 {
@@ -142,7 +83,7 @@ int main(int count, char **words)
 	fflush(stdout);
 	pid_t server = fork();
 	if (!server)
-		serve(device);
+		serve(&(struct server){.device = device, .pages = 16, .valid = 1000});
 	close(device);
 	int file = open(file_name, O_RDWR);
 	if (file < 0)

@@ -20,17 +20,13 @@ const FUSE: i64 = 0x6573_5546;
 const HUGETLBFS: i64 = 0x9584_58f6_u32 as i64;
 
 /// The kind of the file with this path and name that a descriptor of a thread stands for, and whether its mount, as far as that tells, lets nothing be executed.
+/// No process serves it.
 pub(super) fn of_descriptor(
     tid: Tid,
     path: &CStr,
     name: &[u8],
     object: &libc::stat64,
-    served: &mut Served,
 ) -> (FileKind, bool) {
-    let is_regular = object.st_mode & libc::S_IFMT == libc::S_IFREG;
-    if is_regular && served.holds(tid, object.st_dev) {
-        return (FileKind::Fuse, false);
-    }
     let system = file_system(path);
     let kind = if *name == *PERF_RING.as_bytes() {
         FileKind::WholeDevice

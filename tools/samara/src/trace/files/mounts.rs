@@ -12,6 +12,11 @@ pub(super) struct Served {
 }
 
 impl Served {
+    /// Does a process serve what was told of here, which is a regular file?
+    pub(super) fn holds_file(&mut self, tid: Tid, object: &libc::stat64) -> bool {
+        object.st_mode & libc::S_IFMT == libc::S_IFREG && self.holds(tid, object.st_dev)
+    }
+
     /// Does a process serve this file system, where the thread sees it mounted?
     pub(super) fn holds(&mut self, tid: Tid, device: u64) -> bool {
         // What has a disk is asked for with `statfs(2)`: hardly any of those is served by a process.

@@ -7,15 +7,11 @@
 //! What the program may not write there is written even so through `/proc/PID/mem`, by itself or another. That is rare, and who owns such an area is in doubt only:
 //! whatever becomes of it, and of its file, from then on.
 
-use std::ffi::{CString, OsStr};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-
-use samara_mm::{Area, Call, PAGE_SIZE, VmFlags};
+use samara_mm::{Area, Call, FileId, PAGE_SIZE, VmFlags};
 
 use super::{Space, Who};
 use crate::histories::Range;
-use crate::trace::files::stat;
+use crate::trace::files::Files;
 use crate::trace::ptrace::Tid;
 use crate::trace::session::Session;
 
@@ -49,19 +45,8 @@ fn concerned(call: &Call, returned: i64) -> Option<Range> {
     }
 }
 
-/// How many pages a file has that is mapped there, if that can be seen.
-fn pages_of(tid: Tid, (start, end): Range, name: &Path, inode: u64) -> Option<u64> {
-    let mapped = format!("/proc/{tid}/map_files/{start:x}-{end:x}");
-    // Which only root may look at; others find most files by their names.
-    let mapped = stat(&CString::new(mapped).ok()?, true);
-    let named = || stat(&CString::new(name.as_os_str().as_bytes())?, true);
-    let file = mapped.or_else(|_| named()).ok()?;
-    let ends = file.st_mode & libc::S_IFMT == libc::S_IFREG && file.st_ino == inode;
-    ends.then(|| (file.st_size as u64).div_ceil(PAGE_SIZE))
-}
-
 /// The first page of an area that the kernel may have stored to without a trace, since its file ends before, or a userfaultfd is to fill it in.
-fn without_a_page(tid: Tid, area: &Area<'_>) -> Option<u64> {
+fn without_a_page(tid: Tid, area: &Area<'_>, files: &mut Files) -> Option<u64> {
     let vma = area.vma;
     if vma.flags.contains(VmFlags::SHARED) || vma.anon().is_some() {
         return None;
@@ -71,7 +56,7 @@ fn without_a_page(tid: Tid, area: &Area<'_>) -> Option<u64> {
     }
     let file = vma.file()?;
     let range = (area.start, area.end);
-    let pages = pages_of(tid, range, Path::new(&*file.name), file.id.inode)?;
+    let pages = files.pages_of(tid, range, file.id, file.name.as_bytes())?;
     let beyond = pages.saturating_sub(area.page_offset());
     let first = area.start.saturating_add(beyond.saturating_mul(PAGE_SIZE));
     (first < area.end).then_some(first)
@@ -95,7 +80,7 @@ impl Space {
         let mut next = range.0;
         while let Some(area) = engine.find_intersection(next, range.1) {
             next = area.end;
-            let Some(first) = without_a_page(who.tid, &area) else {
+            let Some(first) = without_a_page(who.tid, &area, &mut session.files) else {
                 continue;
             };
             match area.vma.flags.contains(VmFlags::WRITE) {
@@ -128,8 +113,13 @@ impl Space {
                 continue;
             }
             let (start, end) = (area.start, area.end);
-            let name = Path::new(OsStr::from_bytes(session.map.name(area)));
-            let pages = pages_of(who.tid, (start, end), name, area.inode);
+            let id = FileId {
+                major: area.major,
+                minor: area.minor,
+                inode: area.inode,
+            };
+            let name = session.map.name(area);
+            let pages = session.files.pages_of(who.tid, (start, end), id, name);
             if pages.is_some_and(|pages| pages < (area.offset + (end - start)) / PAGE_SIZE) {
                 beyond.push((start, end));
             }
