@@ -1,6 +1,10 @@
 //! A slot, and the way to it, in few words: what is kept between a look and the write that follows.
 
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
 use crate::base::{Key, Native, Shape, opaque};
+use crate::node::{Kind, NULL, Node, Word};
 use crate::read::{Found, Place, Spot};
 use crate::write::SlotAt;
 
@@ -10,12 +14,23 @@ use crate::write::SlotAt;
 /// It is data, and keeps nothing. It *holds* until the map is changed. A write that went on from it ([`store_here`](crate::Writer::store_here) and its
 /// like, if they say that they have done it) changes nothing but the leaf: then the leaf is where it was, and the seat is [near](crate::Writer::look)
 /// all keys in it.
-// Unlike a `SlotAt` it tells nothing of the slot, and copies of it are cheap.
+// Unlike a `SlotAt` it tells nothing of the slot. It is copied at every look and every write: words take half of what handles do, which know their kind.
 #[derive(Clone, Copy)]
 pub struct Seat<K, S = Native> {
-    pub(crate) spot: Spot<K, S>,
-    pub(crate) slot: usize,
+    leaf: NonNull<()>,
+    /// NULL above a leaf that is the root.
+    parent: Word,
+    min: K,
+    max: K,
+    at: u32,
+    slot: u32,
+    marker: PhantomData<fn() -> S>,
 }
+
+// SAFETY: it is data; who reads or writes the nodes has the tree.
+unsafe impl<K: Send, S> Send for Seat<K, S> {}
+// SAFETY: as above.
+unsafe impl<K: Sync, S> Sync for Seat<K, S> {}
 
 opaque!([K, S] Seat<K, S>, "Seat");
 
@@ -23,27 +38,55 @@ impl<K: Key, S: Shape> Seat<K, S> {
     #[inline(always)]
     pub(crate) fn of(at: &SlotAt<K, S>) -> Self {
         let SlotAt { spot, slot, .. } = *at;
-        Self { spot, slot }
+        let Place { leaf, min, max } = spot.place;
+        Self {
+            // SAFETY: no node is at address 0.
+            leaf: unsafe { NonNull::new_unchecked(leaf.as_leaf().word()) },
+            parent: spot.parent.map_or(NULL, Node::word),
+            min,
+            max,
+            at: spot.at as u32,
+            slot: slot as u32,
+            marker: PhantomData,
+        }
+    }
+
+    /// In the same leaf, at another slot.
+    #[inline(always)]
+    pub(crate) fn at_slot(self, slot: usize) -> Self {
+        let slot = slot as u32;
+        Self { slot, ..self }
+    }
+
+    #[inline(always)]
+    pub(crate) fn slot(&self) -> usize {
+        self.slot as usize
     }
 
     /// The leaf, which is in the tree for as long as the seat holds, and the way to it.
     #[inline(always)]
     pub(crate) fn spot(&self) -> Spot<K, S> {
-        let place = self.place();
-        Spot { place, ..self.spot }
+        let (parent, at) = (NonNull::new(self.parent), self.at as usize);
+        Spot {
+            place: self.place(),
+            // SAFETY: a handle's word.
+            parent: parent.map(|parent| unsafe { Node::from_word(parent.as_ptr()) }),
+            at,
+        }
     }
 
     /// The leaf.
     #[inline(always)]
     pub(crate) fn place(&self) -> Place<K, S> {
-        let place = self.spot.place;
-        let leaf = place.leaf.as_leaf();
-        Place { leaf, ..place }
+        let Self { min, max, .. } = *self;
+        // SAFETY: a handle's word.
+        let leaf = unsafe { Node::of_kind(self.leaf.as_ptr(), Kind::Leaf) };
+        Place { leaf, min, max }
     }
 
     /// What the slot is.
     #[inline(always)]
     pub(crate) fn found(&self) -> Found<K> {
-        self.place().slot(self.slot)
+        self.place().slot(self.slot())
     }
 }

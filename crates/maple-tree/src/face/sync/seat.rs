@@ -51,7 +51,7 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> Look<'a, K, V, S> {
     /// What ends right below [that](Self::here); `None` at the lowest key. O(1) mostly, else O(log n).
     #[inline(always)]
     pub fn before(&self) -> Option<Piece<'a, K, V>> {
-        let found = match self.seat.slot.checked_sub(1) {
+        let found = match self.seat.slot().checked_sub(1) {
             Some(before) => self.seat.place().slot(before),
             None => lookup(self.tree, self.found.first.predecessor()?),
         };
@@ -141,7 +141,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
             Some(near) if near.place().covers(key) => {
                 let place = near.place();
                 let slot = place.leaf.search(key);
-                (Seat { slot, ..*near }, place.slot(slot))
+                (near.at_slot(slot), place.slot(slot))
             }
             _ => {
                 let at = tree.slot_at(key)?;
@@ -156,7 +156,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
             leaf,
             max,
             end: leaf.end(),
-            slot: seat.slot,
+            slot: seat.slot(),
             first: found.first,
             marker: PhantomData,
         })
@@ -250,8 +250,8 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
             return false;
         }
         let mut found = seat.found();
-        if key < found.first && seat.slot > 0 {
-            found = place.slot(seat.slot - 1);
+        if key < found.first && seat.slot() > 0 {
+            found = place.slot(seat.slot() - 1);
         }
         if key < found.first || found.last < key {
             found = place.at(key);
@@ -277,7 +277,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         word: Word,
         twin: Option<V>,
     ) -> Result<(), Option<V>> {
-        let at = SlotAt::of(seat.spot(), seat.slot);
+        let at = SlotAt::of(seat.spot(), seat.slot());
         let above = twin.map(V::into_raw);
         // As elsewhere: these need less than to say what is left of the slots.
         let done = above.is_none()

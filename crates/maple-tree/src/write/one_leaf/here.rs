@@ -58,7 +58,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         if last > max {
             return false;
         }
-        let mut from = seat.slot;
+        let mut from = seat.slot();
         if first < leaf.first(from, min) {
             if from == 0 || first < leaf.first(from - 1, min) {
                 return false;

@@ -43,7 +43,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
         let (left, right) = (place.leaf, next.leaf);
         let (Some(begin), Some(end)) = (
-            part::<false, K, S>(place, seat.slot, first, word),
+            part::<false, K, S>(place, seat.slot(), first, word),
             part::<true, K, S>(next, next.leaf.search(last), last, word),
         ) else {
             return false;
@@ -64,7 +64,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         if used < least || used_next < least || used.max(used_next) > slots || gone > MOST_SLOTS {
             return false;
         }
-        removed.covered(place, seat.slot, (first, last));
+        removed.covered(place, seat.slot(), (first, last));
         removed.covered(next, 0, (first, last));
         let before = left.used();
         let (node, node_next) = (left.write(unread), right.write(unread));
