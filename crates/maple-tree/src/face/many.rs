@@ -21,10 +21,11 @@ macro_rules! one_by_one {
             &mut self,
             entries: impl IntoIterator<Item = (B, V)>,
         ) -> Result<(), InsertError<V>> {
-            for (range, value) in entries {
-                self.insert_range(range, value)?;
-            }
-            Ok(())
+            let mut entries = entries.into_iter();
+            let done = entries.try_for_each(|(range, value)| self.insert_range(range, value));
+            // Here, and not on return: if it panics, the value that is to be given back is dropped.
+            drop(entries);
+            done
         }
 
         #[doc = concat!($goes, " the entries for which `keep` says no. O(n), and O(log n) for each that goes. ", $go)]

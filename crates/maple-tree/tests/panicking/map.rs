@@ -7,7 +7,7 @@ use std::sync::Arc;
 use maple_tree::alloc::{Fork, Pool};
 use maple_tree::{Fanout, MapleTree};
 
-use super::{Bomb, Countdown, Ledger, each_call, some, survives, tick};
+use super::{Bomb, Countdown, Ends, Ledger, each_call, some, survives, tick};
 
 type Map<A> = MapleTree<u32, Box<Bomb>, A, Fanout<4>>;
 
@@ -276,10 +276,10 @@ fn whole_changes<A: Source>() -> Vec<(&'static str, Step<A>)> {
         }),
         ("extend", |map, ledger| {
             map.clear();
-            let _ = map.try_extend((0..60).map(|i| {
+            let _ = map.try_extend(Ends((0..60).map(|i| {
                 tick();
                 (i * 7..i * 7 + 5, ledger.bomb(i))
-            }));
+            })));
         }),
         ("extend over what is there", |map, ledger| {
             map.extend((0..60).map(|i| {
@@ -288,10 +288,10 @@ fn whole_changes<A: Source>() -> Vec<(&'static str, Step<A>)> {
             }));
         }),
         ("extend until refused", |map, ledger| {
-            let _ = map.try_extend((0..60).map(|i| {
+            let _ = map.try_extend(Ends((0..60).map(|i| {
                 tick();
                 (i * 70 + 7..i * 70 + 9, ledger.bomb(i))
-            }));
+            })));
         }),
         ("split off", |map, _| drop(map.split_off(200))),
         ("split off within one", |map, ledger| {
@@ -368,13 +368,13 @@ fn whole_changes<A: Source>() -> Vec<(&'static str, Step<A>)> {
     ]
 }
 
-/// Makes a map from an iterator that panics, or of which one entry is refused.
-fn made(ledger: &Ledger, sorted: bool) {
-    let entries = (0..60).map(|i| {
+/// Makes a map from an iterator that panics, or of which one entry may be refused.
+fn made(ledger: &Ledger, sorted: bool, refused: bool) {
+    let entries = Ends((0..60).map(|i| {
         tick();
-        let at = if i == 50 { 3 } else { i * 7 };
+        let at = if refused && i == 50 { 3 } else { i * 7 };
         (at..at + 5, ledger.bomb(i))
-    });
+    }));
     if sorted {
         let _ =
             MapleTree::<u32, Box<Bomb>, Pool, Fanout<4>>::try_from_sorted_in(entries, Pool::new());
@@ -423,9 +423,9 @@ fn exclusive_map_in_a_pool() {
 
 #[test]
 fn maps_from_iterators() {
-    for sorted in [false, true] {
+    for (sorted, refused) in [(false, false), (false, true), (true, false), (true, true)] {
         each_call("made", |quiet, ledger, _| {
-            survives(quiet, || made(ledger, sorted))
+            survives(quiet, || made(ledger, sorted, refused))
         });
     }
 }

@@ -101,6 +101,23 @@ impl Drop for Bomb {
     }
 }
 
+/// An iterator whose drop may panic.
+struct Ends<I>(I);
+
+impl<I: Iterator> Iterator for Ends<I> {
+    type Item = I::Item;
+
+    fn next(&mut self) -> Option<I::Item> {
+        self.0.next()
+    }
+}
+
+impl<I> Drop for Ends<I> {
+    fn drop(&mut self) {
+        tick();
+    }
+}
+
 /// Lets the first, second, third … call panic until there are no more; under Miri one of the first five, in maps of a few entries.
 /// `attempt` tells whether it went through without a panic. Gives how many times it panicked.
 fn each_call(name: &str, mut attempt: impl FnMut(usize, &Ledger, &str) -> bool) -> usize {

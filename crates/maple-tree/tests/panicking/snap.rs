@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use maple_tree::{CowMapleTree, Duplicate, Fanout, MapleTree, Ref};
 
-use super::{Bomb, Countdown, Ledger, each_call, some, survives, tick};
+use super::{Bomb, Countdown, Ends, Ledger, each_call, some, survives, tick};
 
 type Cow<V> = CowMapleTree<u32, V, Arc<Countdown>, Fanout<4>>;
 
@@ -112,10 +112,10 @@ fn steps<V: Holder>() -> Vec<(&'static str, Step<V>)> {
             }
         }),
         ("extend", |map, ledger| {
-            let _ = map.try_extend((0..60).map(|i| {
+            let _ = map.try_extend(Ends((0..60).map(|i| {
                 tick();
                 (i * 60 + 6..i * 60 + 8, V::hold(ledger.bomb(i)))
-            }));
+            })));
         }),
         ("clear", |map, _| map.clear()),
         ("take over", |map, _| {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use maple_tree::{Fanout, MapleTree, Reclaim, SyncMapleTree, Waiting};
 
 use super::map::whole;
-use super::{Bomb, Countdown, Ledger, each_call, some, survives, tick};
+use super::{Bomb, Countdown, Ends, Ledger, each_call, some, survives, tick};
 
 /// Without a pool, which would give back what leaks.
 type Nodes = Arc<Countdown>;
@@ -94,10 +94,10 @@ fn steps<R: Reclaim>() -> Vec<(&'static str, Step<R>)> {
             }
         }),
         ("extend", |tree, ledger| {
-            let _ = tree.write().try_extend((0..60).map(|i| {
+            let _ = tree.write().try_extend(Ends((0..60).map(|i| {
                 tick();
                 (i * 60 + 6..i * 60 + 8, ledger.bomb(i))
-            }));
+            })));
         }),
         ("append", |tree, ledger| {
             let mut other = loaded(tree, ledger);

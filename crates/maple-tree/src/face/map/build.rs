@@ -67,10 +67,14 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         alloc: A,
     ) -> Result<Self, SortedError<V>> {
         let mut map = Self::new_in(alloc);
-        match map.fill(&mut entries.into_iter()) {
+        let mut entries = entries.into_iter();
+        let filled = map.fill(&mut entries);
+        // Here, and not on return: if it panics, what is to be given back is dropped.
+        drop(entries);
+        match filled {
             Ok(()) => Ok(map),
             Err((_, refused)) => {
-                // Here, and not on return: if it panics, the value that is to be given back is dropped.
+                // As above.
                 drop(map);
                 Err(refused)
             }
@@ -114,8 +118,18 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         entries: impl IntoIterator<Item = (R, V)>,
     ) -> Result<(), InsertError<V>> {
         let mut entries = entries.into_iter();
+        let done = self.extend_from(&mut entries);
+        // As above.
+        drop(entries);
+        done
+    }
+
+    fn extend_from<R: RangeBounds<K>>(
+        &mut self,
+        entries: &mut impl Iterator<Item = (R, V)>,
+    ) -> Result<(), InsertError<V>> {
         if self.is_empty() {
-            let Err((range, refused)) = self.fill(&mut entries) else {
+            let Err((range, refused)) = self.fill(entries) else {
                 return Ok(());
             };
             match refused {
