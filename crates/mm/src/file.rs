@@ -118,8 +118,12 @@ pub enum FileKind {
     /// `/dev/zero`: a private mapping of it is anonymous memory, a shared one is shmem of its own. A shared one of a description that was opened for reading only
     /// is anonymous memory, too.
     DevZero,
+    /// A file of ramfs, which chooses the places of its mappings itself: an area of it moves alone, in no call with others.
+    Placed,
     /// Another device: its driver decides the flags of the mapping.
     Device,
+    /// A device that chooses the places of its mappings itself, such as a ring of `io_uring` or a map of BPF: an area of it moves alone, too.
+    PlacedDevice,
     /// A device whose areas cannot be cut, such as the ring of a perf event: a call whose range ends inside one is `EINVAL`. They cannot
     /// grow, either.
     WholeDevice,

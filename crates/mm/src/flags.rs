@@ -241,6 +241,7 @@ impl FileKind {
             | FileKind::Unaligned
             | FileKind::Stacked
             | FileKind::Fuse
+            | FileKind::Placed
             | FileKind::Shmem
             | FileKind::HugeTlb(_) => i64::MAX as u64,
             _ => u64::MAX,
@@ -251,7 +252,11 @@ impl FileKind {
     pub const fn is_driven(self) -> bool {
         matches!(
             self,
-            FileKind::Device | FileKind::WholeDevice | FileKind::Secret | FileKind::PacketSocket
+            FileKind::Device
+                | FileKind::PlacedDevice
+                | FileKind::WholeDevice
+                | FileKind::Secret
+                | FileKind::PacketSocket
         )
     }
 

@@ -166,6 +166,46 @@ fn secrets_are_neither_locked_nor_unlocked() {
     }
 }
 
+/// What is before such an area has moved when the call fails.
+#[test]
+fn what_chooses_its_place_itself_moves_alone() {
+    for kind in [FileKind::Placed, FileKind::PlacedDevice] {
+        let config = Config {
+            kernel: KernelVersion::new(6, 18),
+            ..Config::default()
+        };
+        let mut space = AddressSpace::new(config, Limits::UNLIMITED, Layout::default()).unwrap();
+        let anonymous = Call::Mmap {
+            addr: HERE,
+            len: PAGE,
+            prot: READ,
+            flags: ANONYMOUS_FIXED,
+            file: FileArg::None,
+            offset: 0,
+        };
+        let file = Counted::try_new(File {
+            kind,
+            ..(*socket()).clone()
+        });
+        let moved = |len: u64, addr: u64| Call::Mremap {
+            old_addr: addr,
+            old_len: len,
+            new_len: len,
+            flags: MAY_MOVE | 2,
+            new_addr: addr + 16 * PAGE,
+        };
+        space.perform(&anonymous).unwrap();
+        space.perform(&map(HERE + 2 * PAGE, file.unwrap())).unwrap();
+        let together = space.perform(&moved(3 * PAGE, HERE));
+        assert_eq!(together, Err(Errno::EFAULT), "{kind:?}");
+        assert!(space.lookup(HERE).is_none());
+        assert!(space.lookup(HERE + 16 * PAGE).is_some());
+        let alone = space.perform(&moved(PAGE, HERE + 2 * PAGE));
+        assert_eq!(alone, Ok(HERE + 18 * PAGE), "{kind:?}");
+        space.check().unwrap();
+    }
+}
+
 /// The first page of a file, at a fixed place.
 fn map(addr: u64, file: Counted<File>) -> Call {
     Call::Mmap {

@@ -96,8 +96,19 @@ impl Files {
     }
 }
 
-/// What maps and links of `/proc` call a perf event.
-pub(crate) const PERF_RING: &str = "anon_inode:[perf_event]";
+/// The kind of what maps and links of `/proc` call so, if the name tells of a driver: that of a perf event, of the ring of a processor's trace events in tracefs,
+/// of a ring of `io_uring`, or of a map of BPF.
+pub(crate) fn kind_of_driver(name: &[u8]) -> Option<FileKind> {
+    match name {
+        b"anon_inode:[perf_event]" => Some(FileKind::WholeDevice),
+        b"anon_inode:[io_uring]" | b"anon_inode:bpf-map" => Some(FileKind::PlacedDevice),
+        _ if name.starts_with(b"/sys/kernel/") && name.ends_with(b"/trace_pipe_raw") => {
+            Some(FileKind::WholeDevice)
+        }
+        _ => None,
+    }
+}
+
 /// What maps call a file of `memfd_secret`.
 const SECRET: &str = "/secretmem (deleted)";
 
@@ -110,11 +121,11 @@ fn kind(name: &str) -> FileKind {
         || name.starts_with("/dev/shm/")
     {
         FileKind::Shmem
-    } else if name == PERF_RING {
-        FileKind::WholeDevice
+    } else if let Some(kind) = kind_of_driver(name.as_bytes()) {
+        kind
     } else if name == SECRET {
         FileKind::Secret
-    } else if name.starts_with("/dev/") {
+    } else if name.starts_with("/dev/") || name.starts_with("anon_inode:") {
         FileKind::Device
     } else {
         FileKind::Regular

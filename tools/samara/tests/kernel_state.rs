@@ -48,6 +48,25 @@ fn open_files_are_told_apart_and_drivers_decide_about_flags() {
 }
 
 #[test]
+fn drivers_map_files_that_say_they_are_regular() {
+    if let Some(program) = compiled("driven_files") {
+        let traced = agrees(&[program]);
+        assert_eq!(traced.summary["started_anew"], serde_json::json!({}));
+    }
+}
+
+#[test]
+fn what_chooses_its_place_itself_does_not_move_with_others() {
+    let Some(program) = compiled("moved_alone") else {
+        return;
+    };
+    let folder = fresh("ramfs");
+    std::fs::create_dir(&folder).unwrap();
+    let traced = agrees(&[program, folder]);
+    assert_eq!(traced.summary["started_anew"], serde_json::json!({}));
+}
+
+#[test]
 fn rings_of_perf_events_are_not_cut() {
     if let Some(program) = compiled("perf_ring") {
         agrees(&[program]);

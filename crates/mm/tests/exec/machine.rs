@@ -189,6 +189,7 @@ pub(crate) fn open(path: &[u8]) -> Result<Program<OnDisk>, Errno> {
         0x0102_1994 => FileKind::Shmem,
         0x794c_7630 => FileKind::Stacked,
         0x6573_5546 => FileKind::Fuse,
+        0x8584_58f6 => FileKind::Placed,
         _ => FileKind::Unaligned,
     };
     let described = File {

@@ -26,6 +26,8 @@ pub(super) fn put_file(out: &mut Vec<u8>, file: &File) {
         FileKind::PacketSocket => (9, 0),
         FileKind::Stacked => (10, 0),
         FileKind::Fuse => (11, 0),
+        FileKind::Placed => (12, 0),
+        FileKind::PlacedDevice => (13, 0),
         FileKind::Unaligned => (6, 0),
         _ => (5, 0),
     };
@@ -74,6 +76,8 @@ fn described_file(fields: &mut Fields<'_>) -> Option<File> {
                 9 => FileKind::PacketSocket,
                 10 => FileKind::Stacked,
                 11 => FileKind::Fuse,
+                12 => FileKind::Placed,
+                13 => FileKind::PlacedDevice,
                 5 => FileKind::Unmappable,
                 6 => FileKind::Unaligned,
                 _ => return None,

@@ -41,14 +41,17 @@ impl AddressSpace {
     }
 }
 
-/// Attached segments and private mappings of `/dev/zero` choose their place themselves, and move alone; so does what a userfaultfd watches. Of the other
-/// drivers few choose, and which ones do is not known here.
+/// Attached segments, private mappings of `/dev/zero` and files of some kinds choose their place themselves, and move alone; so does what a userfaultfd
+/// watches. Of other drivers few choose, and which ones do is not known here.
 fn may_move_with_others(vma: &Vma) -> bool {
     if vma.flags.intersects(VmFlags::UFFD) {
         return false;
     }
     match &vma.backing {
-        Backing::File(file) => file.kind != FileKind::DevZero,
+        Backing::File(file) => !matches!(
+            file.kind,
+            FileKind::DevZero | FileKind::Placed | FileKind::PlacedDevice
+        ),
         Backing::Shm { .. } => false,
         _ => true,
     }

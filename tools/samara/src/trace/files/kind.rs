@@ -9,7 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use samara_mm::FileKind;
 
 use crate::maps::Area;
-use crate::seed::PERF_RING;
+use crate::seed;
 use crate::trace::ptrace::Tid;
 
 use super::mounts::Served;
@@ -18,6 +18,7 @@ use super::mounts::Served;
 const OVERLAY: i64 = 0x794c_7630;
 const FUSE: i64 = 0x6573_5546;
 const HUGETLBFS: i64 = 0x9584_58f6_u32 as i64;
+const RAMFS: i64 = 0x8584_58f6_u32 as i64;
 
 /// The kind of the file with this path and name that a descriptor of a thread stands for, and whether its mount, as far as that tells, lets nothing be executed.
 /// No process serves it.
@@ -28,8 +29,8 @@ pub(super) fn of_descriptor(
     object: &libc::stat64,
 ) -> (FileKind, bool) {
     let system = file_system(path);
-    let kind = if *name == *PERF_RING.as_bytes() {
-        FileKind::WholeDevice
+    let kind = if let Some(kind) = seed::kind_of_driver(name) {
+        kind
     } else if is_packet_socket(tid, object) {
         FileKind::PacketSocket
     } else {
@@ -44,8 +45,15 @@ fn kind(object: &libc::stat64, system: Option<&libc::statfs64>) -> FileKind {
     /// ext4, xfs, btrfs.
     const ALIGNING: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
     const SECRETMEM: i64 = 0x5345_434d;
-    /// Files with mappings of their own: sysfs, procfs, debugfs, tracefs.
-    const DRIVEN: [i64; 4] = [0x6265_6572, 0x9fa0, 0x6462_6720, 0x7472_6163];
+    /// Files with mappings of their own: sysfs, procfs, debugfs, tracefs, and anonymous ones that say they are regular (memory of virtual machines, of devices).
+    const DRIVEN: [i64; 6] = [
+        0x6265_6572,
+        0x9fa0,
+        0x6462_6720,
+        0x7472_6163,
+        0x0904_1934,
+        0x444d_4142,
+    ];
     const DEV_ZERO: u64 = libc::makedev(1, 5);
     match object.st_mode & libc::S_IFMT {
         libc::S_IFREG => match system {
@@ -54,6 +62,7 @@ fn kind(object: &libc::stat64, system: Option<&libc::statfs64>) -> FileKind {
             Some(system) if ALIGNING.contains(&system.f_type) => FileKind::Regular,
             Some(system) if system.f_type == OVERLAY => FileKind::Stacked,
             Some(system) if system.f_type == FUSE => FileKind::Fuse,
+            Some(system) if system.f_type == RAMFS => FileKind::Placed,
             Some(system) if system.f_type == SECRETMEM => FileKind::Secret,
             Some(system) if DRIVEN.contains(&system.f_type) => FileKind::Device,
             _ => FileKind::Unaligned,
@@ -91,6 +100,7 @@ pub(in crate::trace) fn kind_of_mapped(tid: Tid, area: &Area) -> Option<FileKind
     match system.f_type {
         OVERLAY => Some(FileKind::Stacked),
         FUSE => Some(FileKind::Fuse),
+        RAMFS => Some(FileKind::Placed),
         HUGETLBFS => Some(FileKind::HugeTlb(system.f_bsize as u64)),
         _ => None,
     }
