@@ -445,13 +445,21 @@ fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
 
 /// Does a thread run, or is it about to, and neither sleep nor stand?
 pub(crate) fn is_running(tid: Tid) -> bool {
+    state_of(tid) == Some(b'R')
+}
+
+/// Is a thread gone, or nothing left of it but its number?
+pub(crate) fn is_dead(tid: Tid) -> bool {
+    matches!(state_of(tid), None | Some(b'Z' | b'X'))
+}
+
+/// The letter for what a thread does (`proc_pid_stat(5)`); `None` if it is gone.
+fn state_of(tid: Tid) -> Option<u8> {
     // That of the thread alone: the kernel sums up all threads of the process for the other one.
-    let Ok(text) = proc_file::read_piece(format!("/proc/{tid}/task/{tid}/stat")) else {
-        return false;
-    };
+    let text = proc_file::read_piece(format!("/proc/{tid}/task/{tid}/stat")).ok()?;
     // Behind the name, which may hold parentheses.
-    let state = text.iter().rposition(|byte| *byte == b')');
-    state.is_some_and(|at| text[at..].starts_with(b") R"))
+    let name = text.iter().rposition(|byte| *byte == b')')?;
+    text.get(name + 2).copied()
 }
 
 /// `personality(2)` of a process.

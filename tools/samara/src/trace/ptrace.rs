@@ -69,6 +69,13 @@ pub(crate) fn wait(tid: Tid, poll: bool) -> io::Result<Option<(Tid, Stop)>> {
     Ok(Some((tid, decode(status))))
 }
 
+impl Stop {
+    /// Does it tell of the end of a thread?
+    pub(crate) const fn ends(self) -> bool {
+        matches!(self, Stop::Exiting | Stop::Exited(_) | Stop::Killed { .. })
+    }
+}
+
 fn decode(status: i32) -> Stop {
     if libc::WIFEXITED(status) {
         return Stop::Exited(libc::WEXITSTATUS(status));

@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::thread;
+use std::time::Duration;
 
 use samara_mm::Call;
 
@@ -14,6 +16,9 @@ use super::task::{State, Task};
 use crate::trace::interrupts;
 use crate::trace::proc;
 use crate::trace::ptrace::{self, Pace, Stop, Tid};
+
+/// Between two looks at whether a thread is dead.
+const SHORTLY: Duration = Duration::from_micros(100);
 
 /// Who stands still, and for whom.
 #[derive(Debug, Default)]
@@ -42,17 +47,18 @@ impl Hold {
 }
 
 /// The next stop of a thread that has been interrupted. `None` if it is gone, or cannot stop now: one that has gone to sleep until the child of its vfork
-/// goes on, which may be the one whose call is under way, stops before it runs again; so does one that waits in exec for the others to end.
+/// goes on, which may be the one whose call is under way, stops before it runs again; so does one that waits in exec for the others to end. The first thread of a
+/// process may be dead and not be told of before the others are.
 fn interrupted(tid: Tid) -> Option<(Tid, Stop)> {
     loop {
         if let stop @ Some(_) = ptrace::wait(tid, true).ok()? {
             return stop;
         }
-        if proc::waits_for_others(tid) {
+        if proc::waits_for_others(tid) || proc::is_dead(tid) {
             // Asleep, or stopped meanwhile.
             return ptrace::wait(tid, true).ok()?;
         }
-        std::thread::yield_now();
+        thread::yield_now();
     }
 }
 
@@ -76,8 +82,15 @@ impl Tracer<'_> {
             return Ok(stops.remove(next));
         }
         loop {
-            let stop = ptrace::wait(-1, false)?;
+            // Who is killed once more while it reports its end is gone without a word, and if it is the first of its threads, nothing is told of it until the others
+            // are gone, too: these may wait here for its call to return.
+            let may_be_lost = self.hold.stops.iter().any(|(_, stop)| stop.ends());
+            let stop = ptrace::wait(-1, may_be_lost)?;
             match stop {
+                None if may_be_lost && proc::is_dead(by) => {
+                    return Ok(Some((by, Stop::Exiting)));
+                }
+                None if may_be_lost => thread::sleep(SHORTLY),
                 // Answered now, it would run.
                 Some((tid, _)) if tid != by && beside(&tid) => self.hold.stops.extend(stop),
                 stop => return Ok(stop),
