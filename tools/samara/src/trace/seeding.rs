@@ -171,8 +171,8 @@ pub(crate) enum Moment {
     Exec,
     /// While it runs, for the first time: the layout can be inferred as long as nothing lies where it began.
     Found,
-    /// While it runs, with the layout that is known.
-    Again(Layout),
+    /// While it runs, with the layout that is known: all of it, or all but where the heap ends, which the map may show.
+    Again { layout: Layout, shows_end: bool },
 }
 
 /// What a stopped process is asked for once, and several look at.
@@ -244,7 +244,7 @@ pub(crate) fn seed(
     const LEAST_ROOM: u64 = 128 << 20;
     let mut layout = match moment {
         // `PR_SET_MM` may have changed what the kernel shows of it.
-        Moment::Again(layout) => Layout {
+        Moment::Again { layout, .. } => Layout {
             brk: if layout.start_brk == numbers.start_brk {
                 layout.brk
             } else {
@@ -285,7 +285,16 @@ pub(crate) fn seed(
             layout
         }
     };
-    if !matches!(moment, Moment::Exec)
+    let shows_end = match moment {
+        Moment::Exec => false,
+        Moment::Found => true,
+        // What was unmapped of the heap does not change where it ends.
+        Moment::Again {
+            layout: known,
+            shows_end,
+        } => shows_end || layout.start_brk != known.start_brk,
+    };
+    if shows_end
         && let Some(brk) = heap_end(map, layout.start_brk)
         && brk != layout.brk.next_multiple_of(PAGE)
     {
@@ -480,7 +489,7 @@ fn nearest_to_the_base(map: &Map, upwards: bool, stack: u64) -> Option<(u64, u64
 }
 
 /// Where the heap ends in the kernel's map.
-fn heap_end(map: &Map, start_brk: u64) -> Option<u64> {
+pub(crate) fn heap_end(map: &Map, start_brk: u64) -> Option<u64> {
     map.areas()
         .iter()
         .filter(|area| map.name(area) == b"[heap]")

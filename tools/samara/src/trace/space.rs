@@ -41,6 +41,8 @@ const MAP_FIXED: u64 = 0x10;
 
 /// After what an address space is compared for the last time.
 pub(crate) const BEFORE_EXIT: &str = "the calls before exit";
+/// Why an engine starts anew that has answered otherwise than the kernel.
+const PARTED: &str = "after a disagreement";
 
 /// No process has this number.
 const NOBODY: Tid = 0;
@@ -73,6 +75,8 @@ pub(crate) struct Space {
     calls_since_compare: u64,
     /// A thread was killed within a call: whether the kernel completed it, only its map tells.
     interrupted: bool,
+    /// Where the heap would end if it was such a call that sets that.
+    ends_at: Option<u64>,
     /// Between the return of a call and its end here: another thread wrote to a page meanwhile.
     ambiguous: bool,
     /// No other thread runs until the call under way has returned.
@@ -158,6 +162,7 @@ impl Space {
             limits_of: tid,
             calls_since_compare: 0,
             interrupted: false,
+            ends_at: None,
             ambiguous: false,
             others_held: false,
             grown_meanwhile: Vec::new(),
@@ -231,6 +236,7 @@ impl Space {
             },
             calls_since_compare: 0,
             interrupted: false,
+            ends_at: None,
             ambiguous: false,
             others_held: false,
             grown_meanwhile: Vec::new(),
@@ -391,6 +397,7 @@ impl Space {
         // Others go on where that was another process, which shared the address space.
         if std::mem::take(&mut self.interrupted) && !self.broken {
             self.part(who, session, "after a thread was killed within a call");
+            self.ends_at = None;
         }
         if let Some(reason) = self.stale.take() {
             self.part(who, session, reason);
@@ -492,9 +499,12 @@ impl Space {
         }
     }
 
-    /// A thread was killed within its call.
-    pub(crate) fn interrupt(&mut self) {
+    /// A thread was killed within its call, which is this one if that is known.
+    pub(crate) fn interrupt(&mut self, call: Option<&Call>) {
         self.interrupted = true;
+        if let Some(Call::Brk { addr }) = call {
+            self.ends_at = Some(*addr);
+        }
         self.calls_since_compare += 1;
     }
 

@@ -262,7 +262,7 @@ impl Tracer<'_> {
             State::InCall(Doing::Limits { target, .. }) => self.limits_changed(target),
             State::InCall(Doing::Elsewhere { index, .. }) => {
                 if let Some(space) = &mut self.spaces[index] {
-                    space.interrupt();
+                    space.interrupt(None);
                 }
             }
             _ => {}
@@ -280,7 +280,11 @@ impl Tracer<'_> {
         space.forget_urings_of(tid);
         let in_call = space.holder == Some(tid);
         if in_call {
-            space.interrupt();
+            let call = match &state {
+                State::InCall(Doing::Perform(call)) => Some(call),
+                _ => None,
+            };
+            space.interrupt(call);
         }
         if space.users == 0 {
             if stopped {

@@ -3,7 +3,9 @@
 use std::io;
 use std::ops::RangeInclusive;
 
-use super::{Space, Who, growth};
+use samara_mm::PAGE_SIZE;
+
+use super::{PARTED, Space, Who, growth};
 use crate::follow::Place;
 use crate::record::Reason;
 use crate::seed::Seed;
@@ -95,7 +97,7 @@ impl Space {
                 .follower
                 .map_finding(&session.map, &difference, place, cause);
             session.tally.find(FindingKind::Map, || finding);
-            self.resync(who, session, "after a disagreement");
+            self.resync(who, session, PARTED);
         } else if session.check
             && let Err(broken) = self.follower.engine().check()
         {
@@ -129,7 +131,7 @@ impl Space {
         self.interrupted = false;
         self.stale = None;
         self.calls_since_compare = 0;
-        let layout = self.follower.engine().layout();
+        let mut layout = self.follower.engine().layout();
         match self.maps.read(&mut session.map) {
             Ok(()) if !session.map.areas().is_empty() => {}
             Err(error) if error.raw_os_error() != Some(libc::ESRCH) => {
@@ -142,13 +144,21 @@ impl Space {
                 return;
             }
         }
+        // The kernel has come to the end of the call if the heap ends there, or has set another end than the engine.
+        let end = seeding::heap_end(&session.map, layout.start_brk);
+        if let Some(at) = self.ends_at.take()
+            && at.checked_next_multiple_of(PAGE_SIZE) == end
+        {
+            layout.brk = at;
+        }
+        let shows_end = reason == PARTED;
         let seed = seeding::seed(
             who.tid,
             &Asked::of(who.tid),
             &session.machine,
             &session.map,
             &mut self.pagemap,
-            Moment::Again(layout),
+            Moment::Again { layout, shows_end },
             &mut session.files.descriptions,
         );
         let built = seed.and_then(|seed| {

@@ -2,7 +2,7 @@
 
 use samara_mm::{Call, NoPages, Pages};
 
-use super::{Space, Who};
+use super::{PARTED, Space, Who};
 use crate::describe::Described;
 use crate::follow::{Evidence, Follower, Listed, Place, Verdict};
 use crate::side::placed_at_random;
@@ -113,7 +113,7 @@ impl Space {
                 }
                 return;
             }
-            Verdict::Differs => "after a disagreement",
+            Verdict::Differs => PARTED,
             Verdict::NotModelled => "after a call that is not modelled",
         };
         if running {
