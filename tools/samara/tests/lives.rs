@@ -221,6 +221,38 @@ fn whoever_shares_memory_goes_on_when_another_is_killed_within_a_call() {
 }
 
 #[test]
+fn a_heap_ends_where_it_did_when_its_top_is_unmapped_and_who_shares_it_is_killed() {
+    if let Some(program) = compiled("end_of_heap") {
+        let traced = trace_with(&["--verify", "each"], &[program], scratch());
+        assert_nothing_wrong(&traced);
+    }
+}
+
+/// Nothing tells of the first thread of such a process before the others are gone.
+#[test]
+fn who_is_killed_twice_within_a_call_is_not_waited_for() {
+    if let Some(program) = compiled("killed_twice") {
+        let traced = trace_with(&["--verify", "each"], &[program], scratch());
+        assert_nothing_wrong(&traced);
+    }
+}
+
+/// Interpreters that formats of `binfmt_misc` name get a descriptor of the file, if the format says so.
+#[test]
+fn interpreters_of_other_formats_are_predicted() {
+    let Some(program) = compiled("interpreted") else {
+        return;
+    };
+    let folder = fresh("interpreted");
+    fs::create_dir(&folder).unwrap();
+    let traced = agrees(&[program, folder]);
+    let told = traced.stdout();
+    let known = ["4\n5\n4f\n4f\n4f\n5f\n4\n5\n", "may not\n"];
+    assert!(known.contains(&&*told), "{told}");
+    assert_eq!(traced.count("execs"), traced.count("execs_predicted"));
+}
+
+#[test]
 fn who_is_asked_for_each_file_that_is_opened_may_be_traced() {
     let named = compiled("asked_for_files").zip(compiled("written_over"));
     let Some((program, asked_for)) = named else {

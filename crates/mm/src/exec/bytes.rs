@@ -12,6 +12,7 @@ use super::{Exec, Started};
 /// Types of entries of the auxiliary vector (`getauxval(3)`).
 mod at {
     pub(super) const NULL: u64 = 0;
+    pub(super) const EXECFD: u64 = 2;
     pub(super) const PHDR: u64 = 3;
     pub(super) const PHENT: u64 = 4;
     pub(super) const PHNUM: u64 = 5;
@@ -158,6 +159,7 @@ impl<S> Started<S> {
         auxiliary: &Auxiliary,
     ) -> impl Iterator<Item = (u64, u64)> + use<S> {
         let (class, rseq) = (self.class, self.tells_rseq);
+        let has_descriptor = exec.settings.descriptor.is_some();
         let header = match class {
             Class::Elf32 => 32,
             Class::Elf64 => 56,
@@ -186,12 +188,14 @@ impl<S> Started<S> {
             (at::HWCAP2, auxiliary.hwcap2),
             (at::EXECFN, path),
             (at::PLATFORM, self.platform),
+            (at::EXECFD, exec.settings.descriptor.unwrap_or(0).into()),
             (at::RSEQ_FEATURE_SIZE, auxiliary.rseq.0),
             (at::RSEQ_ALIGN, auxiliary.rseq.1),
             (at::NULL, 0),
         ];
         entries.into_iter().filter(move |(kind, _)| match *kind {
             at::SYSINFO => class == Class::Elf32,
+            at::EXECFD => has_descriptor,
             at::RSEQ_FEATURE_SIZE | at::RSEQ_ALIGN => rseq,
             _ => true,
         })

@@ -261,6 +261,7 @@ fn find<F: Files + ?Sized>(exec: &Exec<'_>, files: &mut F) -> Result<Found<F::Im
     let mut vectors = Vectors {
         arguments: exec.arguments.len(),
         variables: exec.environment.len(),
+        descriptor: exec.settings.descriptor.is_some(),
     };
     let mut leading = Leading::default();
     if exec.arguments.is_empty() {

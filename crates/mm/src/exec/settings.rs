@@ -96,6 +96,8 @@ pub struct Settings {
     pub special: Vec<SpecialArea>,
     /// The same for programs with 32-bit addresses.
     pub special_32: Vec<SpecialArea>,
+    /// The descriptor by which the program finds a file that was opened for it (`AT_EXECFD`), if a format of `binfmt_misc` says so.
+    pub descriptor: Option<u32>,
 }
 
 impl Default for Settings {
@@ -107,6 +109,7 @@ impl Default for Settings {
             random_bits_32: 8,
             special: Vec::new(),
             special_32: Vec::new(),
+            descriptor: None,
         }
     }
 }

@@ -96,6 +96,8 @@ impl Strings {
 pub(super) struct Vectors {
     pub(super) arguments: usize,
     pub(super) variables: usize,
+    /// Whether the program is told of a descriptor.
+    pub(super) descriptor: bool,
 }
 
 /// Maps the stack with its strings and room.
@@ -189,7 +191,7 @@ pub(super) fn lay_vectors<R: Random + ?Sized>(
     if tells_rseq(space) {
         entries += 2;
     }
-    entries += 1;
+    entries += 1 + u64::from(vectors.descriptor);
     let words = 2 * entries + vectors.arguments as u64 + 1 + vectors.variables as u64 + 1 + 1;
     let platform = below
         .checked_sub(frame.class.platform().len() as u64)

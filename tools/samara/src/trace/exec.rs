@@ -35,6 +35,7 @@ use contents::OnDisk;
 pub(crate) use contents::{Contents, read_aside};
 
 const PAGE: u64 = 4096;
+const AT_EXECFD: u64 = 2;
 const AT_BASE: u64 = 7;
 const AT_ENTRY: u64 = 9;
 const AT_PLATFORM: u64 = 15;
@@ -133,7 +134,7 @@ pub(crate) fn predict(
         return Predicted::Unknown;
     };
     match Shown::read(tid, asked, seed, map) {
-        Ok(shown) => shown.judge(settings).unwrap_or(Predicted::Unknown),
+        Ok(shown) => shown.predict(settings).unwrap_or(Predicted::Unknown),
         Err(_) => Predicted::Unknown,
     }
 }
@@ -185,6 +186,17 @@ impl<'a> Shown<'a> {
     }
 
     /// The prediction beside the kernel's map; `None` if something could not be read.
+    fn predict(&self, settings: &Settings) -> Option<Predicted> {
+        let descriptor = self.auxiliary(AT_EXECFD).map(|number| number as u32);
+        if descriptor.is_none() {
+            return self.judge(settings);
+        }
+        self.judge(&Settings {
+            descriptor,
+            ..settings.clone()
+        })
+    }
+
     fn judge(&self, settings: &Settings) -> Option<Predicted> {
         // The base of mappings does not show where the first one was aligned. Several places for it come into question.
         const WAYS: u64 = 14;
