@@ -23,7 +23,7 @@ use samara_mm::{AddressSpace, Call, Config, Errno, Limits, NoPages, Pages};
 use crate::follow::doubts::Doubts;
 use crate::histories::{Range, apart, histories, orders, untried};
 pub(crate) use crate::side::Verdict;
-use crate::side::{Side, maps_device_over_others, replaced_by};
+use crate::side::{Side, halves, maps_device_over_others, replaced_by};
 use crate::tally::Tally;
 
 /// At most so many alternatives are followed.
@@ -412,10 +412,14 @@ impl Follower {
                 learn(side, before);
             }
             for side in self.sides() {
-                if let Ok(mut other) = side.try_clone()
-                    && other.engine.perform(&replaced).is_ok()
-                {
-                    fresh.push(other);
+                let mut ways = halves(call, &side.engine);
+                ways.push(vec![replaced.clone()]);
+                for way in ways {
+                    if let Ok(mut other) = side.try_clone()
+                        && way.iter().all(|call| other.engine.perform(call).is_ok())
+                    {
+                        fresh.push(other);
+                    }
                 }
             }
         }

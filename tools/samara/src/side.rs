@@ -1,16 +1,20 @@
 //! One engine, as one assumption about the order of page faults has it.
 
+mod halves;
 mod maps;
 mod owners;
 
 use samara_mm::{
-    AddressSpace, Area, Call, Errno, FileArg, FileKind, Overcommit, Pages, SharedMap, VmFlags,
+    AddressSpace, Area, Backing, Call, Errno, FileArg, FileKind, Overcommit, Pages, SharedMap,
+    VmFlags,
 };
 
 use crate::compare::Alike;
 use crate::describe;
 
 use self::owners::Owners;
+
+pub(crate) use self::halves::halves;
 
 /// How the engine's answer to a call stands to the kernel's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -360,9 +364,12 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
     match call {
         Call::Mmap {
             file: FileArg::File(file),
+            flags,
             ..
         } => {
             file.kind.is_driven()
+                // It may have been sealed since the call began.
+                || error == libc::EPERM && file.kind == FileKind::Shmem && is_to_be_shared(*flags)
                 || matches!(
                     error,
                     libc::ENODEV | libc::EIO | libc::ENXIO | libc::ENFILE | libc::ENOLCK
@@ -372,9 +379,19 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
             may_lack_pages(engine, *addr, *len)
         }
         Call::Madvise { addr, len, advice } if *advice == libc::MADV_REMOVE && no_holes(error) => {
-            has_shared(engine, *addr, *len, |_| true)
+            let end = addr.saturating_add(*len);
+            let mut within = engine
+                .areas()
+                .filter(|area| area.start < end && area.end > *addr);
+            within.any(|area| area.vma.flags.contains(VmFlags::SHARED))
         }
-        Call::RemapFilePages { addr, .. } => is_driven(engine, *addr),
+        // A segment that is to be removed goes with the last area that is cut out of the way, and cannot be mapped then. Nor can memory that was sealed since it was
+        // mapped.
+        Call::RemapFilePages { addr, .. } => {
+            is_driven(engine, *addr)
+                || error == libc::EINVAL && is_segment(engine, *addr)
+                || error == libc::EPERM && is_memory(engine, *addr)
+        }
         Call::UffdRegister { addr, len, .. } if error == libc::EBUSY => {
             has_unknown_watcher(engine, *addr, *len)
         }
@@ -399,6 +416,7 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
                         | libc::EFAULT
                         | libc::ENOMEM
                         | libc::EPERM
+                        | libc::EFBIG
                         | EHWPOISON
                 )
         }
@@ -450,9 +468,33 @@ fn told_before(engine: &AddressSpace, call: &Call, returned: i64, own: i64) -> b
     }
 }
 
-/// What files say that cannot have holes: drivers, and file systems that know none.
+/// What files say that cannot have holes (`fallocate(2)`): drivers, file systems that know none, sealed memory, and all of them beyond their largest offset.
 fn no_holes(error: i32) -> bool {
-    matches!(error, libc::ENODEV | libc::EOPNOTSUPP)
+    matches!(
+        error,
+        libc::ENODEV | libc::EOPNOTSUPP | libc::EPERM | libc::EFBIG
+    )
+}
+
+fn is_to_be_shared(flags: u64) -> bool {
+    const SHARED: [u64; 2] = [libc::MAP_SHARED as u64, libc::MAP_SHARED_VALIDATE as u64];
+    SHARED.contains(&(flags & libc::MAP_TYPE as u64))
+}
+
+/// Is a segment attached there?
+fn is_segment(engine: &AddressSpace, addr: u64) -> bool {
+    let area = engine.lookup(addr & !0xfff);
+    area.is_some_and(|area| matches!(area.vma.backing, Backing::Shm { .. }))
+}
+
+/// Is a file in memory mapped there?
+fn is_memory(engine: &AddressSpace, addr: u64) -> bool {
+    let area = engine.lookup(addr & !0xfff);
+    area.is_some_and(|area| {
+        area.vma
+            .file()
+            .is_some_and(|file| file.kind == FileKind::Shmem)
+    })
 }
 
 /// Is there a mapping of a driver's?

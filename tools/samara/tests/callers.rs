@@ -94,6 +94,15 @@ fn where_the_search_begins_above_the_only_gap_there_is_no_room() {
 }
 
 #[test]
+fn what_was_to_be_removed_or_sealed_meanwhile_is_refused() {
+    for name in ["removed_segment", "sealed_meanwhile"] {
+        if let Some(program) = compiled(name) {
+            agrees(&[program]);
+        }
+    }
+}
+
+#[test]
 fn what_drivers_manage_moves_with_others() {
     if let Some(program) = compiled("moved_devices") {
         let traced = agrees(&[program]);

@@ -1,4 +1,5 @@
-// Mappings that a driver refuses: some are refused before what was in their place is unmapped, some after.
+// Mappings that a driver refuses: some are refused before what was in their place is unmapped, some after. So are moves that shrink: what lies behind the shorter
+// area is gone by then.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,7 +10,24 @@
 
 enum { PAGE = 4096, BOTH = PROT_READ | PROT_WRITE, ANONYMOUS = MAP_PRIVATE | MAP_ANONYMOUS };
 
+/* A ring of io_uring goes nowhere that it is told to go. */
+static void shrink_in_vain(void) {
+    char ring[256] = {0};
+    int file = syscall(SYS_io_uring_setup, 256, ring);
+    char *to = mmap(0, 16 * PAGE, PROT_NONE, ANONYMOUS, -1, 0);
+    for (int from = 1; file >= 0 && from < 6; from++)
+        for (int pages = 1; pages <= from; pages++) {
+            mmap(to, 16 * PAGE, BOTH, ANONYMOUS | MAP_FIXED, -1, 0);
+            char *at = mmap(0, 5 * PAGE, PROT_READ, MAP_SHARED, file, 0x10000000);
+            if (at == MAP_FAILED) return;
+            mremap(at, from * PAGE, pages * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, to + 2 * PAGE);
+            mprotect(to + PAGE, PAGE, PROT_READ);
+            munmap(at, 5 * PAGE);
+        }
+}
+
 int main(void) {
+    shrink_in_vain();
     char event[128] = {1, 0, 0, 0, 128}, ring[256] = {0};
     int secret = syscall(SYS_memfd_secret, 0);
     if (secret >= 0) ftruncate(secret, 4 * PAGE);
