@@ -237,6 +237,13 @@ fn who_is_killed_twice_within_a_call_is_not_waited_for() {
     }
 }
 
+#[test]
+fn whether_pages_are_merged_is_as_it_was_when_exec_began() {
+    if let Some(program) = compiled("merged_beside_exec") {
+        agrees(&[program]);
+    }
+}
+
 /// Interpreters that formats of `binfmt_misc` name get a descriptor of the file, if the format says so.
 #[test]
 fn interpreters_of_other_formats_are_predicted() {

@@ -344,9 +344,12 @@ pub(crate) fn filters(tid: Tid) -> io::Result<u64> {
 }
 
 /// Are pages of all areas merged by their contents (`PR_SET_MEMORY_MERGE`)? Older kernels do not tell.
-pub(crate) fn merges_any(tid: Tid) -> bool {
-    proc_file::read_text_piece(format!("/proc/{tid}/ksm_stat"))
-        .is_ok_and(|text| text.contains("ksm_merge_any: yes"))
+pub(crate) fn merges_any(tid: Tid) -> Option<bool> {
+    let text = proc_file::read_text_piece(format!("/proc/{tid}/ksm_stat")).ok()?;
+    let told = text
+        .lines()
+        .find_map(|line| line.strip_prefix("ksm_merge_any:"))?;
+    Some(told.trim() == "yes")
 }
 
 /// Is the thread in the user namespace that was there first? Only there do privileges bear on memory.

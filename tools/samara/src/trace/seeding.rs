@@ -186,7 +186,7 @@ pub(crate) struct Asked {
     /// The program that it runs; `None` if it may not be read.
     pub(crate) program: Option<Rc<Contents>>,
     /// `PR_SET_MEMORY_MERGE`, as far as the kernel tells of it.
-    pub(crate) merges_any: bool,
+    pub(crate) merges_any: Option<bool>,
     narrow: bool,
 }
 
@@ -420,7 +420,7 @@ fn config(asked: &Asked, machine: &Machine) -> Config {
         config.task_size = END_32;
     }
     let mut config = asked.standing.applied_to(&config);
-    config.merge_any = asked.merges_any;
+    config.merge_any = asked.merges_any == Some(true);
     config
 }
 

@@ -183,7 +183,8 @@ impl Tracer<'_> {
             crate::tally::count(&mut self.session.tally.not_followed, what);
         } else {
             let mut asked = Asked::running(tid, program);
-            asked.merges_any |= merges_any;
+            // What the kernel tells is right: another who has shared the memory may have changed it since exec looked.
+            asked.merges_any.get_or_insert(merges_any);
             self.start_space(tid, &asked, Reason::Exec);
             let task = self.tasks.get(&tid);
             if let Some(index) = task.and_then(|task| task.space)
