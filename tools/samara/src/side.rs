@@ -398,11 +398,18 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
         Call::UffdUnregister { addr, len, .. } if error == libc::EINVAL => {
             has_unknown_watcher(engine, *addr, *len)
         }
-        // Some drivers choose the place of their mappings.
+        // Some drivers choose the place of their mappings, and a ring of `io_setup` whose owner is another address space does not move; be it the first area that is
+        // to move or another.
         Call::Mremap {
-            old_addr, flags, ..
+            old_addr,
+            old_len,
+            flags,
+            ..
         } if flags & libc::MREMAP_FIXED as u64 != 0 => {
-            matches!(error, libc::EINVAL | libc::EFAULT) && is_driven(engine, *old_addr)
+            let is_driven =
+                |area: Area<'_>| area.vma.file().is_some_and(|file| file.kind.is_driven());
+            matches!(error, libc::EINVAL | libc::EFAULT)
+                && files_in(engine, *old_addr, (*old_len).max(1)).any(is_driven)
         }
         Call::Madvise { advice, .. } => {
             let on_pages = !matches!(advice, 0..=2 | 10..=19);

@@ -94,8 +94,8 @@ fn where_the_search_begins_above_the_only_gap_there_is_no_room() {
 }
 
 #[test]
-fn what_was_to_be_removed_or_sealed_meanwhile_is_refused() {
-    for name in ["removed_segment", "sealed_meanwhile"] {
+fn what_is_gone_or_sealed_meanwhile_is_refused() {
+    for name in ["removed_segment", "sealed_meanwhile", "rings_of_parents"] {
         if let Some(program) = compiled(name) {
             agrees(&[program]);
         }
