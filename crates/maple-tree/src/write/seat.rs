@@ -37,16 +37,15 @@ opaque!([K, S] Seat<K, S>, "Seat");
 impl<K: Key, S: Shape> Seat<K, S> {
     #[inline(always)]
     pub(crate) fn of(at: &SlotAt<K, S>) -> Self {
-        let SlotAt { spot, slot, .. } = *at;
-        let Place { leaf, min, max } = spot.place;
+        let spot = &at.spot;
         Self {
             // SAFETY: no node is at address 0.
-            leaf: unsafe { NonNull::new_unchecked(leaf.as_leaf().word()) },
+            leaf: unsafe { NonNull::new_unchecked(spot.place.leaf.as_leaf().word()) },
             parent: spot.parent.map_or(NULL, Node::word),
-            min,
-            max,
+            min: spot.place.min,
+            max: spot.place.max,
             at: spot.at as u32,
-            slot: slot as u32,
+            slot: at.slot as u32,
             marker: PhantomData,
         }
     }
@@ -66,22 +65,24 @@ impl<K: Key, S: Shape> Seat<K, S> {
     /// The leaf, which is in the tree for as long as the seat holds, and the way to it.
     #[inline(always)]
     pub(crate) fn spot(&self) -> Spot<K, S> {
-        let (parent, at) = (NonNull::new(self.parent), self.at as usize);
+        // SAFETY: a handle's word, whose node is in the tree for as long as the seat holds, and is not looked at later.
+        let parent = (!self.parent.is_null()).then(|| unsafe { Node::from_word(self.parent) });
         Spot {
             place: self.place(),
-            // SAFETY: a handle's word.
-            parent: parent.map(|parent| unsafe { Node::from_word(parent.as_ptr()) }),
-            at,
+            parent,
+            at: self.at as usize,
         }
     }
 
     /// The leaf.
     #[inline(always)]
     pub(crate) fn place(&self) -> Place<K, S> {
-        let Self { min, max, .. } = *self;
-        // SAFETY: a handle's word.
-        let leaf = unsafe { Node::of_kind(self.leaf.as_ptr(), Kind::Leaf) };
-        Place { leaf, min, max }
+        Place {
+            // SAFETY: as in `spot`.
+            leaf: unsafe { Node::of_kind(self.leaf.as_ptr(), Kind::Leaf) },
+            min: self.min,
+            max: self.max,
+        }
     }
 
     /// What the slot is.
