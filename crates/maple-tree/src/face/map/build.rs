@@ -119,11 +119,12 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     ) -> Result<(), InsertError<V>> {
         let mut entries = entries.into_iter();
         let done = self.extend_from(&mut entries);
-        // As above.
+        // As in `try_from_sorted_in`.
         drop(entries);
         done
     }
 
+    /// As [`try_extend`](Self::try_extend), of entries whose iterator is the caller's to drop.
     fn extend_from<R: RangeBounds<K>>(
         &mut self,
         entries: &mut impl Iterator<Item = (R, V)>,
