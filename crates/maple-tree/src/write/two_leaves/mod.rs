@@ -159,10 +159,14 @@ impl<K: Key, S: Shape> Spot<K, S> {
         let Some(parent) = parent else {
             return [None; 2];
         };
-        let before = (at > 0).then(|| parent.child(at - 1).as_leaf());
-        let after = (at < parent.end()).then(|| parent.child(at + 1).as_leaf());
         // They are looked at next, and read as a whole if they have room.
-        [before, after].map(|node| node.inspect(|node| prefetch::node::<0>(node.word())))
+        let child = |at| {
+            let leaf = parent.child(at).as_leaf();
+            prefetch::node::<0>(leaf.word());
+            leaf
+        };
+        let (before, after) = (at.checked_sub(1), at + 1);
+        [before.map(child), (at < parent.end()).then(|| child(after))]
     }
 
     /// Finds room where the hole to be goes on in the leaf before, or after. `None` if that one cannot do without it.
