@@ -2,12 +2,15 @@
 
 use std::fmt::Write;
 
-use samara_mm::exec::{Auxiliary, Base, Choice, Class, Exec, ExecError, Personality, Started};
+use samara_mm::exec::{
+    Auxiliary, Base, Choice, Class, Exec, ExecError, Personality, Settings, Started,
+};
 use samara_mm::{AddressSpace, VmFlags};
 
 use crate::kernel::{self, Area, Outcome, State, Subject};
 use crate::machine::{self, Machine};
 
+const AT_EXECFD: u64 = 2;
 const AT_PHDR: u64 = 3;
 const AT_BASE: u64 = 7;
 const AT_ENTRY: u64 = 9;
@@ -155,6 +158,15 @@ pub(crate) fn compare(
     };
     let arguments: Vec<&[u8]> = subject.arguments.iter().map(Vec::as_slice).collect();
     let environment: Vec<&[u8]> = subject.environment.iter().map(Vec::as_slice).collect();
+    // Which number the kernel chose is not for the engine to know.
+    let descriptor = state.and_then(|state| {
+        let found = state.auxiliary.iter().find(|(kind, _)| *kind == AT_EXECFD);
+        found.map(|&(_, number)| number as u32)
+    });
+    let settings = Settings {
+        descriptor,
+        ..machine.settings.clone()
+    };
     let exec = Exec {
         path: subject.path.as_bytes(),
         arguments: &arguments,
@@ -162,7 +174,7 @@ pub(crate) fn compare(
         config: &machine.config,
         limits: machine.limits(subject),
         personality: Personality::from_bits_truncate(subject.personality),
-        settings: &machine.settings,
+        settings: &settings,
     };
     let mut own = predict(&exec, state, Unseen::USUAL);
     if state.is_none() && own.is_ok() {

@@ -1,5 +1,6 @@
 //! What is executed: programs of the machine here, all others in the files of this folder.
 
+mod formats;
 mod made;
 mod random;
 mod strings;
@@ -68,7 +69,7 @@ pub(crate) fn run() {
     let plain_32 = run.write("plain32", &Elf::new(false, &one).narrow().bytes());
     assert!(run.machine.learn(&plain, false), "no program starts here");
     run.narrow = run.machine.learn(&plain_32, true);
-    let suites: [Suite; 7] = [
+    let suites: [Suite; 8] = [
         ("made", made::made),
         ("strings", strings::strings),
         ("scripts", strings::scripts),
@@ -76,6 +77,7 @@ pub(crate) fn run() {
         ("mutated", random::mutated),
         ("hostile", random::hostile),
         ("machine", of_machine),
+        ("formats", formats::formats),
     ];
     let mut differ = 0;
     for (index, (name, suite)) in suites.into_iter().enumerate() {
