@@ -120,7 +120,8 @@ fn layout() -> BTreeMap<String, usize> {
         gid,
         egid,
         secure,
-        random
+        random,
+        descriptor
     );
     of!(
         MmStarted,

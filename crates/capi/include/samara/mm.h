@@ -134,6 +134,7 @@ struct mm_exec {                          /* start from zeroes */
 	uint32_t uid, euid, gid, egid;
 	bool secure;
 	unsigned char random[16];
+	const uint32_t *descriptor;       /* AT_EXECFD, where a format of binfmt_misc opens the file for its interpreter; NULL: none */
 };
 struct mm_started {
 	uint64_t start;                   /* the first instruction, in the interpreter if there is one */

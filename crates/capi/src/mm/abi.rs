@@ -219,6 +219,8 @@ pub struct MmExec {
     pub secure: bool,
     /// What `AT_RANDOM` points to.
     pub random: [c_uchar; 16],
+    /// `AT_EXECFD`; null: none.
+    pub descriptor: *const u32,
 }
 
 /// `struct mm_started`.

@@ -206,13 +206,14 @@ unsafe fn execute(
         return Err(refused(Errno::EFAULT));
     }
     // SAFETY: the caller's duties.
-    let (path, arguments, environment, config, special) = unsafe {
+    let (path, arguments, environment, config, special, descriptor) = unsafe {
         (
             CStr::from_ptr(given.path).to_bytes(),
             strings(given.argv).map_err(refused)?,
             strings(given.envp).map_err(refused)?,
             given.config.as_ref().copied().unwrap_or_default().on(phys),
             special(given).map_err(refused)?,
+            given.descriptor.as_ref().copied(),
         )
     };
     let (rules, limits) = rules(&config, phys).map_err(refused)?;
@@ -223,6 +224,7 @@ unsafe fn execute(
     let settings = Settings {
         special_32: Vec::new(),
         special,
+        descriptor,
         ..Settings::default()
     };
     let exec = Exec {

@@ -82,6 +82,7 @@ int main(void)
 	PLACE(mm_exec, egid);
 	PLACE(mm_exec, secure);
 	PLACE(mm_exec, random);
+	PLACE(mm_exec, descriptor);
 	SIZE(mm_started);
 	PLACE(mm_started, start);
 	PLACE(mm_started, stack_pointer);

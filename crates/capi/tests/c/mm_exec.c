@@ -117,6 +117,27 @@ static void in_format(enum mm_format format, uint64_t seed)
 	mm_phys_put(phys);
 }
 
+/* What a format of binfmt_misc names is laid out as a script's program is, and gets the descriptor. */
+static void of_formats(void)
+{
+	const uint32_t descriptor = 3;
+	struct mm_exec exec = exec_of("/script", NULL);
+	struct mm_started without, started;
+	struct mm_phys *phys = phys_new(MM_X86_64, 256);
+	struct mm *mm = NULL;
+
+	SAME(mm_exec(&exec, phys, NULL, &mm, &without), 0);
+	mm_put(mm);
+	exec.descriptor = &descriptor;
+	SAME(mm_exec(&exec, phys, NULL, &mm, &started), 0);
+	SAME(started.stack_pointer, without.stack_pointer - 16);
+	SAME(auxiliary(mm, started.stack_pointer + 72, 2), 3);
+	text_is(mm, auxiliary(mm, started.stack_pointer + 72, 31), "/script");
+	mm_put(mm);
+	all_given_back(phys);
+	mm_phys_put(phys);
+}
+
 static void of_scripts(void)
 {
 	struct mm_phys *phys = phys_new(MM_X86_64, 256);
@@ -133,6 +154,7 @@ static void of_scripts(void)
 	text_is(mm, word(mm, sp + 24), "/script");
 	text_is(mm, word(mm, sp + 32), "second");
 	text_is(mm, auxiliary(mm, sp + 72, 31), "/script");
+	SAME(auxiliary(mm, sp + 72, 2), 0);
 	/* A fork of it, and both go. */
 	{
 		struct mm *child = NULL;
@@ -233,6 +255,7 @@ int main(void)
 		in_format(formats[i], 1 + i);
 	}
 	of_scripts();
+	of_formats();
 	failures();
 	without_frames();
 	puts("ok");
