@@ -151,7 +151,11 @@ fn layout() -> BTreeMap<String, usize> {
         MM_FILE_WRITE,
         MM_FILE_NOEXEC,
         MM_FILE_APPEND,
-        MM_FILE_SHMEM
+        MM_FILE_SHMEM,
+        MM_FILE_UNALIGNED,
+        MM_FILE_STACKED,
+        MM_FILE_FUSE,
+        MM_FILE_PLACED
     );
     values!(MM_SETID_NO, MM_SETID_SAME, MM_SETID_OTHER);
     values!(MM_FORK_COPY, MM_FORK_SHARE, MM_READ, MM_WRITE, MM_EXEC);

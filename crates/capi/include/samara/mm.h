@@ -49,6 +49,13 @@ struct mm_file_info {
 	uint64_t inode;                   /* the same device and inode: the same pages, on one mm_phys */
 	unsigned flags;                   /* MM_FILE_... */
 };
+/* The file system, where Linux maps its files otherwise than those of a disk; one at the most, which may not be SHMEM then: -EINVAL. */
+enum {
+	MM_FILE_UNALIGNED = 32, /* its large mappings are not aligned for huge pages: network, proc */
+	MM_FILE_STACKED = 64,   /* overlayfs: what is mapped joins no neighbour */
+	MM_FILE_FUSE = 128,     /* no mapping vanishes in another */
+	MM_FILE_PLACED = 256    /* ramfs: mremap moves a mapping alone */
+};
 /* Of several opens of one inode, those of the oldest that is still open serve its pages. NULL members: reads give zeroes, the size is unlimited.
  * A SHMEM file's pages live in the library until its last open and mapping have gone, and are never written out.
  * The functions may be called by several threads at once, while an address space that maps the file is locked: they must not call into such a one. */

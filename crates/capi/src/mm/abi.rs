@@ -57,6 +57,14 @@ pub const MM_FILE_NOEXEC: c_uint = 4;
 pub const MM_FILE_APPEND: c_uint = 8;
 /// A memfd, or a file of tmpfs.
 pub const MM_FILE_SHMEM: c_uint = 16;
+/// Of a file system that does not align large mappings.
+pub const MM_FILE_UNALIGNED: c_uint = 32;
+/// Of overlayfs.
+pub const MM_FILE_STACKED: c_uint = 64;
+/// Of FUSE.
+pub const MM_FILE_FUSE: c_uint = 128;
+/// Of ramfs.
+pub const MM_FILE_PLACED: c_uint = 256;
 
 /// `struct mm_file_info`.
 #[repr(C)]

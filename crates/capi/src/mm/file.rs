@@ -24,8 +24,8 @@ use samara_mm::process::{HostLock, Inode as Pages, PageSource};
 use samara_mm::{DriverFlags, Errno, File, FileId, FileKind, Object};
 
 use crate::mm::abi::{
-    MM_FILE_APPEND, MM_FILE_NOEXEC, MM_FILE_READ, MM_FILE_SHMEM, MM_FILE_WRITE, MmFileInfo,
-    MmFileOps,
+    MM_FILE_APPEND, MM_FILE_FUSE, MM_FILE_NOEXEC, MM_FILE_PLACED, MM_FILE_READ, MM_FILE_SHMEM,
+    MM_FILE_STACKED, MM_FILE_UNALIGNED, MM_FILE_WRITE, MmFileInfo, MmFileOps,
 };
 use crate::mm::code;
 
@@ -346,6 +346,21 @@ fn text(bytes: &CStr) -> Result<Box<str>, Errno> {
     Ok(text.into_boxed_str())
 }
 
+/// The file system of a file with these flags.
+fn kind(flags: c_uint) -> Result<FileKind, Errno> {
+    const ALL: c_uint =
+        MM_FILE_SHMEM | MM_FILE_UNALIGNED | MM_FILE_STACKED | MM_FILE_FUSE | MM_FILE_PLACED;
+    match flags & ALL {
+        0 => Ok(FileKind::Regular),
+        MM_FILE_SHMEM => Ok(FileKind::Shmem),
+        MM_FILE_UNALIGNED => Ok(FileKind::Unaligned),
+        MM_FILE_STACKED => Ok(FileKind::Stacked),
+        MM_FILE_FUSE => Ok(FileKind::Fuse),
+        MM_FILE_PLACED => Ok(FileKind::Placed),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
 fn open(info: &MmFileInfo, ops: MmFileOps, ctx: *mut c_void) -> Result<Counted<MmFile>, Errno> {
     let name = if info.name.is_null() {
         c""
@@ -359,6 +374,7 @@ fn open(info: &MmFileInfo, ops: MmFileOps, ctx: *mut c_void) -> Result<Counted<M
         inode: info.inode,
     };
     let has = |flag: c_uint| info.flags & flag != 0;
+    let kind = kind(info.flags)?;
     let file = |object: Object, readable: bool| {
         Counted::try_new(File {
             id,
@@ -368,11 +384,7 @@ fn open(info: &MmFileInfo, ops: MmFileOps, ctx: *mut c_void) -> Result<Counted<M
             readable,
             writable: has(MM_FILE_WRITE),
             noexec: has(MM_FILE_NOEXEC),
-            kind: if has(MM_FILE_SHMEM) {
-                FileKind::Shmem
-            } else {
-                FileKind::Regular
-            },
+            kind,
             seals: 0,
             driver: DriverFlags::default(),
             object,

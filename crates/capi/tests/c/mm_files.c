@@ -520,6 +520,60 @@ static void permissions(void)
 	all_given_back(phys);
 }
 
+/* How many mappings there are of three pages of a file that are mapped one by one: the first, the last, and that between them. */
+static int areas_of(struct mm *mm, unsigned flags)
+{
+	static struct disk disk;
+	struct mm_file *file;
+	struct mm_area area;
+	uint64_t at = AT;
+	int count = 0;
+
+	disk_new(&disk, 4 * PG);
+	file = disk_open(&disk, 1, BOTH | flags);
+	map(mm, AT, 1, MAP_SHARED, file, 0);
+	map(mm, AT + 2 * PG, 1, MAP_SHARED, file, 2 * PG);
+	map(mm, AT + PG, 1, MAP_SHARED, file, PG);
+	for (; mm_find(mm, at, &area); at = area.end)
+		++count;
+	SAME(at, AT + 3 * PG);
+	mm_file_put(file);
+	return count;
+}
+
+/* What the file system has to say. */
+static void file_systems(void)
+{
+	static const struct { unsigned flags; int areas; } all[] = {
+		{0, 1}, {MM_FILE_SHMEM, 1}, {MM_FILE_UNALIGNED, 1}, {MM_FILE_PLACED, 1}, {MM_FILE_FUSE, 2}, {MM_FILE_STACKED, 3}};
+	struct mm_file_info info = {"/disk", 8, 1, 1, MM_FILE_READ | MM_FILE_SHMEM | MM_FILE_FUSE};
+	struct mm_file *file = NULL;
+	struct disk disk;
+	struct mm *mm;
+	size_t i;
+
+	for (i = 0; i < sizeof all / sizeof *all; i++) {
+		mm = fresh();
+		SAME(areas_of(mm, all[i].flags), all[i].areas);
+		mm_put(mm);
+	}
+	/* Several mappings move at once, but for those that choose their place: what lies before has moved then. */
+	mm = fresh();
+	disk_new(&disk, 4 * PG);
+	file = disk_open(&disk, 1, BOTH | MM_FILE_PLACED);
+	SAME(mm_mmap(mm, AT, PG, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, NULL, 0), AT);
+	map(mm, AT + 2 * PG, 1, MAP_SHARED, file, 0);
+	SAME(mm_mremap(mm, AT, 3 * PG, 3 * PG, MREMAP_MAYMOVE | MREMAP_FIXED, AT + 8 * PG), -EFAULT);
+	SAME(mm_mremap(mm, AT + 2 * PG, PG, PG, MREMAP_MAYMOVE | MREMAP_FIXED, AT + 10 * PG), AT + 10 * PG);
+	mm_put(mm);
+	mm_file_put(file);
+	file = NULL;
+	SAME(mm_file_open(&info, &disk_ops, &disk, &file), -EINVAL);
+	CHECK(!file);
+	SAME(disk.released, 1);
+	all_given_back(phys);
+}
+
 /* A shared anonymous mapping that grew raises SIGBUS beyond its first size. */
 static void grown(void)
 {
@@ -551,6 +605,7 @@ int main(void)
 	without_members();
 	memory_files();
 	permissions();
+	file_systems();
 	grown();
 	mm_phys_put(phys);
 	ram_end(&ram);
