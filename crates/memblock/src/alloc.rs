@@ -134,6 +134,7 @@ impl<M: PhysMap> Memblock<'_, M> {
     /// assert_eq!(boot.alloc_range_nid(0x3000, 0x1000, 0, end, NodeId(0), false), Ok(0x6000));
     /// # Ok::<(), Error>(())
     /// ```
+    #[inline]
     pub fn alloc_range_nid(
         &mut self,
         size: u64,

@@ -111,6 +111,7 @@ impl Cursor {
     }
 
     /// Where a walk upwards can begin when nothing below `start` matters. O(log n).
+    #[inline]
     #[must_use]
     pub(crate) fn upwards_from(a: &[Region], b: &[Region], start: u64) -> Self {
         let at = a.partition_point(|r| r.end() <= start);
@@ -121,6 +122,7 @@ impl Cursor {
     }
 
     /// Where a walk downwards can begin when nothing from `end` on matters. O(log n).
+    #[inline]
     #[must_use]
     pub(crate) fn downwards_from(a: &[Region], b: &[Region], end: u64) -> Self {
         let at = a.partition_point(|r| r.base < end);

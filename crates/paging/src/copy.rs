@@ -227,25 +227,21 @@ fn copy_run<F: Format, W: Way, const FRESH: bool>(
     new: &[AtomicU64; RUN],
 ) -> Option<u64> {
     // From the entry of a frame to that of the next: formats have the number of the frame in bits that lie together.
-    let step = F::frame(PAGE_SIZE);
-    let places = || (0..RUN as u64).map(|i| i * step);
+    // The loops below count to `RUN`. Of two iterators side by side the compiler does not always see how long they are, and then it unrolls nothing.
+    let place = |i| i as u64 * F::frame(PAGE_SIZE);
     let first = old[0].load(Ordering::Relaxed);
-    let differ = old.iter().zip(places()).fold(0, |all, (slot, place)| {
-        all | slot.load(Ordering::Relaxed) ^ first.wrapping_add(place)
+    let differ = (0..RUN).fold(0, |all, i| {
+        all | old[i].load(Ordering::Relaxed) ^ first.wrapping_add(place(i))
     });
     if differ != 0 || !F::usual(first) || !counts.twice_all::<RUN>(F::phys(first)) {
         return None;
     }
     let guarded = F::write_protected(first);
     if guarded != first {
-        for (slot, place) in old.iter().zip(places()) {
-            slot.store(guarded + place, Ordering::Release);
-        }
+        (0..RUN).for_each(|i| old[i].store(guarded + place(i), Ordering::Release));
     }
     let copy = W::copy::<F>(guarded);
-    for (slot, place) in new.iter().zip(places()) {
-        slot.store(copy + place, order::<FRESH>());
-    }
+    (0..RUN).for_each(|i| new[i].store(copy + place(i), order::<FRESH>()));
     Some(first)
 }
 

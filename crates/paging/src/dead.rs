@@ -47,6 +47,7 @@ impl Dead {
         }
     }
 
+    #[inline]
     fn put_away(&mut self, frames: &Frames) {
         if self.len == 0 {
             return;

@@ -25,6 +25,7 @@ impl<'a, M: Memory> Reserve<'a, M> {
     }
 
     /// Sees to it that at least so many are set aside.
+    #[inline]
     pub(crate) fn ensure(&mut self, count: usize) -> Result<(), Error> {
         while self.list.len < count {
             let table = self.memory.alloc_table()?;
@@ -36,6 +37,7 @@ impl<'a, M: Memory> Reserve<'a, M> {
     /// One with any content in its 512 entries.
     ///
     /// More are needed than were counted only when others remove tables at the same time; then the allocator is asked.
+    #[inline]
     pub(crate) fn take(&mut self) -> Result<u64, Error> {
         if self.list.len == 0 {
             return self.memory.alloc_table();
@@ -60,6 +62,7 @@ impl<'a, M: Memory> Reserve<'a, M> {
 }
 
 impl<M: Memory> Drop for Reserve<'_, M> {
+    #[inline]
     fn drop(&mut self) {
         while self.list.len > 0 {
             let table = self.list.head;

@@ -86,6 +86,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// assert_eq!(space.unmap_emptying(0..0x4000, &())?, [false, true]);
     /// # Ok::<(), samara_paging::Error>(())
     /// ```
+    #[inline]
     pub fn unmap_emptying(
         &self,
         range: Range<u64>,
@@ -139,6 +140,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     }
 
     /// `TOLD`: whether `seen` does anything. Which of the tables at both ends have become empty.
+    #[inline]
     fn take<const TOLD: bool>(
         &self,
         range: Range<u64>,

@@ -171,6 +171,7 @@ impl<P: Platform> Mm<P> {
 }
 
 /// Whether a child has the pages of an area from the start.
+#[inline]
 fn is_copied(vma: &Vma) -> bool {
     let left_out = VmFlags::DONTCOPY | VmFlags::WIPEONFORK;
     let owned = vma.is_private() && vma.anon().is_some();

@@ -141,7 +141,9 @@ impl<P: Platform> Machine<P> {
         Some(self.inner.huge_zero.load(Ordering::Acquire)).filter(|&block| block != NONE)
     }
 
-    /// A huge page of zeroes that all have in common; none if there is no such block. It stays as long as the machine does.
+    /// A huge page of zeroes that all have in common; none if there is no such block. It stays as long as the machine does. A call, so that
+    /// faults of small pages have more registers.
+    #[inline(never)]
     pub(super) fn make_huge_zero(&self) -> Option<u64> {
         if let Some(block) = self.huge_zero() {
             return Some(block);

@@ -166,6 +166,7 @@ impl AnonVma {
 pub(crate) struct AnonCell(AtomicU64);
 
 impl AnonCell {
+    #[inline]
     pub(crate) fn get(&self) -> Option<AnonVma> {
         // Relaxed, here and below: the number stands for itself, nothing else is published with it.
         match self.0.load(Ordering::Relaxed) {
@@ -181,6 +182,7 @@ impl AnonCell {
 }
 
 impl From<Option<AnonVma>> for AnonCell {
+    #[inline]
     fn from(anon: Option<AnonVma>) -> Self {
         // Numbers start above 0.
         AnonCell(AtomicU64::new(anon.map_or(0, |anon| anon.0)))
@@ -206,6 +208,7 @@ impl fmt::Debug for AnonCell {
 pub(crate) struct Sticky(AtomicBool);
 
 impl Sticky {
+    #[inline]
     pub(crate) fn get(&self) -> bool {
         // Relaxed, here and below: nothing else is published with it.
         self.0.load(Ordering::Relaxed)
@@ -325,6 +328,7 @@ impl Vma {
     }
 
     /// Who owns the private pages, once there are any: the first write sets it, without the area being replaced.
+    #[inline]
     pub fn anon(&self) -> Option<AnonVma> {
         self.anon.get()
     }

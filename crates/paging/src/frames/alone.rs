@@ -31,6 +31,7 @@ impl Frames {
     }
 
     /// Whether all frames of a huge page are single.
+    #[inline]
     pub(crate) fn all_single(&self, phys: u64, order: u32) -> bool {
         let first = self.index(phys);
         (0..1 << order).all(|i| self.at(first + i).load(Ordering::Acquire) & COUNTS == 1)

@@ -66,6 +66,7 @@ impl Frames {
         }
     }
 
+    #[inline]
     pub(crate) fn claim_table(&self, phys: u64) {
         self.widen(self.index(phys), 1);
         self.word(phys)

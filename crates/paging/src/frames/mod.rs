@@ -176,6 +176,7 @@ impl Frames {
         self.at(self.index(phys))
     }
 
+    #[inline]
     pub(crate) fn table_word(&self, phys: u64) -> &AtomicU32 {
         self.word(phys)
     }

@@ -79,7 +79,8 @@ impl<P: Platform> Mm<P> {
         unsafe { self.beside.begin(&mut space) };
     }
 
-    /// Takes a fault; false: it is to be taken with the lock.
+    /// Takes a fault; false: it is to be taken with the lock. In line, as [`handle`](Self::handle) is: these faults are the ones that are to be quick.
+    #[inline(always)]
     pub(super) fn handle_alone(&self, page: u64, access: Access) -> bool {
         let Some(map) = self.beside.map() else {
             return false;

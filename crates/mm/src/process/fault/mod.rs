@@ -59,6 +59,7 @@ impl<P: Platform> Process<P> {
     ///
     /// # Errors
     /// As [`fault`](Self::fault); where the second owner refuses, the stack does not grow.
+    #[inline]
     pub fn fault_with(
         &self,
         addr: u64,
@@ -308,6 +309,7 @@ fn readable(flags: VmFlags) -> Attrs {
 }
 
 /// A page of an area that has just been written.
+#[inline]
 fn written(flags: VmFlags) -> Attrs {
     allowed(flags) | Attrs::USER | Attrs::ACCESSED | Attrs::WRITE | Attrs::DIRTY | Attrs::SOFT_DIRTY
 }

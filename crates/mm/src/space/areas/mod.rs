@@ -132,6 +132,7 @@ impl Areas {
     ///
     /// # Errors
     /// `ENOMEM`; the tree is dropped.
+    #[inline]
     fn alone(tree: Tree) -> Result<(Counted<Shared>, Sole), Errno> {
         // SAFETY:
         // - nobody else has the tree yet;
