@@ -241,7 +241,7 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         seat: &Seat<K, S>,
         range: (K, K),
         (word, twin): (Word, Word),
-        kept: Word,
+        kept: Option<Found<K>>,
         spans: bool,
         taken: impl FnMut(K, K, Word),
     ) -> bool {

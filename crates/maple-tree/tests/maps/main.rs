@@ -11,6 +11,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod aliasing;
+#[cfg(not(sanitized))]
+mod alike;
 mod at_once;
 #[cfg(not(sanitized))]
 mod auto_traits;

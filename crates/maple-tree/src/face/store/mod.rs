@@ -116,7 +116,7 @@ pub(crate) fn grow<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     }
     let (range, words) = ((first, last), (found.word, NULL));
     if let Some(at) = at
-        && host.store_here(&Seat::of(&at), range, words, found.word, true, &mut taken)
+        && host.store_here(&Seat::of(&at), range, words, Some(found), true, &mut taken)
     {
         return Ok(true);
     }

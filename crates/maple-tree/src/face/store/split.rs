@@ -193,7 +193,7 @@ fn splitting_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
         if host.fill_hole(at, (first, last), word) {
             return Ok(());
         }
-    } else if !within && host.store_here(&seat, (first, last), (word, NULL), NULL, true, &mut taken)
+    } else if !within && host.store_here(&seat, (first, last), (word, NULL), None, true, &mut taken)
     {
         return Ok(());
     }
@@ -217,7 +217,7 @@ fn splitting_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
     // As above.
     let both = ManuallyDrop::new((new, twin));
     let words = (word, above.as_ptr());
-    if host.store_here(&seat, (first, last), words, NULL, false, taken) {
+    if host.store_here(&seat, (first, last), words, None, false, taken) {
         return Ok(());
     }
     let quick = at.split((first, last), word);

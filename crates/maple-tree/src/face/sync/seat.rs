@@ -246,21 +246,21 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     #[inline(always)]
     pub unsafe fn grow_here(&mut self, seat: &Seat<K, S>, key: K, (first, last): (K, K)) -> bool {
         let place = seat.place();
-        if !place.covers(key) {
-            return false;
-        }
         let mut found = seat.found();
         if key < found.first && seat.slot() > 0 {
             found = place.slot(seat.slot() - 1);
         }
         if key < found.first || found.last < key {
+            if !place.covers(key) {
+                return false;
+            }
             found = place.at(key);
         }
         if found.word.is_null() || found.first < first || last < found.last {
             return false;
         }
-        let (range, word) = ((first, last), found.word);
-        Host::store_here(self, seat, range, (word, NULL), word, false, |_, _, _| {})
+        let (range, words) = ((first, last), (found.word, NULL));
+        Host::store_here(self, seat, range, words, Some(found), false, |_, _, _| {})
     }
 
     /// Makes a range, which starts in a slot, hold a word (NULL erases), in the leaf of the slot alone. Of an entry that is on both sides the upper part gets
@@ -287,7 +287,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
             };
         let words = (word, above.map_or(NULL, NonNull::as_ptr));
         let range = (first, last);
-        if done || Host::store_here(self, seat, range, words, NULL, false, |_, _, _| {}) {
+        if done || Host::store_here(self, seat, range, words, None, false, |_, _, _| {}) {
             return Ok(());
         }
         // SAFETY: made just now, and not stored.

@@ -12,30 +12,30 @@ use crate::write::Sink;
 pub(crate) struct Removed<K> {
     entries: [MaybeUninit<Found<K>>; MOST_SLOTS],
     count: usize,
-    /// The word of one that stays.
-    kept: Word,
+    /// The word of one that stays, or NULL, and where it begins: others may hold the same word.
+    kept: (Word, K),
 }
 
 impl<K: Key> Removed<K> {
     #[inline(always)]
     pub(in crate::write) fn none() -> Self {
-        Self::but(NULL)
+        Self::but(None)
     }
 
-    /// None so far; an entry with the word `kept` is not to be among those that [`removes`](Self::removes) notes.
+    /// None so far; the entry `kept` is not to be among those that [`removes`](Self::removes) notes.
     #[inline(always)]
-    pub(crate) fn but(kept: Word) -> Self {
+    pub(crate) fn but(kept: Option<Found<K>>) -> Self {
         Self {
             entries: [const { MaybeUninit::uninit() }; MOST_SLOTS],
             count: 0,
-            kept,
+            kept: kept.map_or((NULL, K::MIN), |kept| (kept.word, kept.first)),
         }
     }
 
     /// Notes an entry, unless it stays.
     #[inline(always)]
     pub(in crate::write) fn removes(&mut self, found: Found<K>) {
-        if found.word != self.kept {
+        if (found.word, found.first) != self.kept {
             self.entries[self.count].write(found);
             self.count += 1;
         }
