@@ -14,6 +14,12 @@ macro_rules! opaque {
 }
 pub(crate) use opaque;
 
+/// What a walk that goes `UP` looks at, or one that goes down. Both are at hand.
+#[inline(always)]
+pub(crate) fn either<const UP: bool, T>(up: T, down: T) -> T {
+    if UP { up } else { down }
+}
+
 #[cfg(feature = "tracing")]
 pub(crate) mod events;
 

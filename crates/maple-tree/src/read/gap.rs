@@ -6,7 +6,7 @@
 //!
 //! Both searches are one, which goes `UP` or down: what comes first on the way is the lowest, or the highest.
 
-use crate::base::{Key, Offset, Shape};
+use crate::base::{Key, Offset, Shape, either};
 use crate::node::{Kind, Node, RawTree, Root, is_leaf_word, prefetch};
 
 /// What is looked for: `size` free indices, the first a multiple of `align` plus `offset`, all
@@ -156,11 +156,7 @@ fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -
             debug_assert!(false, "a gap that is not there");
             return None;
         };
-        edge = if UP {
-            node.first(slot, edge)
-        } else {
-            node.last(slot, edge)
-        };
+        edge = either::<UP, _>(node.first(slot, edge), node.last(slot, edge));
         word = node.slot(slot);
         prefetch::node::<1>(word);
         if is_leaf_word(word) {
@@ -190,11 +186,7 @@ fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -
 /// The slots that come after slot `i` on the way.
 #[inline(always)]
 fn beyond<const UP: bool>(i: usize) -> u32 {
-    if UP {
-        u32::MAX << i << 1
-    } else {
-        !(u32::MAX << i)
-    }
+    either::<UP, _>(u32::MAX << i << 1, !(u32::MAX << i))
 }
 
 /// Which of the slots comes first on the way.
@@ -223,11 +215,7 @@ fn below<const UP: bool, K: Key, S: Shape>(
     max: K,
     want: &Want<K>,
 ) -> Option<K> {
-    let slot = node.search(if UP {
-        want.lo.max(min)
-    } else {
-        want.hi.min(max)
-    });
+    let slot = node.search(either::<UP, _>(want.lo.max(min), want.hi.min(max)));
     // What the slots after the last one hold is anything.
     let mut slots = (1 << slot | beyond::<UP>(slot)) & !beyond::<true>(node.end());
     while let Some(i) = take_first::<UP>(&mut slots) {

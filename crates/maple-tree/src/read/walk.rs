@@ -1,7 +1,7 @@
 //! The read path: down to a leaf, and from leaf to leaf. Nothing here writes.
 
 use crate::base::atomic::Slot;
-use crate::base::{Key, Offset, Shape};
+use crate::base::{Key, Offset, Shape, either};
 use crate::node::{Kind, NULL, Node, RawTree, Root, Word, is_leaf_word, prefetch};
 
 /// A leaf and the indices that it covers. (On the way to one, a node above.)
@@ -102,13 +102,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     pub(crate) fn find_slot<const UP: bool>(&self, (lo, hi): (K, K)) -> Option<InSlot<K, S>> {
         let mut key = if UP { lo } else { hi };
         loop {
-            let reaches = |found: &Found<K>| {
-                if UP {
-                    found.last >= hi
-                } else {
-                    found.first <= lo
-                }
-            };
+            let reaches = |found: &Found<K>| either::<UP, _>(found.last >= hi, found.first <= lo);
             let (found, at) = match self.root().at(key) {
                 Ok(root) => {
                     let place = descend(root, key);
@@ -124,11 +118,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                 Err(found) => (found, None),
             };
             if !found.word.is_null() {
-                let within = if UP {
-                    found.first <= hi
-                } else {
-                    found.last >= lo
-                };
+                let within = either::<UP, _>(found.first <= hi, found.last >= lo);
                 return within.then_some((found, at));
             }
             if reaches(&found) {
@@ -299,11 +289,7 @@ pub(crate) fn descend_by<K: Key, S: Shape>(
 pub(crate) fn ask_ahead<const UP: bool, K: Key, S: Shape>(node: Node<K, S>, i: usize) {
     let end = node.end();
     for step in 1..=2 {
-        let i = if UP {
-            (i + step).min(end)
-        } else {
-            i.saturating_sub(step)
-        };
+        let i = either::<UP, _>((i + step).min(end), i.saturating_sub(step));
         prefetch::node::<0>(node.slot(i));
     }
 }

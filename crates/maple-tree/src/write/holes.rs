@@ -2,7 +2,7 @@
 
 use core::hint::select_unpredictable;
 
-use crate::base::{Key, Offset, Shape};
+use crate::base::{Key, Offset, Shape, either};
 use crate::node::{Geometry, Kind, Node};
 use crate::read::Place;
 
@@ -12,13 +12,7 @@ impl<K: Key, S: Shape> Place<K, S> {
     #[inline(always)]
     pub(crate) fn hole_to<const UP: bool>(&self, slot: usize, key: K) -> (usize, K) {
         let leaf = self.leaf;
-        let edge = |i| {
-            if UP {
-                leaf.last(i, self.max)
-            } else {
-                leaf.first(i, self.min)
-            }
-        };
+        let edge = |i| either::<UP, _>(leaf.last(i, self.max), leaf.first(i, self.min));
         if leaf.slot(slot).is_null() {
             return (slot, edge(slot));
         }

@@ -2,7 +2,7 @@
 //!
 //! Within its leaf a cursor goes from slot to slot: where the one that it stands on ends as the cursor does, the next one is beside it.
 
-use crate::base::{Key, Offset, Shape};
+use crate::base::{Key, Offset, Shape, either};
 use crate::node::{NULL, RawTree, Word};
 use crate::read::{Found, Place, Spot, spot};
 use crate::write::SlotAt;
@@ -156,11 +156,7 @@ impl<K: Key, S: Shape> State<K, S> {
     /// The end of the way: nothing was found before the limit.
     #[inline(always)]
     fn ended<const UP: bool>(&mut self) -> Word {
-        self.status = if UP {
-            Status::Overflow
-        } else {
-            Status::Underflow
-        };
+        self.status = either::<UP, _>(Status::Overflow, Status::Underflow);
         NULL
     }
 

@@ -7,7 +7,7 @@ use lock_api::RawMutex;
 use samara_rcu::Reclaim;
 
 use crate::alloc::SharedPool;
-use crate::base::{Key, Native, Offset, Ref, Shape, Value, inclusive, opaque};
+use crate::base::{Key, Native, Offset, Ref, Shape, Value, either, inclusive, opaque};
 use crate::face::cursor::State;
 use crate::face::iter::both_ways;
 use crate::face::look_ups::{view, views};
@@ -94,11 +94,7 @@ impl<'a, K: Key, V: Value, S: Shape> SyncIter<'a, K, V, S> {
         V: 'a,
     {
         let (lo, hi) = self.left.take()?;
-        let (end, limit) = if UP {
-            (&mut self.front, hi)
-        } else {
-            (&mut self.back, lo)
-        };
+        let (end, limit) = either::<UP, _>((&mut self.front, hi), (&mut self.back, lo));
         let word = end.seek::<UP, false>(self.tree, limit, false);
         // SAFETY: words in the tree are values; the reader that lent itself for `'a` keeps them.
         let value = unsafe { view::<V>(word) }?;

@@ -12,7 +12,7 @@
 use core::mem::{swap, take};
 
 use crate::base::atomic::Slot;
-use crate::base::{Key, Offset, Shape};
+use crate::base::{Key, Offset, Shape, either};
 use crate::node::{Kind, Node, RawTree, prefetch};
 use crate::read::iterate::by_window;
 use crate::read::walk::descend_by;
@@ -168,12 +168,10 @@ impl<K: Key, S: Shape> Scan<K, S> {
         } else {
             (at - 1, (at - 1).saturating_sub(AHEAD))
         };
-        let (min, max) = if UP {
-            (lo, parent.last(at, end.edge))
-        } else {
-            (parent.first(at, end.edge), hi)
-        };
-        if if UP { hi <= max } else { min <= lo } {
+        let edge = end.edge;
+        let (last, first) = (parent.last(at, edge), parent.first(at, edge));
+        let (min, max) = either::<UP, _>((lo, last), (first, hi));
+        if either::<UP, _>(hi <= max, min <= lo) {
             return;
         }
         prefetch::node::<0>(parent.slot(ahead));

@@ -3,7 +3,7 @@
 use core::hint::select_unpredictable;
 
 use crate::alloc::Reserve;
-use crate::base::{Key, Offset, Shape};
+use crate::base::{Key, Offset, Shape, either};
 use crate::node::{Geometry, Kind, NULL, Node, RawTree, Unread, Word};
 use crate::read::Place;
 use crate::write::apply::Removed;
@@ -276,11 +276,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         self.edit(leaf.write(unread));
         if parent.kind() == Kind::Gap {
             // The hole only grows, and the others stay.
-            let made = if UP {
-                K::span(self.first, max)
-            } else {
-                K::span(min, self.last)
-            };
+            let made = either::<UP, _>(K::span(self.first, max), K::span(min, self.last));
             let gap = parent.gap(self.spot.at).max(made);
             tell_from(parent, self.spot.at, min, gap);
         }
