@@ -2,7 +2,8 @@
 
 use crate::base::{Key, Shape, events};
 use crate::node::RawTree;
-use crate::write::{Plan, Quick, StoreType};
+use crate::write::two_leaves::Taker;
+use crate::write::{Plan, Quick, Room, StoreType};
 
 /// What a write will do, from before it is made.
 pub(crate) struct Watch<K> {
@@ -28,7 +29,12 @@ impl<K: Key> Watch<K> {
     pub(crate) fn spread<S: Shape>(tree: &RawTree<K, S>, quick: Quick<K, S>) -> Self {
         let Quick { first, last, .. } = quick;
         Self {
-            kind: quick.room.kind(),
+            kind: match quick.room {
+                Room::Given { taker, .. } if taker != Taker::New => StoreType::Rebalance,
+                Room::Append(_) | Room::Given { .. } => StoreType::Split,
+                Room::Few { .. } | Room::Hole { .. } => StoreType::Rebalance,
+                Room::Here => StoreType::Node,
+            },
             first,
             last,
             nodes: quick.nodes(tree.in_rcu()),

@@ -18,8 +18,6 @@ mod spanning;
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, Node, RawTree, prefetch};
 use crate::read::{Place, Spot};
-#[cfg(feature = "tracing")]
-use crate::write::StoreType;
 use crate::write::last::nodes_above;
 use above::nodes_for_room;
 
@@ -45,19 +43,6 @@ pub(crate) enum Room {
     Few { left: u8 },
     /// There is room, and the hole to be goes on in the leaf before, or after, which can do without.
     Hole { before: bool },
-}
-
-#[cfg(feature = "tracing")]
-impl Room {
-    /// What a write is called that makes such room.
-    pub(super) fn kind(self) -> StoreType {
-        match self {
-            Self::Here => StoreType::Node,
-            Self::Given { taker, .. } if taker != Taker::New => StoreType::Rebalance,
-            Self::Append(_) | Self::Given { .. } => StoreType::Split,
-            Self::Few { .. } | Self::Hole { .. } => StoreType::Rebalance,
-        }
-    }
 }
 
 /// Which leaf takes what there is no room for.
