@@ -9,6 +9,7 @@ use crate::node::{LAYOUT, Node};
 /// A list of dead nodes, linked through their first words: plain data. Dropping it leaks.
 ///
 /// Readers that were about when the nodes were replaced may still read all else in them.
+#[derive(Default)]
 #[must_use = "dead nodes leak unless they are freed"]
 pub(crate) struct DeadNodes {
     head: *mut u8,
@@ -70,11 +71,5 @@ impl DeadNodes {
                 alloc.deallocate(block, LAYOUT);
             }
         }
-    }
-}
-
-impl Default for DeadNodes {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -4,7 +4,7 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Bound, RangeInclusive};
 
-use crate::base::{Key, Native, Ref, Shape, Value};
+use crate::base::{Key, Native, Ref, Shape, Value, inclusive};
 use crate::face::look_ups::entry;
 use crate::node::RawTree;
 use crate::read::Found;
@@ -33,27 +33,16 @@ impl<'a, K: Key, V: Value, S: Shape> Between<'a, K, V, S> {
 
     /// Before the first entry that ends at or after the bound.
     pub(crate) fn before(tree: &'a RawTree<K, S>, bound: Bound<K>) -> Self {
-        let key = match bound {
-            Bound::Unbounded => Some(K::MIN),
-            Bound::Included(key) => Some(key),
-            Bound::Excluded(key) => key.successor(),
-        };
-        let start = |key| entry_at(tree, key).map_or(key, |found| found.first);
-        Self::new(tree, key.map(start))
+        let from = inclusive(&(bound, Bound::Unbounded));
+        let start = |(key, _)| entry_at(tree, key).map_or(key, |found| found.first);
+        Self::new(tree, from.map(start))
     }
 
     /// After the last entry that begins at or before the bound.
     pub(crate) fn after(tree: &'a RawTree<K, S>, bound: Bound<K>) -> Self {
-        let key = match bound {
-            Bound::Unbounded => Some(K::MAX),
-            Bound::Included(key) => Some(key),
-            Bound::Excluded(key) => key.predecessor(),
-        };
-        let end = |key| {
-            let last = entry_at(tree, key).map_or(key, |found| found.last);
-            last.successor()
-        };
-        Self::new(tree, key.map_or(Some(K::MIN), end))
+        let to = inclusive(&(Bound::Unbounded, bound));
+        let last = |(_, key)| entry_at(tree, key).map_or(key, |found| found.last);
+        Self::new(tree, to.map_or(Some(K::MIN), |to| last(to).successor()))
     }
 
     fn found_next(&self) -> Option<Found<K>> {

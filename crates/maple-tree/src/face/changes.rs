@@ -150,8 +150,13 @@ macro_rules! changes {
             if !store::is_free(self.raw(), (first, last)) {
                 return Err(InsertError::Occupied(value));
             }
-            self.store_range_coalescing(first..=last, value, same)
-                .map_err(store::into_insert)
+            let stored = self.store_range_coalescing(first..=last, value, same);
+            stored.map_err(|error| match error {
+                // Neighbours are taken in whole, so that none is split.
+                StoreError::Splits(value) => InsertError::Occupied(value),
+                StoreError::Alloc(value) => InsertError::Alloc(value),
+                StoreError::EmptyRange(value) => InsertError::EmptyRange(value),
+            })
         }
 
         /// As [`erase_range`](Self::erase_range); if the range lies strictly within an entry, the part above gets the value that `split`

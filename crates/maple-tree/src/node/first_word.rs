@@ -71,14 +71,6 @@ impl<K: Key, S: Shape> Node<K, S> {
         parent.map_addr(|a| a | self.end()).cast()
     }
 
-    /// Tells the node, which has been moved to another one, that this is its parent now. One that is counted need not know.
-    #[inline(always)]
-    pub(crate) fn move_to(self, parent: Self) {
-        if !self.is_counted() {
-            self.set_parent(Some(parent));
-        }
-    }
-
     #[inline(always)]
     pub(crate) fn mark_dead(self) {
         let cell = self.cells.first_word();

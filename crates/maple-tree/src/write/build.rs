@@ -166,7 +166,9 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
     /// As [`push`](Self::push), if the leaf may have to be left for a new one.
     #[cold]
     fn push_beyond(&mut self, next: K, first: K, last: K, word: Word) -> Result<(), AllocError> {
-        self.reserve.fill(self.nodes_to_go_on(), self.alloc)?;
+        // A leaf, and its new ancestors.
+        let above = self.leaf.map(|leaf| nodes_above(leaf.node(), self.inner));
+        self.reserve.fill(1 + above.unwrap_or(0), self.alloc)?;
         if next < first {
             let leaf = self.leaf_for(next);
             self.put_hole(leaf, next, first.wrapping_sub(K::ONE));
@@ -192,12 +194,6 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
     fn put_hole(&mut self, leaf: NodeMut<K, S>, first: K, last: K) {
         self.put(leaf, NULL, last);
         self.largest = self.largest.max(K::span(first, last));
-    }
-
-    /// How many nodes a new leaf takes, its new ancestors included.
-    fn nodes_to_go_on(&self) -> usize {
-        let above = self.leaf.map(|leaf| nodes_above(leaf.node(), self.inner));
-        1 + above.unwrap_or(0)
     }
 
     /// The leaf with room for a slot that starts at `first`: a new one, if the last one is full. Its nodes have been reserved.

@@ -130,16 +130,6 @@ pub(crate) fn is_free<K: Key, S: Shape>(tree: &RawTree<K, S>, (first, last): (K,
     found.word.is_null() && last <= found.last
 }
 
-/// Why a store into a hole, and over whole neighbours, was not made.
-pub(crate) fn into_insert<V>(error: StoreError<V>) -> InsertError<V> {
-    match error {
-        StoreError::Alloc(value) => InsertError::Alloc(value),
-        // Neighbours are taken in whole, so that none is split.
-        StoreError::Splits(value) => InsertError::Occupied(value),
-        StoreError::EmptyRange(value) => InsertError::EmptyRange(value),
-    }
-}
-
 /// A range, and whole entries that touch it, or reach into it from outside, and are the same as `value`: stored there, it makes one entry of all. And the value back.
 pub(crate) fn joined<K: Key, V: Value, S: Shape>(
     tree: &RawTree<K, S>,

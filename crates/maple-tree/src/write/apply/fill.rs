@@ -153,7 +153,11 @@ fn put<K: Key, S: Shape>(
         node.node().set_gap(i, hole);
     }
     if !kind.is_leaf() {
-        node.node().child(i).move_to(node.node());
+        let child = node.node().child(i);
+        // One that is counted need not know its parent.
+        if !child.is_counted() {
+            child.set_parent(Some(node.node()));
+        }
     }
     *first = item.last.wrapping_add(K::ONE);
 }
