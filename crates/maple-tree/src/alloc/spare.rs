@@ -1,7 +1,6 @@
 //! Nodes that a client keeps for later writes.
 
-use crate::alloc::NodeAlloc;
-use crate::alloc::reserve::{AllocError, Reserve};
+use crate::alloc::{AllocError, NodeAlloc, Reserve};
 
 /// Nodes taken out of an allocator, to be given back to it when a write must find some: where what was done is to be undone, whatever
 /// else has taken the memory meanwhile.

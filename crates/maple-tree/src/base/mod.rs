@@ -31,6 +31,7 @@ pub(crate) mod shape;
 pub(crate) mod unwind;
 pub(crate) mod value;
 
+pub(crate) use atomic::Slot;
 pub use bounds::HalfOpen;
 pub(crate) use bounds::inclusive;
 pub use error::{EraseError, InsertError, SortedError, StoreError};

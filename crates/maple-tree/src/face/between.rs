@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use core::ops::{Bound, RangeInclusive};
 
 use crate::base::{Key, Native, Ref, Shape, Value, inclusive};
-use crate::face::look_ups::entry;
+use crate::face::entry;
 use crate::node::RawTree;
 use crate::read::Found;
 

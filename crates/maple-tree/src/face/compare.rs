@@ -8,9 +8,7 @@ use std_alloc::boxed::Box;
 
 use crate::alloc::NodeAlloc;
 use crate::base::{Key, Ref, Shape, Value};
-use crate::face::iter::Iter;
-use crate::face::map::MapleTree;
-use crate::face::snap::{CowMapleTree, SharedAlloc};
+use crate::face::{CowMapleTree, Iter, MapleTree, SharedAlloc};
 use crate::inspect::dump::Format;
 
 /// An entry as something that has an order.

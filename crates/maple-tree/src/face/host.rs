@@ -7,8 +7,7 @@ use crate::alloc::{AllocError, NodeAlloc, Reserve};
 use crate::base::{Key, Shape, Value};
 use crate::node::{NULL, RawTree, Unread, Word};
 use crate::read::Found;
-use crate::write::plan::Action;
-use crate::write::{Plan, Quick, Removed, Seat, Sink, SlotAt};
+use crate::write::{Action, Plan, Quick, Removed, Seat, Sink, SlotAt};
 
 /// What a write does to its range.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -7,8 +7,7 @@ use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
 use crate::base::{Key, Mut, Native, Ref, Shape, Value, opaque};
-use crate::face::cursor::State;
-use crate::face::look_ups::entry;
+use crate::face::{State, entry};
 use crate::node::RawTree;
 use crate::read::iterate::by_leaf::Scan;
 

@@ -6,16 +6,12 @@ use std_alloc::vec::Vec;
 
 use crate::alloc::{AllocError, Fork, NodeAlloc};
 use crate::base::{EraseError, Key, Offset, Ref, Shape, Value, each};
-use crate::face::host::Host;
-use crate::face::look_ups::view;
-use crate::face::map::MapleTree;
-use crate::face::store::Held;
+use crate::face::{Held, Host, MapleTree, view};
 use crate::node::{NULL, RawTree, Root, Word};
 use crate::read::Found;
 use crate::read::iterate::by_leaf::Scan;
-use crate::write::Sink;
-use crate::write::apply::bury;
 use crate::write::build::{Builder, Refused};
+use crate::write::{Sink, bury};
 
 /// A tree that is being built. What is given up of it belongs to an old one.
 type Unfinished<'a, K, S, A> = Builder<'a, K, S, A, fn(Word)>;

@@ -30,6 +30,20 @@ pub(crate) mod sync;
 #[cfg(not(samara_loom))]
 pub mod words;
 
+pub(crate) use changes::{all_changes, allocs, changes};
+use cursor::State;
+pub(crate) use cursor::Writing;
+pub(crate) use host::{Host, Touch};
+pub(crate) use iter::{Iter, IterMut, Ranges, Values, both_ways};
+pub(crate) use look_ups::{all_asked, entry, surveys, view, views};
+pub(crate) use makers::{constructors, makers};
+pub(crate) use many::{appends, one_by_one};
+pub(crate) use map::{MapleTree, demolish};
+pub(crate) use merge::{cut, merge};
+pub(crate) use snap::{CowMapleTree, SharedAlloc};
+pub(crate) use store::{Held, Planned, Way, not_stored};
+pub(crate) use sync::{SyncAlloc, SyncMapleTree, SyncValue};
+
 use core::panic::{RefUnwindSafe, UnwindSafe};
 
 use lock_api::RawMutex;
@@ -37,9 +51,6 @@ use samara_rcu::Reclaim;
 
 use crate::alloc::NodeAlloc;
 use crate::base::{Key, Shape, Value};
-use crate::face::map::MapleTree;
-use crate::face::snap::{CowMapleTree, SharedAlloc};
-use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
 
 /// Maps that are whole after a panic of a closure, or of a drop. So is the allocator: none of the caller's code runs within a call of it.
 macro_rules! unwinding {

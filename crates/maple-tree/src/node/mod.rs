@@ -47,12 +47,12 @@ use core::alloc::Layout;
 use core::hint::{select_unpredictable, unreachable_unchecked};
 use core::ptr::{self, NonNull};
 
-use crate::base::atomic::{Ordering, Slot, memory_of};
-use crate::base::{Key, Offset, Shape};
+use crate::base::atomic::{Ordering, memory_of};
+use crate::base::{Key, Offset, Shape, Slot};
 use cells::Cells;
 
 pub(crate) use geometry::Geometry;
-pub(crate) use tree::{RawTree, Root};
+pub(crate) use tree::{RawTree, Root, flags};
 pub(crate) use write::{NodeMut, Unread};
 
 /// What a slot or a root holds: an entry, or a tagged pointer to a node.

@@ -4,8 +4,7 @@ use core::ptr::NonNull;
 
 use crate::base::atomic::Ordering;
 use crate::base::{Key, Shape};
-use crate::node::bits;
-use crate::node::{END_MASK, Kind, NULL, Node, Word};
+use crate::node::{END_MASK, Kind, NULL, Node, Word, bits};
 
 /// The right to change nodes where they are: whoever has it is the only writer, and no reader can reach them.
 #[derive(Clone, Copy)]

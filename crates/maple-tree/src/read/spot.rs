@@ -2,7 +2,8 @@
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, prefetch};
-use crate::read::walk::{Place, descend_by};
+use crate::read::Place;
+use crate::read::walk::descend_by;
 
 /// How many leaves ahead memory is asked for.
 const AHEAD: usize = 2;

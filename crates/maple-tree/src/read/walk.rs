@@ -1,7 +1,6 @@
 //! The read path: down to a leaf, and from leaf to leaf. Nothing here writes.
 
-use crate::base::atomic::Slot;
-use crate::base::{Key, Offset, Shape, either};
+use crate::base::{Key, Offset, Shape, Slot, either};
 use crate::node::{Kind, NULL, Node, RawTree, Root, Word, is_leaf_word, prefetch};
 
 /// A leaf and the indices that it covers. (On the way to one, a node above.)

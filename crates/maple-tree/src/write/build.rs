@@ -20,9 +20,8 @@ use crate::base::{Key, Offset, Shape};
 use crate::node::{
     Geometry, Kind, LAYOUT, NULL, Node, NodeMut, RawTree, Unread, Word, is_node, prefetch,
 };
-use crate::write::Immediate;
-use crate::write::apply::bury;
 use crate::write::last::{link, nodes_above, tell_above};
+use crate::write::{Immediate, bury};
 
 /// How many nodes ahead memory is asked for: in a slab, fresh nodes lie one behind the other.
 const AHEAD: usize = 2;

@@ -56,10 +56,10 @@ pub(crate) mod two_leaves;
 #[cfg(feature = "tracing")]
 mod watch;
 
-pub(crate) use apply::Removed;
+pub(crate) use apply::{Removed, bury};
 pub(crate) use one_leaf::Quick;
 pub(crate) use one_slot::SlotAt;
-pub(crate) use plan::Plan;
+pub(crate) use plan::{Action, Plan};
 pub use seat::Seat;
 pub(crate) use two_leaves::Room;
 

@@ -5,8 +5,7 @@ use core::ptr::NonNull;
 
 use crate::alloc::{NodeAlloc, Pool};
 use crate::base::{Duplicate, InsertError, Key, Shape, SortedError, StoreError, Value, inclusive};
-use crate::face::host::Host;
-use crate::face::map::MapleTree;
+use crate::face::{Host, MapleTree};
 use crate::node::LAYOUT;
 use crate::write::build::{Builder, Refused};
 

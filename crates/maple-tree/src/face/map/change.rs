@@ -5,10 +5,7 @@ use core::ptr::NonNull;
 
 use crate::alloc::{AllocError, NodeAlloc};
 use crate::base::{EraseError, InsertError, Key, Shape, StoreError, Value, inclusive};
-use crate::face::changes::all_changes;
-use crate::face::host::{Host, Touch};
-use crate::face::map::MapleTree;
-use crate::face::store;
+use crate::face::{Host, MapleTree, Touch, all_changes, store};
 use crate::node::{RawTree, Word};
 use crate::write::{Immediate, Sink};
 

@@ -4,10 +4,8 @@ use core::fmt;
 use core::ops::{RangeBounds, RangeInclusive};
 
 use crate::alloc::{AllocError, NodeAlloc, Pool};
-use crate::base::atomic::Slot;
-use crate::base::{InsertError, Key, Mut, Native, Offset, Ref, Shape, Value, inclusive};
-use crate::face::map::MapleTree;
-use crate::face::store;
+use crate::base::{InsertError, Key, Mut, Native, Offset, Ref, Shape, Slot, Value, inclusive};
+use crate::face::{MapleTree, store};
 use crate::node::Node;
 use crate::read::InSlot;
 

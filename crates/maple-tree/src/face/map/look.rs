@@ -4,10 +4,7 @@ use core::ops::{Bound, ControlFlow, RangeBounds, RangeInclusive};
 
 use crate::alloc::NodeAlloc;
 use crate::base::{Key, Mut, Ref, Shape, Value, inclusive};
-use crate::face::cursor::Writing;
-use crate::face::iter::{Iter, IterMut, Values};
-use crate::face::look_ups::all_asked;
-use crate::face::map::MapleTree;
+use crate::face::{Iter, IterMut, MapleTree, Values, Writing, all_asked};
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     all_asked!(

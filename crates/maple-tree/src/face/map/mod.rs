@@ -15,9 +15,8 @@ use core::marker::PhantomData;
 
 use crate::alloc::{NodeAlloc, Pool};
 use crate::base::{Key, Native, Shape, Value};
-use crate::face::makers::makers;
-use crate::node::RawTree;
-use crate::node::tree::flags;
+use crate::face::makers;
+use crate::node::{RawTree, flags};
 
 pub use entry::{Entry, OccupiedEntry, VacantEntry};
 pub use look::CursorMut;

@@ -11,8 +11,7 @@ use serde::ser::{Serialize, SerializeSeq, Serializer};
 
 use crate::alloc::NodeAlloc;
 use crate::base::{ArcRef, Key, Ref, Shape, SortedError, Value};
-use crate::face::map::MapleTree;
-use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
+use crate::face::{MapleTree, SyncAlloc, SyncMapleTree, SyncValue};
 
 /// As a sequence of `(first, last, value)`, whose length is told beforehand. O(n).
 impl<K: Key + Serialize, V: Value, A: NodeAlloc, S: Shape> Serialize for MapleTree<K, V, A, S>

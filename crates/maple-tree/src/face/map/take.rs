@@ -7,8 +7,7 @@ use core::ptr::NonNull;
 
 use crate::alloc::{AllocError, NodeAlloc, Pool};
 use crate::base::{Key, Mut, Native, Shape, Value, inclusive, opaque};
-use crate::face::iter::{Ranges, Values, both_ways};
-use crate::face::map::MapleTree;
+use crate::face::{MapleTree, Ranges, Values, both_ways};
 use crate::read::iterate::by_leaf::Scan;
 
 /// Takes entries out of a map as it is asked for them. Made by [`extract_if`](MapleTree::extract_if).

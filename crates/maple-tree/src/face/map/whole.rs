@@ -6,15 +6,11 @@ use core::ops::{RangeBounds, RangeInclusive};
 
 use crate::alloc::{AllocError, Fork, NodeAlloc};
 use crate::base::{Duplicate, EraseError, Key, Mut, Ref, Shape, Value, inclusive};
-use crate::face::host::Host;
-use crate::face::many::appends;
-use crate::face::map::MapleTree;
 use crate::face::map::build::no_memory;
-use crate::face::merge::{cut, merge};
+use crate::face::{Host, MapleTree, appends, cut, merge};
 use crate::node::{NULL, RawTree, Root};
-use crate::write::Immediate;
-use crate::write::apply::bury;
 use crate::write::duplicate::{CloneError, Copier, Verbatim};
+use crate::write::{Immediate, bury};
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// Removes the entry with the lowest range, and gives it. O(log n).

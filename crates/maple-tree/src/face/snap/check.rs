@@ -4,7 +4,7 @@ use core::mem::swap;
 use std_alloc::vec::Vec;
 
 use crate::base::{Key, Shape, Value};
-use crate::face::snap::{CowMapleTree, SharedAlloc};
+use crate::face::{CowMapleTree, SharedAlloc};
 use crate::inspect::check::Damage;
 use crate::node::{Node, Root};
 

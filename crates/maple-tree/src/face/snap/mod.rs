@@ -32,11 +32,8 @@ use core::ops::{Bound, ControlFlow, RangeBounds, RangeInclusive};
 
 use crate::alloc::{Counted, Global, NodeAlloc, SharedPool};
 use crate::base::{Key, Native, Ref, Shape, Value, inclusive};
-use crate::face::iter::Iter;
-use crate::face::look_ups::surveys;
-use crate::face::makers::makers;
-use crate::node::tree::flags;
-use crate::node::{NULL, RawTree, Root};
+use crate::face::{Iter, makers, surveys};
+use crate::node::{NULL, RawTree, Root, flags};
 
 pub use check::Sharing;
 use own::release;

@@ -10,9 +10,8 @@ use core::ptr::NonNull;
 
 use crate::alloc::{AllocError, NodeAlloc, Reserve};
 use crate::base::{Duplicate, Finally, Key, Shape, Value, each};
-use crate::face::host::Host;
-use crate::node::tree::flags;
-use crate::node::{LAYOUT, NULL, Node, RawTree, Root, Unread, Word, prefetch};
+use crate::face::Host;
+use crate::node::{LAYOUT, NULL, Node, RawTree, Root, Unread, Word, flags, prefetch};
 use crate::read::Place;
 use crate::write::{Plan, Sink};
 

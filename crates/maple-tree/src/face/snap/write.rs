@@ -7,14 +7,10 @@ use crate::alloc::AllocError;
 use crate::base::{
     Duplicate, EraseError, InsertError, Key, Mut, Shape, StoreError, Value, inclusive,
 };
-use crate::face::changes::{allocs, changes};
-use crate::face::host::{Host, Touch};
-use crate::face::iter::IterMut;
-use crate::face::many::one_by_one;
-use crate::face::map::MapleTree;
 use crate::face::snap::own::{At, NO_COPIES, Owning};
-use crate::face::snap::{CowMapleTree, SharedAlloc};
-use crate::face::store;
+use crate::face::{
+    CowMapleTree, Host, IterMut, MapleTree, SharedAlloc, Touch, allocs, changes, one_by_one, store,
+};
 use crate::node::{Node, Root, Word};
 
 impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {

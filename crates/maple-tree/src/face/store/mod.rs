@@ -10,12 +10,10 @@ use core::ptr::NonNull;
 
 use crate::alloc::{AllocError, Reserve};
 use crate::base::{InsertError, Key, Offset, Ref, Shape, StoreError, Value};
-use crate::face::host::Host;
-use crate::face::look_ups::view;
+use crate::face::{Host, view};
 use crate::node::{NULL, RawTree, Word};
 use crate::read::{Found, Spot, Want};
-use crate::write::plan::Action;
-use crate::write::{Plan, Quick, Room, Seat, Sink, SlotAt};
+use crate::write::{Action, Plan, Quick, Room, Seat, Sink, SlotAt};
 
 pub(crate) use split::{Held, erase, not_stored, store, store_splitting};
 

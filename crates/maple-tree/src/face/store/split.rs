@@ -7,8 +7,7 @@ use core::ptr::NonNull;
 
 use crate::alloc::AllocError;
 use crate::base::{EraseError, Key, Offset, Ref, Shape, StoreError, Value};
-use crate::face::host::Host;
-use crate::face::look_ups::view;
+use crate::face::{Host, view};
 use crate::node::{NULL, Word};
 use crate::write::{Quick, Seat, SlotAt};
 

@@ -21,7 +21,7 @@ use samara_rcu::Reclaim;
 use crate::alloc::dead::DeadNodes;
 use crate::alloc::{AllocError, NodeAlloc, Reserve};
 use crate::base::{Key, Shape};
-use crate::face::sync::SyncAlloc;
+use crate::face::SyncAlloc;
 
 /// A map of one level collects so many nodes, each two levels more eight times as many, up to [`Reclaim::BATCH`]: a small part of a large map.
 const BATCH_OF_A_LEAF: usize = 8;

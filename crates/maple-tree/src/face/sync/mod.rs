@@ -29,10 +29,8 @@ use samara_rcu::Reclaim;
 
 use crate::alloc::{AllocError, NodeAlloc, SharedPool};
 use crate::base::{EraseError, InsertError, Key, Native, Ref, Shape, StoreError, Value};
-use crate::face::makers::constructors;
-use crate::face::map::{MapleTree, demolish};
-use crate::node::RawTree;
-use crate::node::tree::flags;
+use crate::face::{MapleTree, constructors, demolish};
+use crate::node::{RawTree, flags};
 
 pub use crate::write::Seat;
 use limbo::Limbo;

@@ -8,10 +8,7 @@ use samara_rcu::Reclaim;
 
 use crate::alloc::SharedPool;
 use crate::base::{Key, Native, Offset, Ref, Shape, Value, either, inclusive, opaque};
-use crate::face::cursor::State;
-use crate::face::iter::both_ways;
-use crate::face::look_ups::{view, views};
-use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
+use crate::face::{State, SyncAlloc, SyncMapleTree, SyncValue, both_ways, view, views};
 use crate::node::RawTree;
 
 /// A reader of a [`SyncMapleTree`]: views of entries live as long as this.

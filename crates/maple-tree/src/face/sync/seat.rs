@@ -8,10 +8,8 @@ use lock_api::RawMutex;
 use samara_rcu::Reclaim;
 
 use crate::base::{Key, Native, Offset, Ref, Shape, Value, opaque};
-use crate::face::host::Host;
-use crate::face::look_ups::view;
-use crate::face::sync::writer::Writer;
-use crate::face::sync::{SyncAlloc, SyncValue};
+use crate::face::sync::Writer;
+use crate::face::{Host, SyncAlloc, SyncValue, view};
 use crate::node::{NULL, Node, RawTree, Word};
 use crate::read::{Found, Place, descend};
 use crate::write::{Seat, SlotAt};

@@ -12,18 +12,11 @@ use crate::alloc::{AllocError, Fork, Reserve, SharedPool};
 use crate::base::{
     EraseError, Finally, InsertError, Key, Native, Ref, Shape, StoreError, inclusive,
 };
-use crate::face::changes::all_changes;
-use crate::face::cursor::Writing;
-use crate::face::host::{Host, Touch};
-use crate::face::iter::Iter;
-use crate::face::look_ups::{all_asked, view};
-use crate::face::many::{appends, one_by_one};
-use crate::face::map::MapleTree;
-use crate::face::merge::{cut, merge};
-use crate::face::store;
-use crate::face::store::Held;
 use crate::face::sync::limbo::Limbo;
-use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
+use crate::face::{
+    Held, Host, Iter, MapleTree, SyncAlloc, SyncMapleTree, SyncValue, Touch, Writing, all_asked,
+    all_changes, appends, cut, merge, one_by_one, store, view,
+};
 use crate::node::{NULL, RawTree, Word};
 use crate::write::{Immediate, Sink};
 

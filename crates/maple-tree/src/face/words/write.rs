@@ -2,14 +2,13 @@
 
 use crate::alloc::{AllocError, NodeAlloc};
 use crate::base::Native;
-use crate::face::store::{Planned, Way};
 use crate::face::words::{At, CAPACITY, InLeaf, NodeReserve, WordTree};
+use crate::face::{Planned, Way};
 use crate::node::{Root, Word};
 use crate::read::Spot;
-use crate::write::apply::{bury, dismantle};
+use crate::write::apply::dismantle;
 use crate::write::duplicate::{CloneError, Verbatim};
-use crate::write::plan::Action;
-use crate::write::{Room, Sink, SlotAt};
+use crate::write::{Action, Room, Sink, SlotAt, bury};
 use core::convert::Infallible;
 use core::ptr::NonNull;
 

@@ -11,8 +11,7 @@
 
 use core::mem::{swap, take};
 
-use crate::base::atomic::Slot;
-use crate::base::{Key, Offset, Shape, either};
+use crate::base::{Key, Offset, Shape, Slot, either};
 use crate::node::{Kind, Node, RawTree, prefetch};
 use crate::read::iterate::by_window;
 use crate::read::walk::descend_by;

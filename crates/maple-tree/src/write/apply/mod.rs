@@ -12,8 +12,7 @@ use crate::alloc::Reserve;
 use crate::base::{Key, Shape};
 use crate::node::{Kind, NULL, RawTree, Root, Word};
 use crate::write::apply::fill::Fill;
-use crate::write::plan::Action;
-use crate::write::{Plan, Sink};
+use crate::write::{Action, Plan, Sink};
 
 pub(crate) use bury::bury;
 #[cfg(not(samara_loom))]

@@ -6,10 +6,9 @@ use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, Node, NodeMut, RawTree, Root, Unread};
 use crate::read::{Found, Place};
 use crate::write::apply::fill::Fill;
-use crate::write::apply::{Removed, bury};
 use crate::write::holes::{tell_ancestors, tell_from};
 use crate::write::level::Level;
-use crate::write::{Item, Items, Sink, Span};
+use crate::write::{Item, Items, Removed, Sink, Span, bury};
 
 /// Replaces the slots of a span by the items, and what is above them as it follows from that. Beside readers nothing is changed in place.
 pub(super) fn apply<K: Key, S: Shape>(

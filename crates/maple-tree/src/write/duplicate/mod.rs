@@ -16,9 +16,8 @@ use crate::alloc::{AllocError, NodeAlloc, Reserve};
 use crate::base::{Key, Ref, Shape, Value};
 use crate::node::{Kind, NULL, Node, NodeMut, RawTree, Root, Word, is_leaf_word, prefetch};
 use crate::read::Place;
-use crate::write::apply::bury;
 use crate::write::holes::tell_ancestors;
-use crate::write::{Immediate, Sink};
+use crate::write::{Immediate, Sink, bury};
 
 use supply::Supply;
 

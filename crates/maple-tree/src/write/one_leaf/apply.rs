@@ -4,11 +4,10 @@ use crate::alloc::Reserve;
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, NodeMut, RawTree, Word};
 use crate::read::{Found, Place, Spot};
-use crate::write::apply::Removed;
 use crate::write::holes::{largest_in_leaf, tell_from, tell_last, tell_shrunk};
 #[cfg(feature = "tracing")]
 use crate::write::watch::Watch;
-use crate::write::{Quick, Room, Sink};
+use crate::write::{Quick, Removed, Room, Sink};
 
 /// What a write does to the holes of a leaf.
 #[derive(Clone, Copy)]

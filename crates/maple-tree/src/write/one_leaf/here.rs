@@ -5,10 +5,7 @@
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, RawTree, Unread, Word};
 use crate::read::Place;
-use crate::write::Quick;
-use crate::write::apply::Removed;
-use crate::write::one_slot::SlotAt;
-use crate::write::seat::Seat;
+use crate::write::{Quick, Removed, Seat, SlotAt};
 
 impl<K: Key, S: Shape> SlotAt<K, S> {
     /// Whether the range, which starts in the slot, is within an entry, which goes on at both ends of it.

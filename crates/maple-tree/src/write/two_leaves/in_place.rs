@@ -6,7 +6,6 @@ use crate::alloc::Reserve;
 use crate::base::{Key, Offset, Shape, either};
 use crate::node::{Geometry, Kind, NULL, Node, RawTree, Unread, Word};
 use crate::read::Place;
-use crate::write::apply::Removed;
 use crate::write::holes::{largest_in_leaf, largest_of, tell_change, tell_from};
 use crate::write::last::{link, tell_above};
 use crate::write::one_leaf::Holes;
@@ -16,7 +15,7 @@ use crate::write::two_leaves::above::add_leaf;
 use crate::write::two_leaves::cut::{Cut, cut_anew};
 #[cfg(feature = "tracing")]
 use crate::write::watch::Watch;
-use crate::write::{Quick, Room};
+use crate::write::{Quick, Removed, Room};
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Carries out a write that makes a part of a hole an entry, where nobody reads: as [`apply_quick`](Self::apply_quick) does, but by code that

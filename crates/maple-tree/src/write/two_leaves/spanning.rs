@@ -3,9 +3,7 @@
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, MOST_SLOTS, RawTree, Unread, Word};
 use crate::read::{Place, Spot};
-use crate::write::apply::Removed;
-use crate::write::one_leaf::Quick;
-use crate::write::seat::Seat;
+use crate::write::{Quick, Removed, Seat};
 
 /// The slots of a leaf that a range covers or cuts: of the first leaf from `slot` on, of the second up to it.
 struct Part<K> {
