@@ -69,26 +69,22 @@ impl Slabs {
     }
 
     #[inline]
-    pub(super) fn take(&mut self, source: &impl NodeAlloc) -> Option<NonNull<u8>> {
+    pub(super) fn take(&mut self, from: &impl NodeAlloc) -> Option<NonNull<u8>> {
         if let Some(node) = NonNull::new(self.free) {
             // SAFETY: nodes in the list are nobody else's, and their first words were written by `put`.
             self.free = unsafe { node.cast::<*mut u8>().read() };
             return Some(node);
         }
         if self.left == 0 {
-            self.grow(self.next_slab(), source)?;
+            self.grow(self.next_slab(), from)?;
         }
         self.cut(1)
     }
 
     /// `count` nodes, one behind the other.
-    pub(super) fn take_run(
-        &mut self,
-        count: usize,
-        source: &impl NodeAlloc,
-    ) -> Option<NonNull<u8>> {
+    pub(super) fn take_run(&mut self, count: usize, from: &impl NodeAlloc) -> Option<NonNull<u8>> {
         if self.left < count {
-            self.grow(count.max(self.next_slab()), source)?;
+            self.grow(count.max(self.next_slab()), from)?;
         }
         self.cut(count)
     }
@@ -147,10 +143,10 @@ impl Slabs {
 
     /// Adds a slab of `count` nodes, which are the fresh ones then.
     #[cold]
-    fn grow(&mut self, count: usize, source: &impl NodeAlloc) -> Option<()> {
+    fn grow(&mut self, count: usize, from: &impl NodeAlloc) -> Option<()> {
         let bytes = count.checked_mul(LAYOUT.size())?.checked_add(OVERHEAD)?;
         let layout = Layout::from_size_align(bytes, SLAB_ALIGN).ok()?;
-        let base = source.allocate(layout)?;
+        let base = from.allocate(layout)?;
         let next = self.slabs;
         // SAFETY: the memory is fresh, large enough and aligned.
         unsafe { base.cast().write(Slab { next, bytes }) };
@@ -175,8 +171,8 @@ impl Slabs {
     ///
     /// # Safety
     ///
-    /// Nobody uses a node that came from here. `source` is that of all calls, or interchangeable with it.
-    pub(super) unsafe fn free_all(&mut self, source: &impl NodeAlloc) {
+    /// Nobody uses a node that came from here. `from` is that of all calls, or interchangeable with it.
+    pub(super) unsafe fn free_all(&mut self, from: &impl NodeAlloc) {
         let mut next = self.slabs;
         *self = Self::new();
         while let Some(slab) = NonNull::new(next) {
@@ -186,7 +182,7 @@ impl Slabs {
                 let Slab { next: after, bytes } = slab.read();
                 next = after;
                 let layout = Layout::from_size_align_unchecked(bytes, SLAB_ALIGN);
-                source.deallocate(slab.cast(), layout);
+                from.deallocate(slab.cast(), layout);
             }
         }
     }

@@ -25,6 +25,20 @@ impl<K: Key, S: Shape> Place<K, S> {
         }
         (slot, key)
     }
+
+    /// Tells a gap node that of this leaf, which is in its slot `at`, the largest hole, `gone`, was filled or changed, and `made` is the largest of those
+    /// in its place.
+    #[inline(never)]
+    pub(super) fn tell_shrunk(self, parent: Node<K, S>, at: usize, gone: K, made: K) {
+        let Self { leaf, min, max } = self;
+        // No other hole of the leaf can be larger than what the slots that were not touched cover.
+        let gap = if made >= K::span(min, max).wrapping_sub(gone) {
+            made
+        } else {
+            largest_in_leaf(leaf, min, max)
+        };
+        tell_from(parent, at, min, gap);
+    }
 }
 
 /// The size of the largest hole in a leaf that covers `min..=max`, with more than one slot or less than all indices.
@@ -134,23 +148,4 @@ pub(crate) fn tell_ancestors<K: Key, S: Shape>(node: Node<K, S>, min: K, max: K,
         };
         tell_from(parent, parent.search(min), min, gap);
     }
-}
-
-/// Tells a gap node that of the leaf in its slot `at` the largest hole, `gone`, was filled or changed, and `made` is the largest of those in its place.
-#[inline(never)]
-pub(super) fn tell_shrunk<K: Key, S: Shape>(
-    parent: Node<K, S>,
-    at: usize,
-    place: Place<K, S>,
-    gone: K,
-    made: K,
-) {
-    let Place { leaf, min, max } = place;
-    // No other hole of the leaf can be larger than what the slots that were not touched cover.
-    let gap = if made >= K::span(min, max).wrapping_sub(gone) {
-        made
-    } else {
-        largest_in_leaf(leaf, min, max)
-    };
-    tell_from(parent, at, min, gap);
 }

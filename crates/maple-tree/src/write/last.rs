@@ -39,7 +39,7 @@ pub(super) fn link<K: Key, S: Shape>(
     loop {
         let parent = match old.parent(inner) {
             Some(parent) => parent,
-            None => *new_root.insert(root_above(old, inner, reserve)),
+            None => *new_root.insert(root_above(old, reserve.take(inner))),
         };
         let end = parent.end();
         if inner == Kind::Gap {
@@ -64,13 +64,8 @@ pub(super) fn link<K: Key, S: Shape>(
     }
 }
 
-/// A new root, whose first child is the old one.
-pub(super) fn root_above<K: Key, S: Shape>(
-    old: Node<K, S>,
-    inner: Kind,
-    reserve: &mut Reserve,
-) -> Node<K, S> {
-    let root = reserve.take(inner);
+/// Makes the old root the first child of a new one.
+pub(super) fn root_above<K: Key, S: Shape>(old: Node<K, S>, root: NodeMut<K, S>) -> Node<K, S> {
     root.set_slot(0, old.word());
     old.set_parent(Some(root.node()));
     root.node()

@@ -197,7 +197,7 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         if let Root::Node(root) = self.raw.root() {
             self.raw.publish_root(NULL, 0);
             // SAFETY: the count is the tree's own, which does not lead to the root any more.
-            unsafe { release::<K, V, S, A>(root, &self.alloc) };
+            unsafe { release::<K, V, S>(root, &self.alloc) };
         }
     }
 

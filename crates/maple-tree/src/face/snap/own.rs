@@ -28,8 +28,8 @@ pub(super) type Copies = [MaybeUninit<(Word, Word)>; MOST_COPIES];
 /// Room for them.
 pub(super) const NO_COPIES: Copies = [const { MaybeUninit::uninit() }; MOST_COPIES];
 
-/// A node, and one of its slots.
-pub(super) type At<K, S> = (Node<K, S>, usize);
+/// A node, and one of its slots; `None` above a root.
+pub(super) type At<K, S> = Option<(Node<K, S>, usize)>;
 
 /// A tree whose nodes are made its own where it is to be written.
 pub(super) struct Owning<'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc> {
@@ -108,7 +108,7 @@ impl<'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Owning<'a, K, V, S, A> {
     #[inline(always)]
     pub(super) fn own(
         &mut self,
-        above: Option<At<K, S>>,
+        above: At<K, S>,
         node: Node<K, S>,
     ) -> Result<Node<K, S>, AllocError> {
         if !node.is_counted() {
@@ -123,11 +123,7 @@ impl<'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Owning<'a, K, V, S, A> {
 
     /// Puts a copy of a node in its place.
     #[inline(never)]
-    fn copy(
-        &mut self,
-        above: Option<At<K, S>>,
-        node: Node<K, S>,
-    ) -> Result<Node<K, S>, AllocError> {
+    fn copy(&mut self, above: At<K, S>, node: Node<K, S>) -> Result<Node<K, S>, AllocError> {
         let mut reserve = Reserve::new();
         reserve.fill(1, self.alloc)?;
         let copy = reserve.take_copy(node, node.first_word_below(above.map(|(parent, _)| parent)));
@@ -162,7 +158,7 @@ impl<'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Owning<'a, K, V, S, A> {
     }
 
     /// Makes an owned node's slot, or the root, lead to a node.
-    fn put(&self, above: Option<At<K, S>>, word: Word) {
+    fn put(&self, above: At<K, S>, word: Word) {
         match above {
             // SAFETY: the node is owned: nobody else sees it.
             Some((parent, slot)) => parent.write(unsafe { Unread::new() }).set_slot(slot, word),
@@ -176,7 +172,7 @@ impl<'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Owning<'a, K, V, S, A> {
         let shared = unsafe { Node::<K, S>::from_word(shared) };
         if self.made {
             // SAFETY: the tree does not lead there any more.
-            unsafe { release::<K, V, S, A>(shared, self.alloc) };
+            unsafe { release::<K, V, S>(shared, self.alloc) };
             return;
         }
         // SAFETY: the write, which may replace it, is not made.
@@ -193,7 +189,7 @@ impl<'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Owning<'a, K, V, S, A> {
             _ => {}
         }
         // SAFETY: nothing leads to it any more; what it leads to has been counted for it.
-        unsafe { release::<K, V, S, A>(copy, self.alloc) };
+        unsafe { release::<K, V, S>(copy, self.alloc) };
     }
 }
 
@@ -232,7 +228,7 @@ where
 
     fn shared(&mut self, node: Word) {
         // SAFETY: the tree's count, which does not lead there any more.
-        unsafe { release::<K, V, S, A>(Node::from_word(node), self.tree.alloc) }
+        unsafe { release::<K, V, S>(Node::from_word(node), self.tree.alloc) }
     }
 }
 
@@ -283,13 +279,10 @@ unsafe impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Host<K, V, S> for Owni
 /// to `alloc`.
 // In line: of the many that a node leads to few are led to from there alone.
 #[inline(always)]
-pub(super) unsafe fn release<K: Key, V: Value, S: Shape, A: NodeAlloc>(
-    node: Node<K, S>,
-    alloc: &A,
-) {
+pub(super) unsafe fn release<K: Key, V: Value, S: Shape>(node: Node<K, S>, alloc: &impl NodeAlloc) {
     if node.lower() {
         // SAFETY: the caller's promise; nobody leads there any more.
-        unsafe { take_apart::<K, V, S, A>(node, alloc) };
+        unsafe { take_apart::<K, V, S>(node, alloc) };
     }
 }
 
@@ -299,7 +292,7 @@ pub(super) unsafe fn release<K: Key, V: Value, S: Shape, A: NodeAlloc>(
 ///
 /// As [`release`], and nobody leads to the node.
 #[inline(never)]
-unsafe fn take_apart<K: Key, V: Value, S: Shape, A: NodeAlloc>(node: Node<K, S>, alloc: &A) {
+unsafe fn take_apart<K: Key, V: Value, S: Shape>(node: Node<K, S>, alloc: &impl NodeAlloc) {
     // Also if dropping a value panics.
     // SAFETY: nobody uses the node any more; it came from this allocator or from one that is interchangeable with it.
     let _free = Finally(|| unsafe { alloc.deallocate(node.block(), LAYOUT) });
@@ -310,7 +303,7 @@ unsafe fn take_apart<K: Key, V: Value, S: Shape, A: NodeAlloc>(node: Node<K, S>,
     each(0..node.used(), |i| {
         if !is_leaf {
             // SAFETY: slots of inner nodes hold nodes, of which they own a count, now the caller's.
-            return unsafe { release::<K, V, S, A>(node.child(i), alloc) };
+            return unsafe { release::<K, V, S>(node.child(i), alloc) };
         }
         if let Some(raw) = NonNull::new(node.slot(i)) {
             // SAFETY: words in leaves are values, and nobody leads to this one any more.

@@ -42,7 +42,7 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
 
     /// The slot of the entry at `key`, if there is one, in a leaf that is now the map's own.
     #[inline]
-    fn own_slot(&mut self, key: K) -> Result<Option<At<K, S>>, AllocError> {
+    fn own_slot(&mut self, key: K) -> Result<At<K, S>, AllocError> {
         // Nothing is copied in vain.
         if self.raw.load(key).is_null() {
             return Ok(None);
@@ -279,11 +279,7 @@ let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();"
     }
 
     /// Makes a node, which is the root or a child of an owned one, and all below it owned.
-    pub(super) fn own_all(
-        &self,
-        above: Option<At<K, S>>,
-        node: Node<K, S>,
-    ) -> Result<(), AllocError> {
+    pub(super) fn own_all(&self, above: At<K, S>, node: Node<K, S>) -> Result<(), AllocError> {
         let node = self.own(above, node)?;
         if !node.is_leaf() {
             for i in 0..node.used() {
@@ -295,7 +291,7 @@ let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();"
 
     /// As [`Owning::own`], for good.
     #[inline(never)]
-    fn own(&self, above: Option<At<K, S>>, node: Node<K, S>) -> Result<Node<K, S>, AllocError> {
+    fn own(&self, above: At<K, S>, node: Node<K, S>) -> Result<Node<K, S>, AllocError> {
         let mut copies = NO_COPIES;
         // SAFETY: the map is the caller's alone; its words are values, its nodes are given back to its allocator.
         let mut tree = unsafe { Owning::<K, V, S, A>::new(&self.raw, &self.alloc, &mut copies) };

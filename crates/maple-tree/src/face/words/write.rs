@@ -119,18 +119,14 @@ impl WordTree {
         Some(found)
     }
 
-    /// Makes `first..=last`, which begin in `at`, hold `entry` (NULL erases), if that takes no node and moves no leaf; tells which slot it becomes.
+    /// Makes a range, which begins in `at`, hold `entry` (NULL erases), if that takes no node and moves no leaf; tells which slot it becomes.
     ///
     /// # Safety
     ///
     /// The caller is the only writer, the tree has not changed since `at` was found, and outside RCU mode there are no readers.
     #[inline]
-    pub unsafe fn put(
-        &self,
-        at: At,
-        (first, last): (usize, usize),
-        entry: *mut (),
-    ) -> Option<InLeaf> {
+    pub unsafe fn put(&self, at: At, range: (usize, usize), entry: *mut ()) -> Option<InLeaf> {
+        let (first, last) = range;
         let SlotAt { spot, slot, found } = at.0;
         let leaf = spot.place.leaf;
         // SAFETY: the caller's promise.
@@ -149,7 +145,7 @@ impl WordTree {
             }
         } else {
             let fits = at.0.is_hole_around(last) && !entry.is_null();
-            if !fits || !self.0.fill_hole(at.0, (first, last), entry, unread()?) {
+            if !fits || !self.0.fill_hole(at.0, range, entry, unread()?) {
                 return None;
             }
             slot + usize::from(found.first < first)

@@ -163,13 +163,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     }
 
     /// Stores a word, or a hole, over holes.
-    fn put<A: NodeAlloc>(
-        &self,
-        first: K,
-        last: K,
-        word: Word,
-        alloc: &A,
-    ) -> Result<(), AllocError> {
+    fn put(&self, first: K, last: K, word: Word, alloc: &impl NodeAlloc) -> Result<(), AllocError> {
         let plan = self.plan_store(first, last, word);
         let mut reserve = Reserve::new();
         let filled = reserve.fill(plan.nodes, alloc);
@@ -181,7 +175,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     }
 
     /// Makes each run of holes one, and nodes that become too small join their neighbours.
-    fn join_holes<A: NodeAlloc>(&self, alloc: &A) -> Result<(), AllocError> {
+    fn join_holes(&self, alloc: &impl NodeAlloc) -> Result<(), AllocError> {
         let mut key = Some(K::MIN);
         while let Some(first) = key {
             let found = self.lookup(first);

@@ -4,7 +4,7 @@ use crate::alloc::Reserve;
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, NodeMut, RawTree, Word};
 use crate::read::{Found, Place, Spot};
-use crate::write::holes::{largest_in_leaf, tell_from, tell_last, tell_shrunk};
+use crate::write::holes::{largest_in_leaf, tell_from, tell_last};
 #[cfg(feature = "tracing")]
 use crate::write::watch::Watch;
 use crate::write::{Quick, Removed, Room, Sink};
@@ -187,7 +187,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         if made > known {
             tell_from(parent, at, place.min, made);
         } else if gone == known && made < known {
-            tell_shrunk(parent, at, Place { leaf, ..place }, gone, made);
+            Place { leaf, ..place }.tell_shrunk(parent, at, gone, made);
         }
     }
 }

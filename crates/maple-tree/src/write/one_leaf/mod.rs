@@ -53,22 +53,17 @@ impl<K: Key, S: Shape> Quick<K, S> {
         }
     }
 
-    /// The write of `word` to `first..=last`, which are just the slots `from..=to`, so far.
+    /// The write of `word` to a range, which is just the slots `from..=to`, so far.
     #[inline(always)]
-    fn over(
-        spot: Spot<K, S>,
-        (from, to): (usize, usize),
-        (first, last): (K, K),
-        word: Word,
-    ) -> Self {
+    fn over(spot: Spot<K, S>, (from, to): (usize, usize), range: (K, K), word: Word) -> Self {
         Self {
             spot,
             from,
             to,
             head: false,
             tail: false,
-            first,
-            last,
+            first: range.0,
+            last: range.1,
             word,
             total: 0,
             room: Room::Here,

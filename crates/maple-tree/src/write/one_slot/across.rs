@@ -6,49 +6,48 @@ use crate::node::{Geometry, Kind, Unread};
 use crate::read::{Place, Spot};
 use crate::write::holes::{largest_in_leaf, tell_from};
 
-/// Lets a leaf, which has another one beside it, take in the hole with which the one after it begins, `UP`, or the one before it ends, if that is a hole. Gives
-/// what the leaf covers then: its slot at that end reaches so far. `None` if the other one cannot do without; then nothing has changed.
-#[inline(never)]
-pub(in crate::write) fn take_in<const UP: bool, K: Key, S: Shape>(
-    spot: Spot<K, S>,
-    unread: Unread,
-) -> Option<Place<K, S>> {
-    let Spot { place, parent, .. } = spot;
-    let inner = parent?.kind();
-    let edge = if UP { place.max } else { place.min };
-    let (above, pivot, levels) = place.leaf.bounding::<UP>(edge, inner)?;
-    let other = above.beside_pivot::<UP>(pivot, levels).as_leaf();
-    let used = other.used();
-    if !other.slot(if UP { 0 } else { used - 1 }).is_null() {
-        return Some(place);
-    }
-    if used <= Geometry::<K, S>::least(Kind::Leaf) {
-        return None;
-    }
-    // Where the hole ends, and an index of what is left of the other leaf.
-    let (wide, there, gone) = if UP {
-        let max = other.pivot(0);
-        let there = max.wrapping_add(K::ONE);
-        (Place { max, ..place }, there, max.wrapping_sub(edge))
-    } else {
-        let there = other.pivot(used - 2);
-        let min = there.wrapping_add(K::ONE);
-        (Place { min, ..place }, there, edge.wrapping_sub(min))
-    };
-    let bound = if UP { wide.max } else { there };
-    above.write(unread).set_pivot(pivot, bound);
-    if UP {
-        other.write(unread).close_up(1, 0, used - 1);
-    } else {
-        other.write(unread).set_used(used - 1, used);
-    }
-    if let Some(parent) = other.parent(Kind::Gap).filter(|_| inner == Kind::Gap) {
-        let at = parent.search(there);
-        if parent.gap(at) == gone {
-            let far = other.bound::<UP>(there, inner);
-            let largest = largest_in_leaf(other, there.min(far), there.max(far));
-            tell_from(parent, at, there, largest);
+impl<K: Key, S: Shape> Spot<K, S> {
+    /// Lets a leaf, which has another one beside it, take in the hole with which the one after it begins, `UP`, or the one before it ends, if that is a hole. Gives
+    /// what the leaf covers then: its slot at that end reaches so far. `None` if the other one cannot do without; then nothing has changed.
+    #[inline(never)]
+    pub(in crate::write) fn take_in<const UP: bool>(self, unread: Unread) -> Option<Place<K, S>> {
+        let Self { place, parent, .. } = self;
+        let inner = parent?.kind();
+        let edge = if UP { place.max } else { place.min };
+        let (above, pivot, levels) = place.leaf.bounding::<UP>(edge, inner)?;
+        let other = above.beside_pivot::<UP>(pivot, levels).as_leaf();
+        let used = other.used();
+        if !other.slot(if UP { 0 } else { used - 1 }).is_null() {
+            return Some(place);
         }
+        if used <= Geometry::<K, S>::least(Kind::Leaf) {
+            return None;
+        }
+        // Where the hole ends, and an index of what is left of the other leaf.
+        let (wide, there, gone) = if UP {
+            let max = other.pivot(0);
+            let there = max.wrapping_add(K::ONE);
+            (Place { max, ..place }, there, max.wrapping_sub(edge))
+        } else {
+            let there = other.pivot(used - 2);
+            let min = there.wrapping_add(K::ONE);
+            (Place { min, ..place }, there, edge.wrapping_sub(min))
+        };
+        let bound = if UP { wide.max } else { there };
+        above.write(unread).set_pivot(pivot, bound);
+        if UP {
+            other.write(unread).close_up(1, 0, used - 1);
+        } else {
+            other.write(unread).set_used(used - 1, used);
+        }
+        if let Some(parent) = other.parent(Kind::Gap).filter(|_| inner == Kind::Gap) {
+            let at = parent.search(there);
+            if parent.gap(at) == gone {
+                let far = other.bound::<UP>(there, inner);
+                let largest = largest_in_leaf(other, there.min(far), there.max(far));
+                tell_from(parent, at, there, largest);
+            }
+        }
+        Some(wide)
     }
-    Some(wide)
 }

@@ -5,8 +5,6 @@
 
 mod across;
 
-pub(super) use across::take_in;
-
 use core::hint::select_unpredictable;
 
 use crate::base::{Key, Offset, Shape};
@@ -197,8 +195,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         if begins || ends {
             let wide = match (alone, ends) {
                 (true, _) => None,
-                (false, true) => take_in::<true, K, S>(spot, unread),
-                (false, false) => take_in::<false, K, S>(spot, unread),
+                (false, true) => spot.take_in::<true>(unread),
+                (false, false) => spot.take_in::<false>(unread),
             };
             match wide {
                 Some(wide) => place = wide,

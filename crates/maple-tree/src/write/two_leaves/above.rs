@@ -3,7 +3,7 @@
 
 use crate::alloc::Reserve;
 use crate::base::{Key, Shape};
-use crate::node::{Kind, Node, RawTree, Unread};
+use crate::node::{Kind, Node, NodeMut, RawTree, Unread};
 use crate::write::holes::largest_below;
 use crate::write::last::root_above;
 use crate::write::two_leaves::cut::cut_anew;
@@ -78,13 +78,13 @@ fn split<K: Key, S: Shape>(
 ) {
     let inner = node.kind();
     let parent = node.parent(inner).unwrap_or_else(|| {
-        let root = root_above(node, inner, reserve);
+        let root = root_above(node, reserve.take(inner));
         tree.publish_root(root.word(), tree.height() + 1);
         root
     });
     let at = parent.search(key);
     let new = reserve.take::<K, S>(inner).node();
-    insert_child(parent, at, new, unread);
+    insert_child(parent.write(unread), at, new);
     halve(parent, at, 0, unread);
 }
 
@@ -109,19 +109,14 @@ pub(super) fn add_leaf<K: Key, S: Shape>(
         at = parent.search(key);
     }
     let new = reserve.take::<K, S>(Kind::Leaf).node();
-    insert_child(parent, at, new, unread);
+    insert_child(parent.write(unread), at, new);
     (parent, at)
 }
 
 /// Makes a node the child after slot `at` of another, which has room. The bound between the two is not set.
 #[inline(always)]
-fn insert_child<K: Key, S: Shape>(
-    parent: Node<K, S>,
-    at: usize,
-    child: Node<K, S>,
-    unread: Unread,
-) {
-    let above = parent.write(unread);
+fn insert_child<K: Key, S: Shape>(above: NodeMut<K, S>, at: usize, child: Node<K, S>) {
+    let parent = above.node();
     child.set_parent(Some(parent));
     above.shift(at + 1, at + 2);
     above.set_slot(at + 1, child.word());

@@ -4,7 +4,7 @@
 
 use crate::alloc::Reserve;
 use crate::base::{Key, Shape};
-use crate::node::{Node, NodeMut, RawTree, Unread};
+use crate::node::{Node, RawTree, Unread};
 use crate::read::{Place, Spot};
 use crate::write::two_leaves::Taker;
 use crate::write::{Quick, Room};
@@ -26,9 +26,16 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let leaf = place.leaf;
         let neighbour = quick.neighbour(parent);
         let above = reserve.take_copy(parent, parent.first_word());
-        let new = copy_below(above, at, leaf, reserve);
+        // Puts a copy of a leaf in its place below that.
+        let mut copy_below = |at: usize, leaf: Node<K, S>| {
+            let first_word = leaf.first_word_below(Some(above.node()));
+            let copy = reserve.take_copy(leaf, first_word).node();
+            above.set_slot(at, copy.word());
+            copy
+        };
+        let new = copy_below(at, leaf);
         if let Some((at, node)) = neighbour {
-            copy_below(above, at, node, reserve);
+            copy_below(at, node);
         }
         let spot = Spot {
             place: Place { leaf: new, ..place },
@@ -63,18 +70,4 @@ impl<K: Key, S: Shape> Quick<K, S> {
         let at = if before { at - 1 } else { at + 1 };
         Some((at, parent.child(at).as_leaf()))
     }
-}
-
-/// Puts a copy of a leaf in its place below the copy of the node above.
-fn copy_below<K: Key, S: Shape>(
-    above: NodeMut<K, S>,
-    at: usize,
-    leaf: Node<K, S>,
-    reserve: &mut Reserve,
-) -> Node<K, S> {
-    let copy = reserve
-        .take_copy(leaf, leaf.first_word_below(Some(above.node())))
-        .node();
-    above.set_slot(at, copy.word());
-    copy
 }

@@ -4,12 +4,11 @@ use core::hint::select_unpredictable;
 
 use crate::alloc::Reserve;
 use crate::base::{Key, Offset, Shape, either};
-use crate::node::{Geometry, Kind, NULL, Node, RawTree, Unread, Word};
+use crate::node::{Geometry, Kind, NULL, Node, NodeMut, RawTree, Unread, Word};
 use crate::read::Place;
 use crate::write::holes::{largest_in_leaf, largest_of, tell_change, tell_from};
 use crate::write::last::{link, tell_above};
 use crate::write::one_leaf::Holes;
-use crate::write::one_slot::take_in;
 use crate::write::two_leaves::Taker;
 use crate::write::two_leaves::above::add_leaf;
 use crate::write::two_leaves::cut::{Cut, cut_anew};
@@ -218,17 +217,12 @@ impl<K: Key, S: Shape> Quick<K, S> {
         }
     }
 
-    /// Sets what bounds the leaves in the slots `at` and `at + 1` of the parent, and tells what their largest holes are. The two cover
+    /// Sets what bounds the leaves in the slots `at` and `at + 1` of the node above, and tells what their largest holes are. The two cover
     /// `min..=max`.
     #[inline(always)]
-    pub(super) fn set_pair(
-        parent: Node<K, S>,
-        at: usize,
-        (min, max): (K, K),
-        last: K,
-        unread: Unread,
-    ) {
-        parent.write(unread).set_pivot(at, last);
+    pub(super) fn set_pair(above: NodeMut<K, S>, at: usize, (min, max): (K, K), last: K) {
+        let parent = above.node();
+        above.set_pivot(at, last);
         if parent.kind() != Kind::Gap {
             return;
         }
@@ -262,13 +256,13 @@ impl<K: Key, S: Shape> Quick<K, S> {
         }
         let keep = both - both / 2;
         let last = cut_anew(left, right, keep, middle, unread);
-        Self::set_pair(parent, at, bounds, last, unread);
+        Self::set_pair(parent.write(unread), at, bounds, last);
         None
     }
 
     /// Makes the change in a leaf that takes in the hole with which the one after it begins, `UP`, or the one before it ends.
     fn join<const UP: bool>(self, parent: Node<K, S>, unread: Unread) {
-        let Some(Place { leaf, min, max }) = take_in::<UP, K, S>(self.spot, unread) else {
+        let Some(Place { leaf, min, max }) = self.spot.take_in::<UP>(unread) else {
             debug_assert!(false, "the other one can do without");
             return;
         };

@@ -86,7 +86,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         } else {
             begin.bound.wrapping_sub(K::ONE)
         };
-        Quick::set_pair(parent, at, (place.min, next.max), bound, unread);
+        Quick::set_pair(parent.write(unread), at, (place.min, next.max), bound);
         #[cfg(feature = "tracing")]
         crate::base::events::nodes(crate::write::StoreType::Spanning, first, last, 0);
         true
