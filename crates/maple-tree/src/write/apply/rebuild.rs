@@ -48,7 +48,20 @@ pub(super) fn apply<K: Key, S: Shape>(
             tree.publish_root(root, height);
             return bury(old_root, K::MIN, K::MAX, gone, sink);
         } else {
-            return replace_one(&span, &level, &items, gone, sink, inner);
+            // The one new node takes the place of the old one.
+            let old = span.left;
+            let (Some(parent), [new]) = (old.parent(inner), items.as_slice()) else {
+                return debug_assert!(false, "only a whole level has no parent");
+            };
+            // SAFETY: the word is that of the node just built.
+            let node = unsafe { Node::<K, S>::from_word(new.word) };
+            node.set_parent(Some(parent));
+            let at = parent.search(span.min);
+            parent.publish(at, new.word);
+            if inner == Kind::Gap {
+                tell_from(parent, at, span.min, new.gap);
+            }
+            return bury(old, level.min, level.max, gone, sink);
         }
     }
 }
@@ -76,34 +89,6 @@ fn build<K: Key, S: Shape>(
         fill.push_slots(after, 0, after.used(), level.max);
     }
     fill.finish()
-}
-
-/// Puts the one new node into the slot of the one that it replaces.
-fn replace_one<K: Key, S: Shape>(
-    span: &Span<K, S>,
-    level: &Level<K, S>,
-    items: &Items<K>,
-    gone: (K, K),
-    sink: &mut impl Sink<K>,
-    inner: Kind,
-) {
-    let old = span.left;
-    let (Some(parent), [new]) = (old.parent(inner), items.as_slice()) else {
-        debug_assert!(
-            false,
-            "only the root has no parent, and it is a whole level"
-        );
-        return;
-    };
-    // SAFETY: the word is that of the node just built.
-    let node = unsafe { Node::<K, S>::from_word(new.word) };
-    node.set_parent(Some(parent));
-    let at = parent.search(span.min);
-    parent.publish(at, new.word);
-    if inner == Kind::Gap {
-        tell_from(parent, at, span.min, new.gap);
-    }
-    bury(old, level.min, level.max, gone, sink);
 }
 
 /// Replaces slots of one node in place, and buries the children that were there. Beside readers just the word of a leaf's slot can be exchanged.

@@ -56,16 +56,6 @@ pub(crate) struct Part<K> {
 }
 
 impl<K: Key> Part<K> {
-    #[inline(always)]
-    fn of(hole: Found<K>, (first, last): (K, K)) -> Self {
-        Self {
-            first,
-            last,
-            head: hole.first < first,
-            tail: last < hole.last,
-        }
-    }
-
     /// How many slots more there are when it is an entry.
     #[inline(always)]
     fn more(self) -> usize {
@@ -146,7 +136,12 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     ) -> bool {
         let SlotAt { spot, slot, found } = at;
         let leaf = spot.place.leaf;
-        let part = Part::of(found, (first, last));
+        let part = Part {
+            first,
+            last,
+            head: found.first < first,
+            tail: last < found.last,
+        };
         let end = leaf.end();
         if end + part.more() >= Geometry::<K, S>::SLOTS {
             return false;

@@ -45,13 +45,23 @@ fn make_room<K: Key, S: Shape>(
     if node.used() < node.capacity() {
         return;
     }
-    if let Some(parent) = node.parent(node.kind()) {
+    let inner = node.kind();
+    if let Some(parent) = node.parent(inner) {
         if let Some(left) = neighbour(parent, parent.search(key)) {
             return halve(parent, left, parent.child(left + 1).used(), unread);
         }
         make_room(tree, parent, key, reserve, unread);
     }
-    split(tree, node, key, reserve, unread);
+    // It is split in two. The node above it has room now, and may be another one; a root gets one.
+    let parent = node.parent(inner).unwrap_or_else(|| {
+        let root = root_above(node, reserve.take(inner));
+        tree.publish_root(root.word(), tree.height() + 1);
+        root
+    });
+    let at = parent.search(key);
+    let new = reserve.take::<K, S>(inner).node();
+    insert_child(parent.write(unread), at, new);
+    halve(parent, at, 0, unread);
 }
 
 /// Gives each of two neighbours half of their children. They are in the slots `at` and `at + 1`, and the right one may have none yet.
@@ -66,26 +76,6 @@ fn halve<K: Key, S: Shape>(parent: Node<K, S>, at: usize, in_right: usize, unrea
         parent.set_gap(at, largest_below(left));
         parent.set_gap(at + 1, largest_below(right));
     }
-}
-
-/// Splits an inner node, which covers `key` and is full, in two; the node above it has room. A root gets one above it.
-fn split<K: Key, S: Shape>(
-    tree: &RawTree<K, S>,
-    node: Node<K, S>,
-    key: K,
-    reserve: &mut Reserve,
-    unread: Unread,
-) {
-    let inner = node.kind();
-    let parent = node.parent(inner).unwrap_or_else(|| {
-        let root = root_above(node, reserve.take(inner));
-        tree.publish_root(root.word(), tree.height() + 1);
-        root
-    });
-    let at = parent.search(key);
-    let new = reserve.take::<K, S>(inner).node();
-    insert_child(parent.write(unread), at, new);
-    halve(parent, at, 0, unread);
 }
 
 /// Adds a leaf without slots behind one, whose slot in the node above it is `at`, and which covers `key`. Gives the node above both,
