@@ -20,6 +20,10 @@ use sealed::Reckon;
 /// assert_eq!(degrees.last(), Some((0..=99, &"water")));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be the key of a maple tree",
+    note = "keys are integers of 8 to 128 bits, with or without a sign; no other type can be one: map yours to one of these"
+)]
 pub trait Key:
     Copy + Ord + Debug + Display + LowerHex + Hash + Default + Send + Sync + Unpin + 'static
 {

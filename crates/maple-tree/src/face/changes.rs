@@ -79,7 +79,8 @@ macro_rules! changes {
 
         /// As [`store_range`](Self::store_range); neighbours that touch the range, or reach into it from outside, and that are the `same` as
         #[doc = concat!("the new value, become one entry with it. Gives the range of that. The values of the neighbours are ", $fate, ", the new")]
-        /// one stays. `same` is asked about each of the (at most two) neighbours. O(log n).
+        /// one stays. `same` gets a neighbour's value and the new one, in this order, for each of the (at most two) neighbours; an entry around the range
+        /// is both. O(log n).
         /// Fails as [`store_range`](Self::store_range); within an entry that is the same, nothing is split.
         ///
         /// Nothing is ever joined unless a call asks for it; other entries, though they may touch and be equal, stay as they are.
