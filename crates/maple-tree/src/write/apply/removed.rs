@@ -17,13 +17,13 @@ pub(crate) struct Removed<K> {
 }
 
 impl<K: Key> Removed<K> {
-    #[inline(always)]
+    #[inline]
     pub(in crate::write) fn none() -> Self {
         Self::but(None)
     }
 
     /// None so far; the entry `kept` is not to be among those that [`removes`](Self::removes) notes.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn but(kept: Option<Found<K>>) -> Self {
         Self {
             entries: [const { MaybeUninit::uninit() }; MOST_SLOTS],
