@@ -201,7 +201,7 @@ fn one_writer() {
 /// Numbers are handed out, too, where the growing entry holds the same one.
 #[test]
 fn numbers() {
-    let mut map = MapleTree::from([(0..5u32, 7u32), (10..20, 7), (30..40, 8)]);
+    let mut map = MapleTree::from([(0..5u32, 7u16), (10..20, 7), (30..40, 8)]);
     let mut gone = Vec::new();
     let done = map.grow(15, 0..50, |range, value| gone.push((range, value)));
     assert_eq!(done, Ok(true));
