@@ -49,7 +49,7 @@ struct mm_file_info {
 	uint64_t inode;                   /* the same device and inode: the same pages, on one mm_phys */
 	unsigned flags;                   /* MM_FILE_... */
 };
-/* The file system, where Linux maps its files otherwise than those of a disk; one at the most, which may not be SHMEM then: -EINVAL. */
+/* The file system, where Linux maps its files otherwise than those of a disk. Two of these, or one and MM_FILE_SHMEM: -EINVAL. */
 enum {
 	MM_FILE_UNALIGNED = 32, /* its large mappings are not aligned for huge pages: network, proc */
 	MM_FILE_STACKED = 64,   /* overlayfs: what is mapped joins no neighbour */

@@ -17,6 +17,7 @@ pub(crate) struct Removed<K> {
 }
 
 impl<K: Key> Removed<K> {
+    // Not always in line, nor is the next: a debug build would keep room for their temporaries in each frame of a write, kilobytes in all.
     #[inline]
     pub(in crate::write) fn none() -> Self {
         Self::but(None)
