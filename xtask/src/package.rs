@@ -8,7 +8,8 @@ use xshell::{Shell, cmd};
 use crate::setup;
 
 /// The libraries that go to the registry.
-const LIBRARIES: [&str; 6] = [
+const LIBRARIES: [&str; 7] = [
+    "samara-slab",
     "samara-rcu",
     "maple-tree",
     "samara-memblock",

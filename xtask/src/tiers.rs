@@ -221,8 +221,9 @@ fn unit(shell: &Shell) -> Result<()> {
 }
 
 /// Libraries with features that their other features do not bring.
-const FEATURES: [(&str, &[&str]); 6] = [
+const FEATURES: [(&str, &[&str]); 7] = [
     ("samara-rcu", &["epoch", "user"]),
+    ("samara-slab", &[]),
     ("maple-tree", &["epoch", "rcu", "serde", "tracing"]),
     (
         "samara-memblock",
@@ -252,7 +253,7 @@ fn bare(shell: &Shell) -> Result<()> {
     each_feature(shell)?;
     setup::targets(shell, None, &BARE_TARGETS)?;
     for target in BARE_TARGETS {
-        cmd!(shell, "cargo build --locked -p samara-rcu -p maple-tree -p samara-memblock --no-default-features --target {target}")
+        cmd!(shell, "cargo build --locked -p samara-rcu -p samara-slab -p maple-tree -p samara-memblock --no-default-features --target {target}")
             .run()?;
         // Entries of page tables are words of 64 bits, changed by atomic instructions, which 32-bit machines lack.
         if !target.starts_with("thumb") && !target.starts_with("riscv32") {
@@ -282,11 +283,19 @@ fn bare(shell: &Shell) -> Result<()> {
 
 /// Tests of the maple tree, its examples, and tests of grace periods on a 32-bit machine: three minutes on one processor.
 fn maple_tree_on_32_bits(shell: &Shell) -> Result<()> {
-    const TESTS: [&str; 6] = ["maps", "histories", "snap", "snap_hard", "grace", "refused"];
+    const TESTS: [&str; 7] = [
+        "maps",
+        "histories",
+        "snap",
+        "snap_hard",
+        "grace",
+        "refused",
+        "pool",
+    ];
     let tests = TESTS.iter().flat_map(|test| ["--test", test]);
     cmd!(
         shell,
-        "cargo test --locked -p samara-rcu -p maple-tree --features samara-rcu/user,maple-tree/rcu --target {WIDTH_32} {tests...} --examples"
+        "cargo test --locked -p samara-rcu -p samara-slab -p maple-tree --features samara-rcu/user,maple-tree/rcu --target {WIDTH_32} {tests...} --examples"
     )
     .run()?;
     Ok(())

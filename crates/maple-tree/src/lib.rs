@@ -19,7 +19,6 @@ mod node;
 mod read;
 mod write;
 
-pub use alloc::reserve::AllocError;
 pub use base::{
     ArcRef, Duplicate, EraseError, Fanout, HalfOpen, InsertError, Key, Mut, Native, RcRef, Ref,
     Shape, SortedError, StoreError, Value, View,
@@ -39,6 +38,8 @@ pub use face::words as raw;
 pub use inspect::check::Damage;
 pub use inspect::dump::{Dump, Format};
 pub use inspect::stats::Stats;
+#[doc(inline)]
+pub use samara_slab::AllocError;
 pub use write::StoreType;
 pub use write::duplicate::CloneError;
 

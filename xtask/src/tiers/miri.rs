@@ -24,7 +24,7 @@ pub(super) fn all(shell: &Shell) -> Result<()> {
         (BIG_ENDIAN, STRICT),
     ];
     // Tests that run C programs, or ask the kernel, are beyond Miri.
-    let parts: [&[&str]; 6] = [
+    let parts: [&[&str]; 7] = [
         &["-p", "samara-memblock", "--tests"],
         &[
             "-p",
@@ -37,6 +37,7 @@ pub(super) fn all(shell: &Shell) -> Result<()> {
             "stress",
         ],
         &["-p", "samara-rcu", "--features", "user", "--tests"],
+        &["-p", "samara-slab", "--tests"],
         &["-p", "maple-tree", "--features", "rcu", "--tests"],
         &[
             "-p",

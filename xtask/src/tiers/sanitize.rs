@@ -21,7 +21,7 @@ pub(super) fn all(shell: &Shell) -> Result<()> {
     for sanitizer in ["address", "thread"] {
         cmd!(
             shell,
-            "cargo +nightly test {OPTIMISED...} --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p samara-rcu -p maple-tree -p samara-memblock --features samara-rcu/user,maple-tree/rcu --lib --test grace --test refused --test maps --test waiting --test histories --test snap --test snap_hard"
+            "cargo +nightly test {OPTIMISED...} --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p samara-rcu -p samara-slab -p maple-tree -p samara-memblock --features samara-rcu/user,maple-tree/rcu --lib --test pool --test grace --test refused --test maps --test waiting --test histories --test snap --test snap_hard"
         )
         .env("RUSTFLAGS", sanitizing(sanitizer))
         .env("CARGO_TARGET_DIR", format!("target/{sanitizer}"))

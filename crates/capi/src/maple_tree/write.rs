@@ -51,7 +51,7 @@ impl MapleTree {
         }
         if rcu {
             if dead.needs_carrier()
-                && let Some(block) = reserve.take_block()
+                && let Some(block) = reserve.take()
             {
                 // SAFETY: what is reserved is nobody else's.
                 unsafe { dead.carry(block) };
@@ -105,7 +105,8 @@ impl MaState {
 
     /// Gives the nodes that were set aside back.
     pub(crate) fn release(&mut self) {
-        self.take_reserve().release(&Gfp(gfp::NOWAIT));
+        // SAFETY: whatever the flags, there is one allocator.
+        unsafe { self.take_reserve().release(&Gfp(gfp::NOWAIT)) };
         self.mas_flags = 0;
     }
 
@@ -215,7 +216,7 @@ impl MaState {
         let write = unsafe { tree.words.plan(at, self.index, self.last, entry) };
         let mut reserve = self.take_reserve();
         let nodes = tree.nodes_for(&write);
-        if reserve.ensure(nodes, &Gfp(gfp::NOWAIT)).is_err() {
+        if reserve.fill_many(nodes, &Gfp(gfp::NOWAIT)).is_err() {
             self.put_reserve(reserve);
             self.fail(errno::ENOMEM);
             // A write changes at most 3 nodes on each of at most 31 levels.
@@ -345,7 +346,7 @@ impl MaState {
         if drops {
             tree.unlock();
         }
-        let filled = reserve.ensure(usize::from(self.offset), &Gfp(allowed));
+        let filled = reserve.fill_many(usize::from(self.offset), &Gfp(allowed));
         if drops {
             tree.lock();
         }
@@ -446,8 +447,9 @@ impl MaState {
 
     fn reserve(&mut self, nodes: usize, allowed: u32, what_for: u8) -> Result<(), c_int> {
         let mut reserve = self.take_reserve();
-        if reserve.ensure(nodes, &Gfp(allowed)).is_err() {
-            reserve.release(&Gfp(allowed));
+        if reserve.fill_many(nodes, &Gfp(allowed)).is_err() {
+            // SAFETY: as in `give_back`.
+            unsafe { reserve.release(&Gfp(allowed)) };
             self.mas_flags = 0;
             self.forget(Status::START);
             return Err(-errno::ENOMEM);

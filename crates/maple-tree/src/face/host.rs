@@ -3,7 +3,7 @@
 
 use core::ptr::NonNull;
 
-use crate::alloc::{AllocError, NodeAlloc, Reserve};
+use crate::alloc::{AllocError, NodeAlloc, Reserve, TakeNodes};
 use crate::base::{Key, Shape, Value};
 use crate::node::{NULL, RawTree, Unread, Word};
 use crate::read::Found;
@@ -51,7 +51,7 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
     /// Sees to it that at least `count` nodes are in the reserve. If there is no memory, those that could be had are.
     #[inline]
     fn fill(&mut self, reserve: &mut Reserve, count: usize) -> Result<(), AllocError> {
-        reserve.fill(count, self.nodes())
+        reserve.provide(count, self.nodes())
     }
 
     /// So many nodes. In line: most writes take none.
@@ -59,7 +59,8 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
     fn reserved(&mut self, count: usize) -> Result<Reserve, AllocError> {
         let mut reserve = Reserve::new();
         if let Err(error) = self.fill(&mut reserve, count) {
-            reserve.release(self.nodes());
+            // SAFETY: what `fill` gives may be given back there.
+            unsafe { reserve.release(self.nodes()) };
             return Err(error);
         }
         Ok(reserve)

@@ -108,7 +108,7 @@ impl Kind {
 }
 
 /// What a node's memory must be like.
-pub(crate) const LAYOUT: Layout = match Layout::from_size_align(NODE_MEMORY, NODE_BYTES) {
+pub(crate) const LAYOUT: Layout = match Layout::from_size_align(NODE_MEMORY, NODE_MEMORY) {
     Ok(layout) => layout,
     Err(_) => unreachable!(),
 };

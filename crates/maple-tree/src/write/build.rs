@@ -15,7 +15,7 @@
 use core::hint::select_unpredictable;
 use core::marker::PhantomData;
 
-use crate::alloc::{AllocError, NodeAlloc, Reserve};
+use crate::alloc::{AllocError, NodeAlloc, Reserve, TakeNodes};
 use crate::base::{Key, Offset, Shape};
 use crate::node::{
     Geometry, Kind, LAYOUT, NULL, Node, NodeMut, RawTree, Unread, Word, is_node, prefetch,
@@ -167,7 +167,7 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
     fn push_beyond(&mut self, next: K, first: K, last: K, word: Word) -> Result<(), AllocError> {
         // A leaf, and its new ancestors.
         let above = self.leaf.map(|leaf| nodes_above(leaf.node(), self.inner));
-        self.reserve.fill(1 + above.unwrap_or(0), self.alloc)?;
+        self.reserve.provide(1 + above.unwrap_or(0), self.alloc)?;
         if next < first {
             let leaf = self.leaf_for(next);
             self.put_hole(leaf, next, first.wrapping_sub(K::ONE));
@@ -201,7 +201,7 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
             Some(leaf) if self.used < Self::CAPACITY => return leaf,
             old => old,
         };
-        let leaf = self.reserve.take(Kind::Leaf);
+        let leaf = self.reserve.take_node(Kind::Leaf);
         let ahead = AHEAD * LAYOUT.size();
         prefetch::node::<0>(leaf.node().word().wrapping_byte_add(ahead));
         match old {
@@ -274,6 +274,7 @@ impl<K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Drop for Builder<'_, K, S, 
             };
             bury(root, K::MIN, K::MAX, (K::MIN, K::MAX), &mut sink);
         }
-        self.reserve.release(self.alloc);
+        // SAFETY: it was filled from there.
+        unsafe { self.reserve.release(self.alloc) };
     }
 }

@@ -1,6 +1,6 @@
 //! A new node after the last one of its level: what ascending stores and builders do.
 
-use crate::alloc::Reserve;
+use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, NodeMut, Unread};
 use crate::write::holes::largest_below;
@@ -39,7 +39,7 @@ pub(super) fn link<K: Key, S: Shape>(
     loop {
         let parent = match old.parent(inner) {
             Some(parent) => parent,
-            None => *new_root.insert(root_above(old, reserve.take(inner))),
+            None => *new_root.insert(root_above(old, reserve.take_node(inner))),
         };
         let end = parent.end();
         if inner == Kind::Gap {
@@ -53,7 +53,7 @@ pub(super) fn link<K: Key, S: Shape>(
             new.node().set_parent(Some(parent));
             return new_root;
         }
-        let beside = reserve.take(inner);
+        let beside = reserve.take_node(inner);
         beside.set_slot(0, new.node().word());
         new.node().set_parent(Some(beside.node()));
         gap = match inner {

@@ -1,12 +1,11 @@
-//! The pools: what they hand out, what they cost, and that failures and leaks show through them.
+//! Trees over pools: what they cost, and that failures and leaks show through them.
 
 use std::alloc::Layout;
 use std::cell::Cell;
-use std::collections::HashSet;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
-use maple_tree::alloc::{Counted, Fork, Global, NodeAlloc, Pool, SharedPool};
+use maple_tree::alloc::{Counted, Global, NodeAlloc, Pool, SharedPool};
 use maple_tree::{Fanout, MapleTree, SyncMapleTree, Waiting};
 
 /// A number that is stored in place.
@@ -16,81 +15,7 @@ type Number = u32;
 #[cfg(not(target_pointer_width = "64"))]
 type Number = u16;
 
-const NODE: Layout = match Layout::from_size_align(256, 256) {
-    Ok(layout) => layout,
-    Err(_) => unreachable!(),
-};
-
 const MANY: u64 = if cfg!(miri) { 60 } else { 20_000 };
-
-/// Hands out nodes one by one and in runs, with others given back in between; none is handed out twice.
-fn disjoint(pool: &impl NodeAlloc) {
-    let mut out: HashSet<usize> = HashSet::new();
-    let mut blocks: Vec<NonNull<u8>> = Vec::new();
-    let mut seed = 1_u64;
-    for step in 0..if cfg!(miri) { 60 } else { 3_000 } {
-        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1);
-        let had = blocks.len();
-        match (seed >> 33) % 5 {
-            0 => {
-                let n = (seed >> 40) as usize % 40 + 1;
-                let run = pool.allocate_run(NODE, n).unwrap();
-                // SAFETY: the run is this long.
-                blocks.extend((0..n).map(|i| unsafe { run.add(i * 256) }));
-            }
-            1 | 2 => blocks.push(pool.allocate(NODE).unwrap()),
-            _ => {
-                if !blocks.is_empty() {
-                    let at = (seed >> 40) as usize % blocks.len();
-                    let block = blocks.swap_remove(at);
-                    // SAFETY: nobody else has the block.
-                    let last = unsafe { block.as_ptr().add(255).read() };
-                    assert_eq!(last, block.addr().get().to_le_bytes()[1]);
-                    assert!(out.remove(&block.addr().get()));
-                    // SAFETY: it came from the pool, and is not used again.
-                    unsafe { pool.deallocate(block, NODE) };
-                }
-                continue;
-            }
-        }
-        for &block in &blocks[had..] {
-            let at = block.addr().get();
-            assert!(out.insert(at), "a node was handed out twice");
-            assert_eq!(at % 256, 0, "step {step}");
-            // SAFETY: the block is 256 bytes of ours.
-            unsafe { block.as_ptr().write_bytes(at.to_le_bytes()[1], 256) };
-        }
-    }
-    for block in blocks {
-        // SAFETY: as above.
-        unsafe { pool.deallocate(block, NODE) };
-    }
-}
-
-#[test]
-fn nodes_are_handed_out_once() {
-    let slabs = Counted::new(Global);
-    disjoint(&Pool::new_in(&slabs));
-    assert_eq!(slabs.live(), 0);
-    disjoint(&SharedPool::new_in(&slabs));
-    assert_eq!(slabs.live(), 0);
-    disjoint(&Counted::new(Pool::new_in(&slabs)));
-    assert_eq!(slabs.live(), 0);
-}
-
-#[test]
-fn other_layouts_pass_through() {
-    let source = Counted::new(Global);
-    let pool = Pool::new_in(&source);
-    let layout = Layout::new::<u64>();
-    let block = pool.allocate(layout).unwrap();
-    assert_eq!((source.live(), pool.bytes()), (1, 0));
-    // SAFETY: it came from the pool.
-    unsafe { pool.deallocate(block, layout) };
-    assert_eq!(source.live(), 0);
-    assert!(pool.allocate_run(layout, 3).is_none());
-    assert!(pool.allocate_run(NODE, usize::MAX / 256).is_none());
-}
 
 #[test]
 fn a_tiny_tree_stays_tiny_and_a_large_one_wastes_little() {
@@ -204,28 +129,6 @@ fn a_tree_in_a_static() {
     ALONE.lock().unwrap().clear();
 }
 
-#[test]
-fn clones_share_one_pool_once_it_is_there() {
-    let slabs = Arc::new(Counted::new(Global));
-    let pool = SharedPool::new_in(slabs.clone());
-    let early = pool.clone();
-    let node = pool.allocate(NODE).unwrap();
-    assert_eq!((pool.bytes(), early.bytes()), (512, 0));
-    let late = pool.clone();
-    assert_eq!(late.bytes(), 512);
-    // SAFETY: nothing of the pool is used; it refuses, because there is another handle.
-    assert!(!unsafe { pool.deallocate_all() });
-    drop(pool);
-    // SAFETY: `late` is a handle to the pool that the node came from.
-    unsafe { late.deallocate(node, NODE) };
-    assert_eq!(late.allocate(NODE), Some(node));
-    assert_eq!(late.fork().bytes(), 0);
-    assert_eq!(slabs.live(), 2);
-    drop(late);
-    drop(early);
-    assert_eq!(slabs.live(), 0);
-}
-
 /// A tree and its duplicates on several threads, over one pool.
 #[test]
 fn trees_of_several_threads_over_one_pool() {
@@ -246,39 +149,6 @@ fn trees_of_several_threads_over_one_pool() {
                     }
                 }
                 tree.write().check().unwrap();
-            });
-        }
-    });
-    drop(pool);
-    assert_eq!(slabs.live(), 0);
-}
-
-#[test]
-fn threads_take_and_give() {
-    let slabs = Arc::new(Counted::new(Global));
-    let pool = SharedPool::new_in(slabs.clone());
-    let node = pool.allocate(NODE).unwrap();
-    // SAFETY: it came from the pool.
-    unsafe { pool.deallocate(node, NODE) };
-    std::thread::scope(|s| {
-        for t in 0..3_u8 {
-            let pool = pool.clone();
-            s.spawn(move || {
-                let mut mine: Vec<NonNull<u8>> = Vec::new();
-                for i in 0..MANY {
-                    if i % 5 < 3 {
-                        let node = pool.allocate(NODE).unwrap();
-                        // SAFETY: 256 bytes of ours.
-                        unsafe { node.as_ptr().write_bytes(t, 256) };
-                        mine.push(node);
-                    } else if let Some(node) = mine.pop() {
-                        // SAFETY: still ours; then it is given back.
-                        unsafe {
-                            assert!((0..256).all(|b| node.as_ptr().add(b).read() == t));
-                            pool.deallocate(node, NODE);
-                        }
-                    }
-                }
             });
         }
     });

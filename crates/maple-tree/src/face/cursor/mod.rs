@@ -203,7 +203,8 @@ impl<K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S>> Drop
     for Writing<'_, K, V, S, A, H>
 {
     fn drop(&mut self) {
-        self.reserve.release(self.host.nodes());
+        // SAFETY: the host filled it.
+        unsafe { self.reserve.release(self.host.nodes()) };
     }
 }
 

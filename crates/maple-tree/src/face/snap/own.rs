@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 use core::mem::{MaybeUninit, needs_drop};
 use core::ptr::NonNull;
 
-use crate::alloc::{AllocError, NodeAlloc, Reserve};
+use crate::alloc::{AllocError, NodeAlloc, Reserve, TakeNodes};
 use crate::base::{Duplicate, Finally, Key, Shape, Value, each};
 use crate::face::Host;
 use crate::node::{LAYOUT, NULL, Node, RawTree, Root, Unread, Word, flags, prefetch};
@@ -125,7 +125,7 @@ impl<'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Owning<'a, K, V, S, A> {
     #[inline(never)]
     fn copy(&mut self, above: At<K, S>, node: Node<K, S>) -> Result<Node<K, S>, AllocError> {
         let mut reserve = Reserve::new();
-        reserve.fill(1, self.alloc)?;
+        reserve.provide(1, self.alloc)?;
         let copy = reserve.take_copy(node, node.first_word_below(above.map(|(parent, _)| parent)));
         let owns_values = node.is_leaf() && !V::PLAIN;
         if owns_values {

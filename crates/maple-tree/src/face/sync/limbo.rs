@@ -19,7 +19,7 @@ use core::ptr::NonNull;
 use samara_rcu::Reclaim;
 
 use crate::alloc::dead::DeadNodes;
-use crate::alloc::{AllocError, NodeAlloc, Reserve};
+use crate::alloc::{AllocError, NodeAlloc, Reserve, TakeNodes};
 use crate::base::{Key, Shape};
 use crate::face::SyncAlloc;
 
@@ -142,10 +142,10 @@ impl<K: Key, S: Shape> Limbo<K, S> {
         let wanted = count.saturating_sub(reserve.count());
         let free = self.free.count();
         if wanted > free {
-            reserve.fill(count - free, alloc)?;
+            reserve.provide(count - free, alloc)?;
         }
-        // SAFETY: no reader is in them any more.
-        reserve.fill_with(count, || unsafe { self.free.pop::<K, S>() })
+        // SAFETY: no reader is in them any more, and so they are memory like that of new ones.
+        unsafe { reserve.fill_with(count, || self.free.pop::<K, S>()) }
     }
 
     /// Gives all nodes back.

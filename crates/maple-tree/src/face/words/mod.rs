@@ -14,7 +14,7 @@ use crate::node::{Geometry, Kind, Node, NodeMut, RawTree, Root, is_node};
 use crate::read::Place;
 use crate::write::SlotAt;
 
-pub use crate::alloc::reserve::Reserve as NodeReserve;
+pub use crate::alloc::Spare as NodeReserve;
 pub use write::Write;
 
 /// What the memory of each node is like.

@@ -1,6 +1,6 @@
 //! Filling new nodes with the slots that they take over and the items between.
 
-use crate::alloc::Reserve;
+use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, NodeMut, Word};
 use crate::write::{Item, Items};
@@ -51,7 +51,7 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
         let size = self.sizes[self.done.as_slice().len()];
         let node = match self.node {
             Some(node) => node,
-            None => *self.node.insert(self.reserve.take(self.kind)),
+            None => *self.node.insert(self.reserve.take_node(self.kind)),
         };
         (node, size)
     }

@@ -12,7 +12,7 @@ use core::mem::forget;
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
-use crate::alloc::{AllocError, NodeAlloc, Reserve};
+use crate::alloc::{AllocError, NodeAlloc, Reserve, TakeNodes};
 use crate::base::{Key, Ref, Shape, Value};
 use crate::node::{Kind, NULL, Node, NodeMut, RawTree, Root, Word, is_leaf_word, prefetch};
 use crate::read::Place;
@@ -166,8 +166,9 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     fn put(&self, first: K, last: K, word: Word, alloc: &impl NodeAlloc) -> Result<(), AllocError> {
         let plan = self.plan_store(first, last, word);
         let mut reserve = Reserve::new();
-        let filled = reserve.fill(plan.nodes, alloc);
-        filled.inspect_err(|_| reserve.release(alloc))?;
+        let filled = reserve.provide(plan.nodes, alloc);
+        // SAFETY: it was filled from there.
+        filled.inspect_err(|_| unsafe { reserve.release(alloc) })?;
         let entry = |_, _, _| debug_assert!(false, "only holes are written over");
         // SAFETY: nobody else uses this tree, whose nodes come from the allocator; those that it takes are reserved.
         unsafe { self.apply(plan, &mut reserve, &mut Immediate { alloc, entry }) };

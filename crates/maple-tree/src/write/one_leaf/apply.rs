@@ -1,6 +1,6 @@
 //! Carrying out a write that stays within one leaf: in place, or in a copy of the leaf that takes its place.
 
-use crate::alloc::Reserve;
+use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, NodeMut, RawTree, Word};
 use crate::read::{Found, Place, Spot};

@@ -1,7 +1,7 @@
 //! Room for one more child in an inner node that has none, where nobody reads: it shares its children with a neighbour that has room, as leaves
 //! do, or is split, after the node above it has got room.
 
-use crate::alloc::Reserve;
+use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Shape};
 use crate::node::{Kind, Node, NodeMut, RawTree, Unread};
 use crate::write::holes::largest_below;
@@ -54,12 +54,12 @@ fn make_room<K: Key, S: Shape>(
     }
     // It is split in two. The node above it has room now, and may be another one; a root gets one.
     let parent = node.parent(inner).unwrap_or_else(|| {
-        let root = root_above(node, reserve.take(inner));
+        let root = root_above(node, reserve.take_node(inner));
         tree.publish_root(root.word(), tree.height() + 1);
         root
     });
     let at = parent.search(key);
-    let new = reserve.take::<K, S>(inner).node();
+    let new = reserve.take_node::<K, S>(inner).node();
     insert_child(parent.write(unread), at, new);
     halve(parent, at, 0, unread);
 }
@@ -98,7 +98,7 @@ pub(super) fn add_leaf<K: Key, S: Shape>(
         parent = leaf.parent(inner).unwrap_or(parent);
         at = parent.search(key);
     }
-    let new = reserve.take::<K, S>(Kind::Leaf).node();
+    let new = reserve.take_node::<K, S>(Kind::Leaf).node();
     insert_child(parent.write(unread), at, new);
     (parent, at)
 }

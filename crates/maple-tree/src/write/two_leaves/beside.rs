@@ -2,7 +2,7 @@
 //!
 //! Readers find the old leaves or the new ones, never one of each: the way to both kinds leads through one slot, that of the node above.
 
-use crate::alloc::Reserve;
+use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Shape};
 use crate::node::{Node, RawTree, Unread};
 use crate::read::{Place, Spot};

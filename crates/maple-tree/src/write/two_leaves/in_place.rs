@@ -2,7 +2,7 @@
 
 use core::hint::select_unpredictable;
 
-use crate::alloc::Reserve;
+use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Offset, Shape, either};
 use crate::node::{Geometry, Kind, NULL, Node, NodeMut, RawTree, Unread, Word};
 use crate::read::Place;
@@ -185,7 +185,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
             new[count + 1] = (leaf.slot(self.to), max);
         }
         let new = &new[..self.total - self.from];
-        let right = reserve.take::<K, S>(Kind::Leaf);
+        let right = reserve.take_node::<K, S>(Kind::Leaf);
         let left = leaf.write(unread);
         let mut bound = max;
         for (i, &(word, last)) in (self.from..).zip(new) {

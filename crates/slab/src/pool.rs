@@ -1,44 +1,40 @@
-//! A pool of nodes that belongs to one tree.
+//! A pool of nodes that belongs to one structure.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use spin::Mutex;
 
-use crate::alloc::slabs::Slabs;
-use crate::alloc::{Fork, Global, NodeAlloc};
-use crate::node::LAYOUT;
+use crate::slabs::Slabs;
+use crate::{Fork, Global, NodeAlloc};
 
-/// Nodes cut out of slabs, which grow with the number of nodes: the allocator of a [`MapleTree`](crate::MapleTree) unless
-/// another is named.
+/// Nodes of `SIZE` bytes cut out of slabs, which grow with the number of nodes, for one structure.
 ///
-/// A node that is given back is the next to be taken. Slabs are given back to their source, `A`, all at once when the
-/// tree is cleared or dropped, and not before. A tree that has one node takes 512 bytes; one of many takes up to an eighth
-/// (at least 15 nodes, and no more than 32 KiB) in nodes that it has not used yet.
+/// A node that is given back is the next to be taken. Slabs are given back to their source, `A`, when all nodes are at once
+/// ([`deallocate_all`](NodeAlloc::deallocate_all)) or the pool is dropped, and not before. Up to an eighth of the nodes in them (at least 15, and no more than 127)
+/// has not been used yet. A layout other than [`BLOCK`](Pool::BLOCK) is passed on to the source.
+///
+/// `SIZE` is a multiple of two words; others do not compile.
 ///
 /// ```
-/// use maple_tree::MapleTree;
-/// use maple_tree::alloc::{Counted, Global, Pool};
+/// use samara_slab::{Counted, Global, NodeAlloc, Pool};
 ///
 /// let slabs = Counted::new(Global);
-/// let mut tree: MapleTree<u64, u32, Pool<&Counted<Global>>> = MapleTree::new_in(Pool::new_in(&slabs));
-/// for i in 0..1000 {
-///     tree.insert(i, 7)?;
-/// }
-/// assert!(tree.stats().nodes() > 60 && slabs.live() < 20);
-/// drop(tree);
+/// let pool: Pool<&Counted<Global>, 64> = Pool::new_in(&slabs);
+/// let nodes = [(); 100].map(|()| pool.allocate(Pool::<Global, 64>::BLOCK));
+/// assert!(nodes.iter().all(Option::is_some) && slabs.live() < 15);
+/// drop(pool);
 /// assert_eq!(slabs.live(), 0);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct Pool<A: NodeAlloc = Global> {
-    /// The lock is never contended by a tree: its writer has it exclusively.
-    slabs: Mutex<Slabs>,
+pub struct Pool<A: NodeAlloc, const SIZE: usize> {
+    /// The lock is never contended by a structure of one writer, which has it exclusively.
+    slabs: Mutex<Slabs<SIZE>>,
     source: A,
 }
 
 pool!(Pool, NodeAlloc, pool => pool.slabs.lock().bytes());
 
-impl<A: NodeAlloc> Pool<A> {
+impl<A: NodeAlloc, const SIZE: usize> Pool<A, SIZE> {
     /// An empty pool of slabs from `source`. Allocates nothing.
     #[must_use]
     pub const fn new_in(source: A) -> Self {
@@ -53,10 +49,10 @@ impl<A: NodeAlloc> Pool<A> {
 // * Slabs cut each node out once, and hand out again only what was given back.
 // * A slab is not moved with the pool.
 // * Only nodes that were given back are written to.
-unsafe impl<A: NodeAlloc> NodeAlloc for Pool<A> {
+unsafe impl<A: NodeAlloc, const SIZE: usize> NodeAlloc for Pool<A, SIZE> {
     #[inline]
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
-        if layout != LAYOUT {
+        if layout != Self::BLOCK {
             return self.source.allocate(layout);
         }
         self.slabs.lock().take(&self.source)
@@ -64,7 +60,7 @@ unsafe impl<A: NodeAlloc> NodeAlloc for Pool<A> {
 
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        if layout != LAYOUT {
+        if layout != Self::BLOCK {
             // SAFETY: the caller's promise; `allocate` got it there.
             return unsafe { self.source.deallocate(block, layout) };
         }
@@ -73,7 +69,7 @@ unsafe impl<A: NodeAlloc> NodeAlloc for Pool<A> {
     }
 
     fn allocate_run(&self, layout: Layout, count: usize) -> Option<NonNull<u8>> {
-        if layout != LAYOUT || count == 0 {
+        if layout != Self::BLOCK || count == 0 {
             return None;
         }
         self.slabs.lock().take_run(count, &self.source)
@@ -81,7 +77,7 @@ unsafe impl<A: NodeAlloc> NodeAlloc for Pool<A> {
 
     #[inline]
     fn allocate_run_mut(&mut self, layout: Layout, count: usize) -> Option<NonNull<u8>> {
-        if layout != LAYOUT || count == 0 {
+        if layout != Self::BLOCK || count == 0 {
             return None;
         }
         self.slabs.get_mut().take_run(count, &self.source)
@@ -94,7 +90,7 @@ unsafe impl<A: NodeAlloc> NodeAlloc for Pool<A> {
     }
 }
 
-impl<A: NodeAlloc> Drop for Pool<A> {
+impl<A: NodeAlloc, const SIZE: usize> Drop for Pool<A, SIZE> {
     fn drop(&mut self) {
         // SAFETY: whoever has a node borrows the pool, or owns it and is being dropped with it.
         unsafe { self.slabs.get_mut().free_all(&self.source) };

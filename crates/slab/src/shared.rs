@@ -2,34 +2,35 @@
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
+#[cfg(not(samara_loom))]
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
+#[cfg(samara_loom)]
+use loom::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use spin::Mutex;
 
-use crate::alloc::slabs::Slabs;
-use crate::alloc::{Fork, Global, NodeAlloc};
-use crate::base::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use crate::node::LAYOUT;
+use crate::slabs::Slabs;
+use crate::{Fork, Global, NodeAlloc};
 
-/// A handle to a [`Pool`](crate::alloc::Pool) that threads share: the allocator of a
-/// [`SyncMapleTree`](crate::SyncMapleTree) unless another is named.
+/// A handle to a [`Pool`](crate::Pool) that threads share: nodes of `SIZE` bytes, which any thread may take and give back.
 ///
 /// Clones share one pool, except those made before the first allocation: they are pools of their own. The slabs are given
 /// back to their source, `A`, with the last handle. Giving a node back never waits, so that it may be done in a callback or an
 /// interrupt handler; allocating waits for others who allocate.
-pub struct SharedPool<A: NodeAlloc + Clone = Global> {
+pub struct SharedPool<A: NodeAlloc + Clone, const SIZE: usize> {
     /// NULL before the first allocation.
-    shared: AtomicPtr<Shared>,
+    shared: AtomicPtr<Shared<SIZE>>,
     source: A,
 }
 
-struct Shared {
+struct Shared<const SIZE: usize> {
     handles: AtomicUsize,
     /// Nodes that were given back, linked through their first words.
     returned: AtomicPtr<u8>,
-    slabs: Mutex<Slabs>,
+    slabs: Mutex<Slabs<SIZE>>,
 }
 
-impl Shared {
+impl<const SIZE: usize> Shared<SIZE> {
     /// Takes all nodes that were given back. Whoever takes them has them alone, so that no node can come back to the list
     /// while another thread is about to take it off (the list is only ever emptied as a whole).
     fn returned(&self) -> *mut u8 {
@@ -63,7 +64,7 @@ impl Shared {
 
 pool!(SharedPool, NodeAlloc + Clone, pool => pool.get().map_or(0, |shared| shared.slabs.lock().bytes()));
 
-impl<A: NodeAlloc + Clone> SharedPool<A> {
+impl<A: NodeAlloc + Clone, const SIZE: usize> SharedPool<A, SIZE> {
     const_unless_loom! {
         /// An empty pool of slabs from `source`. Allocates nothing.
         #[must_use]
@@ -73,15 +74,15 @@ impl<A: NodeAlloc + Clone> SharedPool<A> {
     }
 
     #[inline]
-    fn get(&self) -> Option<&Shared> {
+    fn get(&self) -> Option<&Shared<SIZE>> {
         // SAFETY: it is freed with the last handle. Pairs with the release in `make`.
         NonNull::new(self.shared.load(Ordering::Acquire)).map(|s| unsafe { s.as_ref() })
     }
 
     #[cold]
-    fn make(&self) -> Option<&Shared> {
-        let layout = Layout::new::<Shared>();
-        let block = self.source.allocate(layout)?.cast::<Shared>();
+    fn make(&self) -> Option<&Shared<SIZE>> {
+        let layout = Layout::new::<Shared<SIZE>>();
+        let block = self.source.allocate(layout)?.cast::<Shared<SIZE>>();
         // SAFETY: the memory is fresh, large enough and aligned.
         unsafe {
             block.write(Shared {
@@ -107,7 +108,7 @@ impl<A: NodeAlloc + Clone> SharedPool<A> {
         self.get()
     }
 
-    fn shared(&self) -> Option<&Shared> {
+    fn shared(&self) -> Option<&Shared<SIZE>> {
         self.get().or_else(|| self.make())
     }
 }
@@ -117,10 +118,10 @@ impl<A: NodeAlloc + Clone> SharedPool<A> {
 // * Slabs are not moved with a handle.
 // * Only nodes that were given back are written to.
 // * A clone made while a node is out is a handle to the same pool.
-unsafe impl<A: NodeAlloc + Clone> NodeAlloc for SharedPool<A> {
+unsafe impl<A: NodeAlloc + Clone, const SIZE: usize> NodeAlloc for SharedPool<A, SIZE> {
     #[inline]
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
-        if layout != LAYOUT {
+        if layout != Self::BLOCK {
             return self.source.allocate(layout);
         }
         let shared = self.shared()?;
@@ -137,7 +138,7 @@ unsafe impl<A: NodeAlloc + Clone> NodeAlloc for SharedPool<A> {
 
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        if layout != LAYOUT {
+        if layout != Self::BLOCK {
             // SAFETY: the caller's promise; `allocate` got it there.
             return unsafe { self.source.deallocate(block, layout) };
         }
@@ -148,7 +149,7 @@ unsafe impl<A: NodeAlloc + Clone> NodeAlloc for SharedPool<A> {
     }
 
     fn allocate_run(&self, layout: Layout, count: usize) -> Option<NonNull<u8>> {
-        if layout != LAYOUT || count == 0 {
+        if layout != Self::BLOCK || count == 0 {
             return None;
         }
         let shared = self.shared()?;
@@ -170,7 +171,7 @@ unsafe impl<A: NodeAlloc + Clone> NodeAlloc for SharedPool<A> {
     }
 }
 
-impl<A: NodeAlloc + Clone> Clone for SharedPool<A> {
+impl<A: NodeAlloc + Clone, const SIZE: usize> Clone for SharedPool<A, SIZE> {
     fn clone(&self) -> Self {
         // The pointer itself, not one made from a view: the last handle frees through it.
         let shared = self.shared.load(Ordering::Acquire);
@@ -186,7 +187,7 @@ impl<A: NodeAlloc + Clone> Clone for SharedPool<A> {
     }
 }
 
-impl<A: NodeAlloc + Clone> Drop for SharedPool<A> {
+impl<A: NodeAlloc + Clone, const SIZE: usize> Drop for SharedPool<A, SIZE> {
     fn drop(&mut self) {
         let Some(shared) = NonNull::new(self.shared.load(Ordering::Relaxed)) else {
             return;
@@ -208,7 +209,7 @@ impl<A: NodeAlloc + Clone> Drop for SharedPool<A> {
             (*shared.as_ptr()).slabs.get_mut().free_all(&self.source);
             ptr::drop_in_place(shared.as_ptr());
             self.source
-                .deallocate(shared.cast(), Layout::new::<Shared>());
+                .deallocate(shared.cast(), Layout::new::<Shared<SIZE>>());
         }
     }
 }

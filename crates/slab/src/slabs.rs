@@ -3,8 +3,7 @@
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
-use crate::alloc::NodeAlloc;
-use crate::node::LAYOUT;
+use crate::{NodeAlloc, block};
 
 /// A slab starts here, wherever its memory does; its nodes follow at the next address that is aligned for one.
 #[repr(C)]
@@ -13,12 +12,10 @@ struct Slab {
     bytes: usize,
 }
 
-/// What a slab takes beside its nodes: the header, and what aligning the first node may skip.
-const OVERHEAD: usize = LAYOUT.align();
 const SLAB_ALIGN: usize = 16;
 const _: () = assert!(size_of::<Slab>() <= SLAB_ALIGN && align_of::<Slab>() <= SLAB_ALIGN);
 
-/// The first slab has this many nodes, so that a tiny tree stays tiny.
+/// The first slab has this many nodes, so that a tiny structure stays tiny.
 const FIRST: usize = 1;
 /// The second has this many.
 const SECOND: usize = 3;
@@ -30,7 +27,7 @@ const GROWTH: usize = 8;
 const MOST: usize = 127;
 
 /// Slabs, and a list of nodes that were given back. Dropping it leaks.
-pub(super) struct Slabs {
+pub(crate) struct Slabs<const SIZE: usize> {
     /// Nodes that were given back, linked through their first words.
     free: *mut u8,
     /// The nodes of the newest slab that were never used.
@@ -43,10 +40,18 @@ pub(super) struct Slabs {
 }
 
 // SAFETY: the slabs belong to it.
-unsafe impl Send for Slabs {}
+unsafe impl<const SIZE: usize> Send for Slabs<SIZE> {}
 
-impl Slabs {
-    pub(super) const fn new() -> Self {
+impl<const SIZE: usize> Slabs<SIZE> {
+    const BLOCK: Layout = block::layout::<SIZE>();
+    /// What a slab takes beside its nodes: the header, and what aligning the first node may skip.
+    const OVERHEAD: usize = if Self::BLOCK.align() > SLAB_ALIGN {
+        Self::BLOCK.align()
+    } else {
+        SLAB_ALIGN
+    };
+
+    pub(crate) const fn new() -> Self {
         Self {
             free: ptr::null_mut(),
             fresh: ptr::null_mut(),
@@ -58,18 +63,18 @@ impl Slabs {
     }
 
     /// Bytes of all slabs.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Whether [`take`](Self::take) needs a new slab.
     #[inline]
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.free.is_null() && self.left == 0
     }
 
     #[inline]
-    pub(super) fn take(&mut self, from: &impl NodeAlloc) -> Option<NonNull<u8>> {
+    pub(crate) fn take(&mut self, from: &impl NodeAlloc) -> Option<NonNull<u8>> {
         if let Some(node) = NonNull::new(self.free) {
             // SAFETY: nodes in the list are nobody else's, and their first words were written by `put`.
             self.free = unsafe { node.cast::<*mut u8>().read() };
@@ -82,7 +87,7 @@ impl Slabs {
     }
 
     /// `count` nodes, one behind the other.
-    pub(super) fn take_run(&mut self, count: usize, from: &impl NodeAlloc) -> Option<NonNull<u8>> {
+    pub(crate) fn take_run(&mut self, count: usize, from: &impl NodeAlloc) -> Option<NonNull<u8>> {
         if self.left < count {
             self.grow(count.max(self.next_slab()), from)?;
         }
@@ -96,7 +101,7 @@ impl Slabs {
         debug_assert!(count <= self.left);
         self.left -= count;
         // The address after the last one is still within the slab, or at its end.
-        self.fresh = self.fresh.wrapping_add(count * LAYOUT.size());
+        self.fresh = self.fresh.wrapping_add(count * Self::BLOCK.size());
         Some(node)
     }
 
@@ -106,7 +111,7 @@ impl Slabs {
     ///
     /// It came from here, and nobody uses it any more.
     #[inline]
-    pub(super) unsafe fn put(&mut self, node: NonNull<u8>) {
+    pub(crate) unsafe fn put(&mut self, node: NonNull<u8>) {
         // SAFETY: the caller's promise.
         unsafe { node.cast::<*mut u8>().write(self.free) };
         self.free = node.as_ptr();
@@ -117,7 +122,7 @@ impl Slabs {
     /// # Safety
     ///
     /// They came from here, and nobody uses them any more.
-    pub(super) unsafe fn put_list(&mut self, list: *mut u8) {
+    pub(crate) unsafe fn put_list(&mut self, list: *mut u8) {
         if self.free.is_null() {
             self.free = list;
             return;
@@ -144,7 +149,9 @@ impl Slabs {
     /// Adds a slab of `count` nodes, which are the fresh ones then.
     #[cold]
     fn grow(&mut self, count: usize, from: &impl NodeAlloc) -> Option<()> {
-        let bytes = count.checked_mul(LAYOUT.size())?.checked_add(OVERHEAD)?;
+        let bytes = count
+            .checked_mul(Self::BLOCK.size())?
+            .checked_add(Self::OVERHEAD)?;
         let layout = Layout::from_size_align(bytes, SLAB_ALIGN).ok()?;
         let base = from.allocate(layout)?;
         let next = self.slabs;
@@ -159,9 +166,9 @@ impl Slabs {
             // SAFETY: it was cut off just now.
             unsafe { self.put(node) };
         }
-        let skip = (base.as_ptr().addr() + size_of::<Slab>()).next_multiple_of(LAYOUT.align())
+        let skip = (base.as_ptr().addr() + size_of::<Slab>()).next_multiple_of(Self::BLOCK.align())
             - base.as_ptr().addr();
-        debug_assert!(skip <= OVERHEAD);
+        debug_assert!(skip <= Self::OVERHEAD);
         self.fresh = base.as_ptr().wrapping_add(skip);
         self.left = count;
         Some(())
@@ -172,7 +179,7 @@ impl Slabs {
     /// # Safety
     ///
     /// Nobody uses a node that came from here. `from` is that of all calls, or interchangeable with it.
-    pub(super) unsafe fn free_all(&mut self, from: &impl NodeAlloc) {
+    pub(crate) unsafe fn free_all(&mut self, from: &impl NodeAlloc) {
         let mut next = self.slabs;
         *self = Self::new();
         while let Some(slab) = NonNull::new(next) {

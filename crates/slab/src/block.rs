@@ -1,0 +1,24 @@
+//! What a block of one size is like.
+
+use core::alloc::Layout;
+
+/// The largest power of two that divides a number.
+const fn power_in(size: usize) -> usize {
+    1 << size.trailing_zeros()
+}
+
+/// The layout of blocks of `SIZE` bytes: aligned to the largest power of two that divides their size, so that they may lie side by side.
+///
+/// Sizes that have no room for two links, or in which links would not be aligned, do not compile.
+pub(crate) const fn layout<const SIZE: usize>() -> Layout {
+    const {
+        assert!(
+            SIZE != 0 && SIZE.is_multiple_of(2 * size_of::<usize>()),
+            "a block holds two links and is a multiple of them"
+        );
+        match Layout::from_size_align(SIZE, power_in(SIZE)) {
+            Ok(layout) => layout,
+            Err(_) => unreachable!(),
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! What pools have in common.
+
+/// Constructors that are `const`, except with the model checker's atomics, which have no constant ones.
+macro_rules! const_unless_loom {
+    ($(#[$meta:meta])* pub const fn $name:ident($($given:tt)*) -> Self $body:block) => {
+        #[cfg(not(samara_loom))]
+        $(#[$meta])* pub const fn $name($($given)*) -> Self $body
+        #[cfg(samara_loom)]
+        $(#[$meta])* pub fn $name($($given)*) -> Self $body
+    };
+}
+
+/// Making a pool over the global allocator, asking it, forking it. `$bytes` are those of `$it`.
+macro_rules! pool {
+    ($pool:ident, NodeAlloc $(+ $more:ident)?, $it:ident => $bytes:expr) => {
+        impl<const SIZE: usize> $pool<Global, SIZE> {
+            const_unless_loom! {
+                /// An empty pool over the global allocator. Allocates nothing.
+                #[must_use]
+                pub const fn new() -> Self {
+                    Self::new_in(Global)
+                }
+            }
+        }
+
+        impl<A: NodeAlloc $(+ $more)?, const SIZE: usize> $pool<A, SIZE> {
+            /// What is cut out of slabs: blocks of `SIZE` bytes, aligned to the largest power of two that divides their size.
+            pub const BLOCK: Layout = crate::block::layout::<SIZE>();
+
+            /// Where the slabs come from.
+            pub fn source(&self) -> &A {
+                &self.source
+            }
+
+            /// Bytes of all slabs.
+            pub fn bytes(&self) -> usize {
+                let $it = self;
+                $bytes
+            }
+        }
+
+        impl<A: Fork $(+ $more)?, const SIZE: usize> Fork for $pool<A, SIZE> {
+            /// An empty pool.
+            fn fork(&self) -> Self {
+                Self::new_in(self.source.fork())
+            }
+        }
+
+        impl<A: NodeAlloc + Default $(+ $more)?, const SIZE: usize> Default for $pool<A, SIZE> {
+            fn default() -> Self {
+                Self::new_in(A::default())
+            }
+        }
+
+        impl<A: NodeAlloc $(+ $more)?, const SIZE: usize> core::fmt::Debug for $pool<A, SIZE> {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.debug_struct(stringify!($pool))
+                    .field("bytes", &self.bytes())
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}

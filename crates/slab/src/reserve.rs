@@ -1,0 +1,202 @@
+//! Nodes set aside before a change, so that the change itself cannot fail.
+
+use core::alloc::Layout;
+use core::fmt;
+use core::ptr::{self, NonNull};
+
+use crate::{NodeAlloc, block};
+
+/// There was no memory for the nodes that a change needs. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocError;
+
+impl fmt::Display for AllocError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no memory for a node")
+    }
+}
+
+impl core::error::Error for AllocError {}
+
+/// More nodes than this are asked for together: it is not worth it for the few of an ordinary change.
+const MANY: usize = 8;
+
+/// Nodes of `SIZE` bytes taken out of an allocator for what comes: for a change that must not fail once it has begun, or to be given back when one must
+/// find some, where what was done is to be undone, whatever else has taken the memory meanwhile. (An allocator that keeps what it is given back, as the pools
+/// do, gives it to the next that asks.)
+///
+/// They are linked through their first words; the second word of each says how many there are from it on. So a reserve is one pointer, which a structure laid
+/// out as in C can hold. Dropping it leaks the nodes in it, but for those of a pool, which go with it; [`release`](Self::release) it.
+///
+/// `SIZE` is a multiple of two words; others do not compile.
+///
+/// ```
+/// use samara_slab::{Global, Reserve};
+///
+/// let mut reserve = Reserve::<32>::new();
+/// reserve.fill(4, &Global)?;
+/// // Now, or when there is no memory any more:
+/// // SAFETY: they came from there.
+/// unsafe { reserve.release(&Global) };
+/// assert_eq!(reserve.count(), 0);
+/// # Ok::<(), samara_slab::AllocError>(())
+/// ```
+#[must_use = "its nodes leak unless they are released"]
+pub struct Reserve<const SIZE: usize> {
+    head: *mut Link,
+}
+
+// SAFETY: the blocks are nobody else's.
+unsafe impl<const SIZE: usize> Send for Reserve<SIZE> {}
+// SAFETY: through a shared one they are only counted.
+unsafe impl<const SIZE: usize> Sync for Reserve<SIZE> {}
+
+#[repr(C)]
+struct Link {
+    next: *mut Link,
+    count: usize,
+}
+
+impl<const SIZE: usize> Reserve<SIZE> {
+    /// What its nodes are: blocks of `SIZE` bytes, aligned to the largest power of two that divides their size.
+    pub const BLOCK: Layout = block::layout::<SIZE>();
+
+    /// None yet.
+    pub const fn new() -> Self {
+        let head = ptr::null_mut();
+        Self { head }
+    }
+
+    /// The reserve as a pointer: NULL if it is empty.
+    #[inline]
+    pub fn into_raw(self) -> *mut () {
+        self.head.cast()
+    }
+
+    /// The reserve that a pointer stands for.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is NULL or came from [`into_raw`](Reserve::into_raw) of a reserve of this `SIZE`, and is not used again.
+    #[inline]
+    pub unsafe fn from_raw(raw: *mut ()) -> Self {
+        Self { head: raw.cast() }
+    }
+
+    /// How many nodes there are.
+    #[inline]
+    #[must_use]
+    pub fn count(&self) -> usize {
+        // SAFETY: blocks in the list were written by `push` and belong to the reserve.
+        NonNull::new(self.head).map_or(0, |head| unsafe { head.read().count })
+    }
+
+    /// Whether there is none.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.head.is_null()
+    }
+
+    /// Sees to it that there are `count` nodes at least, and asks for those that are missing one by one. O(how many are missing).
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory; those that could be had are kept.
+    #[inline]
+    pub fn fill<A: NodeAlloc>(&mut self, count: usize, alloc: &A) -> Result<(), AllocError> {
+        // SAFETY: an allocator's blocks are such as its caller asks for.
+        unsafe { self.fill_with(count, || alloc.allocate(Self::BLOCK)) }
+    }
+
+    /// As [`fill`](Self::fill), and asks for them [all at once](NodeAlloc::allocate_many) if there are many.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub fn fill_many<A: NodeAlloc>(&mut self, count: usize, alloc: &A) -> Result<(), AllocError> {
+        if count <= MANY {
+            return self.fill(count, alloc);
+        }
+        let mut have = self.count();
+        if have >= count {
+            return Ok(());
+        }
+        let all = alloc.allocate_many(Self::BLOCK, count - have, &mut |run, nodes| {
+            for i in 0..nodes {
+                have += 1;
+                // SAFETY: the nodes of a run lie one behind the other.
+                self.push(unsafe { run.add(i * SIZE) }, have);
+            }
+        });
+        if all { Ok(()) } else { Err(AllocError) }
+    }
+
+    /// As [`fill`](Self::fill), with nodes from a closure.
+    ///
+    /// # Errors
+    ///
+    /// When the closure gives `None`; those that it gave before are kept.
+    ///
+    /// # Safety
+    ///
+    /// It gives memory of the layout [`BLOCK`](Self::BLOCK), which nobody else uses.
+    #[inline]
+    pub unsafe fn fill_with(
+        &mut self,
+        count: usize,
+        mut node: impl FnMut() -> Option<NonNull<u8>>,
+    ) -> Result<(), AllocError> {
+        let mut have = self.count();
+        while have < count {
+            let block = node().ok_or(AllocError)?;
+            have += 1;
+            self.push(block, have);
+        }
+        Ok(())
+    }
+
+    /// Adds a node, which nobody else uses; then there are `count`.
+    #[inline(always)]
+    fn push(&mut self, block: NonNull<u8>, count: usize) {
+        let (block, next) = (block.cast::<Link>(), self.head);
+        // SAFETY: the block is a node's memory, large enough and aligned.
+        unsafe { block.write(Link { next, count }) };
+        self.head = block.as_ptr();
+    }
+
+    /// Takes a node's memory out; `None` if there is none.
+    #[inline]
+    pub fn take(&mut self) -> Option<NonNull<u8>> {
+        let block = NonNull::new(self.head)?;
+        // SAFETY: the blocks in the list are the reserve's own, and were written by `push`.
+        self.head = unsafe { block.read().next };
+        Some(block.cast())
+    }
+
+    /// Gives all of them back to the allocator that they came from.
+    ///
+    /// # Safety
+    ///
+    /// All came from `alloc`, or one that is interchangeable with it.
+    pub unsafe fn release<A: NodeAlloc>(&mut self, alloc: &A) {
+        while let Some(block) = self.take() {
+            // SAFETY: the caller's promise; nobody else uses what is in the list.
+            unsafe { alloc.deallocate(block, Self::BLOCK) };
+        }
+    }
+}
+
+impl<const SIZE: usize> Default for Reserve<SIZE> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const SIZE: usize> fmt::Debug for Reserve<SIZE> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reserve")
+            .field("count", &self.count())
+            .finish()
+    }
+}

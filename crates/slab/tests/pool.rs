@@ -1,0 +1,282 @@
+//! Pools and reserves, at several sizes of nodes: what they hand out, what they cost, and that failures and leaks show through them.
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::alloc::Layout;
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use samara_slab::{AllocError, Counted, Fork, Global, NodeAlloc, Pool, Reserve, SharedPool};
+
+const NODE: Layout = Pool::<Global, 256>::BLOCK;
+
+const MANY: usize = if cfg!(miri) { 60 } else { 20_000 };
+
+/// Fills a node with what its address says, and tells whether that is still so.
+struct Marked(NonNull<u8>, usize);
+
+impl Marked {
+    fn new(node: NonNull<u8>, layout: Layout) -> Self {
+        let byte = (node.addr().get() >> 4) as u8;
+        // SAFETY: the node is of this layout, and ours.
+        unsafe { node.as_ptr().write_bytes(byte, layout.size()) };
+        Self(node, layout.size())
+    }
+
+    fn holds(&self) -> bool {
+        let byte = (self.0.addr().get() >> 4) as u8;
+        // A pool that writes to it would write its links, or beyond the end of another.
+        let ends = (0..16).chain([self.1 - 1]);
+        // SAFETY: as above.
+        ends.into_iter()
+            .all(|i| unsafe { self.0.as_ptr().add(i).read() } == byte)
+    }
+}
+
+/// Hands out nodes one by one and in runs, with others given back in between; none is handed out twice, all are aligned, and no node is written while it
+/// is out.
+fn disjoint(pool: &impl NodeAlloc, layout: Layout) {
+    let mut out: HashSet<usize> = HashSet::new();
+    let mut nodes: Vec<Marked> = Vec::new();
+    let mut seed = 1_u64;
+    for step in 0..if cfg!(miri) { 25 } else { 3_000 } {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1);
+        let had = nodes.len();
+        let random = (seed >> 40) as usize;
+        let mut take = |run: NonNull<u8>, count: usize| {
+            // SAFETY: the run is this long.
+            let run = (0..count).map(|i| unsafe { run.add(i * layout.size()) });
+            nodes.extend(run.map(|node| Marked::new(node, layout)));
+        };
+        match (seed >> 33) % 6 {
+            0 => {
+                let count = random % 40 + 1;
+                take(pool.allocate_run(layout, count).unwrap(), count);
+            }
+            1 => assert!(pool.allocate_many(layout, random % 20, &mut take)),
+            2 | 3 => take(pool.allocate(layout).unwrap(), 1),
+            _ => {
+                if !nodes.is_empty() {
+                    let node = nodes.swap_remove(random % nodes.len());
+                    assert!(node.holds());
+                    assert!(out.remove(&node.0.addr().get()));
+                    // SAFETY: it came from the pool, and is not used again.
+                    unsafe { pool.deallocate(node.0, layout) };
+                }
+                continue;
+            }
+        }
+        for node in &nodes[had..] {
+            let at = node.0.addr().get();
+            assert!(out.insert(at), "a node was handed out twice");
+            assert_eq!(at % layout.align(), 0, "step {step}");
+        }
+    }
+    let mut ends: Vec<usize> = out.into_iter().collect();
+    ends.sort_unstable();
+    assert!(ends.windows(2).all(|two| two[1] - two[0] >= layout.size()));
+    for node in nodes {
+        assert!(node.holds());
+        // SAFETY: as above.
+        unsafe { pool.deallocate(node.0, layout) };
+    }
+}
+
+fn disjoint_at<const SIZE: usize>() {
+    let slabs = Counted::new(Global);
+    let layout = Pool::<Global, SIZE>::BLOCK;
+    assert_eq!(layout.size(), SIZE);
+    disjoint(&Pool::<_, SIZE>::new_in(&slabs), layout);
+    assert_eq!(slabs.live(), 0);
+    disjoint(&SharedPool::<_, SIZE>::new_in(&slabs), layout);
+    assert_eq!(slabs.live(), 0);
+    disjoint(&Counted::new(Pool::<_, SIZE>::new_in(&slabs)), layout);
+    assert_eq!(slabs.live(), 0);
+}
+
+#[test]
+fn nodes_are_handed_out_once() {
+    disjoint_at::<16>();
+    disjoint_at::<320>();
+    if cfg!(not(miri)) {
+        disjoint_at::<48>();
+        disjoint_at::<256>();
+        disjoint_at::<4096>();
+    }
+}
+
+#[test]
+fn nodes_are_aligned_to_the_power_of_two_in_their_size() {
+    assert_eq!(Pool::<Global, 16>::BLOCK.align(), 16);
+    assert_eq!(Reserve::<48>::BLOCK.align(), 16);
+    assert_eq!(SharedPool::<Global, 320>::BLOCK.align(), 64);
+    assert_eq!(Pool::<Global, 4096>::BLOCK.align(), 4096);
+}
+
+#[test]
+fn other_layouts_pass_through() {
+    let source = Counted::new(Global);
+    let pool = Pool::<_, 256>::new_in(&source);
+    let layout = Layout::new::<u64>();
+    let block = pool.allocate(layout).unwrap();
+    assert_eq!((source.live(), pool.bytes()), (1, 0));
+    // SAFETY: it came from the pool.
+    unsafe { pool.deallocate(block, layout) };
+    assert_eq!(source.live(), 0);
+    assert!(pool.allocate_run(layout, 3).is_none());
+    assert!(pool.allocate_run(NODE, 0).is_none());
+    assert!(pool.allocate_run(NODE, usize::MAX / 256).is_none());
+    assert!(pool.allocate_run(NODE, usize::MAX).is_none());
+}
+
+/// Refuses after so many.
+struct Countdown {
+    inner: Counted<Global>,
+    left: Cell<usize>,
+}
+
+// SAFETY: passed on to an allocator that keeps the promises.
+unsafe impl NodeAlloc for &Countdown {
+    fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
+        self.left.set(self.left.get().checked_sub(1)?);
+        self.inner.allocate(layout)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.inner.deallocate(block, layout) }
+    }
+}
+
+fn countdown(left: usize) -> Countdown {
+    Countdown {
+        inner: Counted::new(Global),
+        left: Cell::new(left),
+    }
+}
+
+/// Whichever allocation of the source is refused, what was there before is, and nothing is lost.
+#[test]
+fn a_refused_slab_is_a_refused_node() {
+    for left in 0..8 {
+        let source = countdown(left);
+        let (pool, shared) = (
+            Pool::<_, 64>::new_in(&source),
+            SharedPool::<_, 64>::new_in(&source),
+        );
+        let pools: [&dyn NodeAlloc; 2] = [&pool, &shared];
+        let layout = Pool::<Global, 64>::BLOCK;
+        for pool in pools {
+            source.left.set(left);
+            let mut nodes = Vec::new();
+            while let Some(node) = pool.allocate(layout) {
+                nodes.push(Marked::new(node, layout));
+            }
+            assert!(pool.allocate_run(layout, 1000).is_none());
+            assert!(nodes.iter().all(Marked::holds));
+            // What is given back is there again, and no more.
+            for node in &nodes {
+                // SAFETY: it came from the pool, and is not used again.
+                unsafe { pool.deallocate(node.0, layout) };
+            }
+            let again = std::iter::from_fn(|| pool.allocate(layout)).count();
+            assert_eq!(again, nodes.len());
+        }
+        drop((pool, shared));
+        assert_eq!(source.inner.live(), 0);
+    }
+}
+
+#[test]
+fn reserves_keep_what_could_be_had() {
+    for many in [false, true] {
+        for left in 0..12 {
+            let source = countdown(left);
+            let mut reserve = Reserve::<32>::new();
+            let fill = if many {
+                Reserve::fill_many
+            } else {
+                Reserve::fill
+            };
+            let filled = fill(&mut reserve, 10, &&source);
+            assert_eq!(filled, if left < 10 { Err(AllocError) } else { Ok(()) });
+            assert_eq!(reserve.count(), left.min(10));
+            // More is asked for only as far as it is missing.
+            source.left.set(10 - reserve.count());
+            fill(&mut reserve, 10, &&source).unwrap();
+            fill(&mut reserve, 3, &&source).unwrap();
+            assert_eq!((reserve.count(), source.left.get()), (10, 0));
+            // As a pointer, and back.
+            let raw = reserve.into_raw();
+            // SAFETY: it came from there.
+            let mut reserve = unsafe { Reserve::<32>::from_raw(raw) };
+            let node = reserve.take().unwrap();
+            assert_eq!((reserve.count(), reserve.is_empty()), (9, false));
+            // SAFETY: all came from this source, and are not used again.
+            unsafe {
+                (&source).deallocate(node, Reserve::<32>::BLOCK);
+                reserve.release(&&source);
+            }
+            assert!(reserve.is_empty() && reserve.take().is_none());
+            assert!(reserve.into_raw().is_null());
+            assert_eq!(source.inner.live(), 0);
+        }
+    }
+}
+
+#[test]
+fn clones_share_one_pool_once_it_is_there() {
+    let slabs = Arc::new(Counted::new(Global));
+    let pool = SharedPool::<_, 256>::new_in(slabs.clone());
+    let early = pool.clone();
+    let node = pool.allocate(NODE).unwrap();
+    assert_eq!((pool.bytes(), early.bytes()), (512, 0));
+    let late = pool.clone();
+    assert_eq!(late.bytes(), 512);
+    // SAFETY: nothing of the pool is used; it refuses, because there is another handle.
+    assert!(!unsafe { pool.deallocate_all() });
+    drop(pool);
+    // SAFETY: `late` is a handle to the pool that the node came from.
+    unsafe { late.deallocate(node, NODE) };
+    assert_eq!(late.allocate(NODE), Some(node));
+    assert_eq!(late.fork().bytes(), 0);
+    assert_eq!(slabs.live(), 2);
+    drop(late);
+    drop(early);
+    assert_eq!(slabs.live(), 0);
+}
+
+#[test]
+fn threads_take_and_give() {
+    let slabs = Arc::new(Counted::new(Global));
+    let pool = SharedPool::<_, 256>::new_in(slabs.clone());
+    let node = pool.allocate(NODE).unwrap();
+    // SAFETY: it came from the pool.
+    unsafe { pool.deallocate(node, NODE) };
+    std::thread::scope(|s| {
+        for t in 0..3_u8 {
+            let pool = pool.clone();
+            s.spawn(move || {
+                let mut mine: Vec<NonNull<u8>> = Vec::new();
+                for i in 0..MANY {
+                    if i % 5 < 3 {
+                        let node = pool.allocate(NODE).unwrap();
+                        // SAFETY: 256 bytes of ours.
+                        unsafe { node.as_ptr().write_bytes(t, 256) };
+                        mine.push(node);
+                    } else if let Some(node) = mine.pop() {
+                        // SAFETY: still ours; then it is given back.
+                        unsafe {
+                            assert!((0..256).all(|b| node.as_ptr().add(b).read() == t));
+                            pool.deallocate(node, NODE);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    drop(pool);
+    assert_eq!(slabs.live(), 0);
+}

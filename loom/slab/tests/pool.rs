@@ -1,0 +1,156 @@
+//! Every interleaving (up to a number of preemptions) of threads that take nodes of a shared pool, give them back, and leave.
+//!
+//! `cargo test --release --manifest-path loom/Cargo.toml -p samara-slab-loom`
+
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::alloc::Layout;
+use std::cell::RefCell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use loom::cell::UnsafeCell;
+use loom::thread;
+use samara_slab::{Global, NodeAlloc};
+
+type SharedPool<A> = samara_slab::SharedPool<A, 64>;
+const NODE: Layout = SharedPool::<Global>::BLOCK;
+
+/// The users of the nodes of a pool: the checker reports a second user of a node that does not come after the first.
+struct Users(Vec<(usize, UnsafeCell<u32>)>);
+
+// SAFETY: that nobody uses a node together with another is what is tried.
+unsafe impl Sync for Users {}
+
+impl Users {
+    fn enter(&self, node: NonNull<u8>) {
+        if let Some((_, users)) = self.0.iter().find(|u| u.0 == node.addr().get()) {
+            // SAFETY: the checker reports it if this is not so.
+            users.with_mut(|n| unsafe {
+                assert_eq!(*n, 0, "a node has two users");
+                *n = 1;
+            });
+        }
+    }
+
+    fn leave(&self, node: NonNull<u8>) {
+        if let Some((_, users)) = self.0.iter().find(|u| u.0 == node.addr().get()) {
+            // SAFETY: as above.
+            users.with_mut(|n| unsafe { *n = 0 });
+        }
+    }
+}
+
+thread_local! {
+    /// The users of one run of a model: the checker's threads are coroutines on one thread.
+    static USERS: RefCell<Arc<Users>> = RefCell::new(Arc::new(Users(Vec::new())));
+}
+
+/// Memory of slabs. The checker reports users of the nodes in it that do not come before it is freed.
+#[derive(Clone)]
+struct Slabs;
+
+// SAFETY: memory of the global allocator.
+unsafe impl NodeAlloc for Slabs {
+    fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
+        Global.allocate(layout)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        let users = USERS.with_borrow(Arc::clone);
+        let freed = block.addr().get()..block.addr().get() + layout.size();
+        for (_, user) in users.0.iter().filter(|user| freed.contains(&user.0)) {
+            user.with_mut(|_| ());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { Global.deallocate(block, layout) };
+    }
+}
+
+/// A pool with all nodes of its first two slabs, which are in use.
+fn used_up() -> (SharedPool<Slabs>, Vec<NonNull<u8>>, Arc<Users>) {
+    let pool = SharedPool::new_in(Slabs);
+    let nodes: Vec<NonNull<u8>> = (0..4).map(|_| pool.allocate(NODE).unwrap()).collect();
+    let users = nodes.iter().map(|n| (n.addr().get(), UnsafeCell::new(1)));
+    let users = Arc::new(Users(users.collect()));
+    USERS.set(users.clone());
+    (pool, nodes, users)
+}
+
+/// A thread that gives nodes back, and then its handle.
+fn gives_back(
+    pool: &SharedPool<Slabs>,
+    nodes: &[NonNull<u8>],
+    users: &Arc<Users>,
+) -> thread::JoinHandle<()> {
+    let (pool, users) = (pool.clone(), users.clone());
+    let nodes: Vec<usize> = nodes
+        .iter()
+        .map(|n| n.as_ptr().expose_provenance())
+        .collect();
+    thread::spawn(move || {
+        for node in nodes {
+            let node = NonNull::new(std::ptr::with_exposed_provenance_mut(node)).unwrap();
+            users.leave(node);
+            // SAFETY: it came from the pool, and is not used again by this thread.
+            unsafe { pool.deallocate(node, NODE) };
+        }
+    })
+}
+
+fn explore(run: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    builder.check(run);
+}
+
+/// Nodes and handles are given back by one thread while another takes and gives; the last handle frees the slabs, whichever it is.
+#[test]
+fn between_threads() {
+    explore(|| {
+        let (pool, nodes, users) = used_up();
+        let there = gives_back(&pool, &nodes[..2], &users);
+        users.leave(nodes[2]);
+        // SAFETY: as above.
+        unsafe { pool.deallocate(nodes[2], NODE) };
+        for _ in 0..2 {
+            users.enter(pool.allocate(NODE).unwrap());
+        }
+        drop(pool);
+        there.join().unwrap();
+    });
+}
+
+/// Who has the only handle frees all nodes at once; what others did with them before they left comes first.
+#[test]
+fn freed_at_once() {
+    explore(|| {
+        let (pool, nodes, users) = used_up();
+        let there = gives_back(&pool, &nodes[..1], &users);
+        for &node in &nodes[1..] {
+            users.leave(node);
+        }
+        // SAFETY: nobody uses nodes of this handle any more.
+        let _ = unsafe { pool.deallocate_all() };
+        there.join().unwrap();
+        drop(pool);
+    });
+}
+
+/// Two threads take the first nodes through one handle: there is one pool, and the other's is freed.
+#[test]
+fn made_by_two() {
+    explore(|| {
+        USERS.set(Arc::new(Users(Vec::new())));
+        let pool = Arc::new(SharedPool::new_in(Slabs));
+        let there = thread::spawn({
+            let pool = Arc::clone(&pool);
+            move || pool.allocate(NODE).unwrap().as_ptr().expose_provenance()
+        });
+        let here = pool.allocate(NODE).unwrap();
+        let there = there.join().unwrap();
+        assert_ne!(here.addr().get(), there);
+        // A slab of one node and one of three, each with its head.
+        assert_eq!(pool.bytes(), 6 * NODE.size());
+    });
+}
