@@ -14,9 +14,11 @@ mod reserve;
 mod shared;
 mod slabs;
 mod source;
+mod supply;
 
 pub use counted::Counted;
 pub use pool::Pool;
 pub use reserve::{AllocError, Reserve};
 pub use shared::SharedPool;
 pub use source::{Fork, Global, NodeAlloc};
+pub use supply::Supply;

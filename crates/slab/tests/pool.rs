@@ -8,7 +8,9 @@ use std::collections::HashSet;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use samara_slab::{AllocError, Counted, Fork, Global, NodeAlloc, Pool, Reserve, SharedPool};
+use samara_slab::{
+    AllocError, Counted, Fork, Global, NodeAlloc, Pool, Reserve, SharedPool, Supply,
+};
 
 const NODE: Layout = Pool::<Global, 256>::BLOCK;
 
@@ -224,6 +226,50 @@ fn reserves_keep_what_could_be_had() {
             assert_eq!(source.inner.live(), 0);
         }
     }
+}
+
+/// Whatever runs there are, as many nodes come as were asked for, and all that are not taken go back.
+#[test]
+fn supplies_are_whole_or_not_at_all() {
+    let one_by_one = countdown(0);
+    for nodes in [0, 1, 2, 9, 40] {
+        for taken in [0, 1, nodes / 2, nodes] {
+            let taken = taken.min(nodes);
+            one_by_one.left.set(nodes);
+            supplied(nodes, taken, &mut &one_by_one);
+            assert_eq!(one_by_one.inner.live(), 0);
+            let slabs = Counted::new(Global);
+            supplied(nodes, taken, &mut Pool::<_, 64>::new_in(&slabs));
+            supplied(nodes, taken, &mut SharedPool::<_, 64>::new_in(&slabs));
+            assert_eq!(slabs.live(), 0);
+        }
+        for left in 0..nodes {
+            one_by_one.left.set(left);
+            assert!(Supply::<_, 64>::new(nodes, &mut &one_by_one).is_err());
+            assert_eq!(one_by_one.inner.live(), 0);
+        }
+    }
+}
+
+fn supplied(nodes: usize, taken: usize, alloc: &mut impl NodeAlloc) {
+    let layout = Pool::<Global, 64>::BLOCK;
+    let counted = Counted::new(alloc as &_);
+    let mut source = &counted;
+    let mut supply = Supply::<_, 64>::new(nodes, &mut source).unwrap();
+    assert_eq!(counted.live(), nodes);
+    let out: Vec<Marked> = (0..taken)
+        .map(|_| Marked::new(supply.take().unwrap(), layout))
+        .collect();
+    assert!(out.iter().all(Marked::holds));
+    for node in out {
+        // SAFETY: it was taken from there, and is not used again.
+        unsafe { supply.put(node.0) };
+    }
+    if taken == nodes {
+        assert!(supply.take().is_none());
+    }
+    drop(supply);
+    assert_eq!(counted.live(), 0);
 }
 
 #[test]

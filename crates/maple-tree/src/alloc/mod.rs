@@ -60,6 +60,9 @@ pub type Spare = Reserve;
 /// Nodes set aside before a write, so that the write itself cannot fail.
 pub(crate) type Reserve = samara_slab::Reserve<NODE>;
 
+/// The nodes of a duplicate.
+pub(crate) type Supply<'a, A> = samara_slab::Supply<'a, A, NODE>;
+
 /// What a write does with its reserve.
 pub(crate) trait TakeNodes {
     /// Sees to it that there are `count` nodes, before the write. If there is no memory, those that could be had are kept.
@@ -87,13 +90,13 @@ impl TakeNodes for Reserve {
     #[inline]
     fn take_node<K: Key, S: Shape>(&mut self, kind: Kind) -> NodeMut<K, S> {
         // SAFETY: the block was the reserve's own.
-        unsafe { NodeMut::init(planned(self), kind) }
+        unsafe { NodeMut::init(counted(self.take()), kind) }
     }
 
     #[inline]
     fn take_copy<K: Key, S: Shape>(&mut self, node: Node<K, S>, first: Word) -> NodeMut<K, S> {
         // SAFETY: the block was the reserve's own; only the writer writes to a node, and only it copies one.
-        unsafe { NodeMut::copy(planned(self), node, first) }
+        unsafe { NodeMut::copy(counted(self.take()), node, first) }
     }
 
     #[inline(always)]
@@ -105,11 +108,11 @@ impl TakeNodes for Reserve {
     }
 }
 
-/// Memory that a plan has counted.
-#[inline]
-fn planned(reserve: &mut Reserve) -> NonNull<u8> {
-    let Some(block) = reserve.take() else {
-        unreachable!("a write used more nodes than its plan reserved")
+/// Memory that is there, since it was counted before.
+#[inline(always)]
+pub(crate) fn counted(block: Option<NonNull<u8>>) -> NonNull<u8> {
+    let Some(block) = block else {
+        unreachable!("more nodes were used than were counted")
     };
     block
 }

@@ -5,21 +5,17 @@
 //! that of the closure that makes the values. It is shown each entry once, in order, and may leave entries out; the sizes of holes
 //! are those of the original wherever it did not.
 
-mod supply;
-
 use core::marker::PhantomData;
 use core::mem::forget;
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
-use crate::alloc::{AllocError, NodeAlloc, Reserve, TakeNodes};
+use crate::alloc::{AllocError, NodeAlloc, Reserve, Supply, TakeNodes, counted};
 use crate::base::{Key, Ref, Shape, Value};
 use crate::node::{Kind, NULL, Node, NodeMut, RawTree, Root, Word, is_leaf_word, prefetch};
 use crate::read::Place;
 use crate::write::holes::tell_ancestors;
 use crate::write::{Immediate, Sink, bury};
-
-use supply::Supply;
 
 /// How many nodes ahead memory is asked for.
 const AHEAD: usize = 2;
@@ -118,8 +114,12 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             }
             Root::Node(root) => root,
         };
+        let nodes = count(root);
+        let supply = Supply::new(nodes, alloc);
+        #[cfg(feature = "tracing")]
+        let supply = supply.inspect_err(|_| crate::base::events::refused(nodes, 0));
         let mut dup = Dup {
-            supply: Supply::new(count(root), alloc)?,
+            supply: supply?,
             copier,
             root: None,
             left_out: false,
@@ -149,7 +149,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         dup.root = None;
         new.publish_root(copy.node().word(), self.height());
         if dup.left_out {
-            let joined = new.join_holes(dup.supply.alloc);
+            let joined = new.join_holes(dup.supply.source());
             if let Root::Node(root) = new.root()
                 && (joined.is_err() || root.end() == 0 && root.slot(0).is_null())
             {
@@ -233,7 +233,13 @@ impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Dup<'_, K, S, A, C> {
     #[inline(always)]
     fn copy_node(&mut self, old: Node<K, S>, parent: Option<Node<K, S>>) -> NodeMut<K, S> {
         // SAFETY: nobody else uses the block, and nobody writes the original (promise of `dup_into`).
-        unsafe { NodeMut::copy(self.supply.take(), old, old.first_word_below(parent)) }
+        unsafe {
+            NodeMut::copy(
+                counted(self.supply.take()),
+                old,
+                old.first_word_below(parent),
+            )
+        }
     }
 
     /// Replaces the children of a copied inner node by copies, with all below. If that fails or panics, the node has those that have been begun; a child that
