@@ -222,17 +222,36 @@ impl<K: Key, S: Shape> Cells<K, S> {
 /// All are within one array, and nobody else accesses it.
 #[inline(always)]
 unsafe fn shift<T: Copy>(array: *mut T, from: usize, to: usize, count: usize) {
-    // SAFETY: the caller's promise. The first and the last of up to two are all.
+    // SAFETY: the caller's promise.
     unsafe {
         let (old, new) = (array.add(from), array.add(to));
-        match count {
-            0 => {}
-            1 | 2 => {
-                let (first, last) = (old.read(), old.add(count - 1).read());
-                new.write(first);
-                new.add(count - 1).write(last);
+        if count <= 2 {
+            if count != 0 {
+                ends::<T, 1>(old, new, count);
             }
-            _ => ptr::copy(old, new, count),
+        } else if count <= 4 {
+            ends::<T, 2>(old, new, count);
+        } else if count <= 8 {
+            ends::<T, 4>(old, new, count);
+        } else {
+            ptr::copy(old, new, count);
         }
+    }
+}
+
+/// Moves `count` elements, of which the first and the last `N` are all.
+///
+/// # Safety
+///
+/// As for [`shift`].
+#[inline(always)]
+unsafe fn ends<T: Copy, const N: usize>(old: *const T, new: *mut T, count: usize) {
+    // SAFETY: the caller's promise; all is read before any is written.
+    unsafe {
+        let behind = count - N;
+        let first: [T; N] = old.cast::<[T; N]>().read();
+        let last: [T; N] = old.add(behind).cast::<[T; N]>().read();
+        new.cast::<[T; N]>().write(first);
+        new.add(behind).cast::<[T; N]>().write(last);
     }
 }
