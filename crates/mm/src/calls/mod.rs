@@ -40,8 +40,17 @@ impl AddressSpace {
     /// # Errors
     /// Linux's, in Linux's order of checks. `ENOMEM` also when an allocation for the map itself fails; nothing has then
     /// changed beyond what Linux leaves in that case.
+    #[inline]
     pub fn perform(&mut self, call: &Call) -> Result<u64, Errno> {
-        self.run(call, None, &mut NoPages)
+        let result = self.perform_alone(call);
+        self.end_call();
+        result
+    }
+
+    /// As [`perform`](Self::perform), which is a part of its callers and ends the call: so a call has one frame less, in whatever crate it is made.
+    #[inline(never)]
+    fn perform_alone(&mut self, call: &Call) -> Result<u64, Errno> {
+        self.dispatch_here(call, None, &mut NoPages)
     }
 
     /// As [`perform`](Self::perform), for the owner of the pages: it is asked what the call depends on, and told what the call does.
@@ -94,16 +103,7 @@ impl AddressSpace {
         if pages.informed() {
             self.learn(call, Some(address), pages);
         }
-        self.run(call, Some(address), pages)
-    }
-
-    fn run<P: Pages + ?Sized>(
-        &mut self,
-        call: &Call,
-        forced: Option<u64>,
-        pages: &mut P,
-    ) -> Result<u64, Errno> {
-        let result = self.attempt(call, forced, pages);
+        let result = self.attempt(call, Some(address), pages);
         self.end_call();
         result
     }
@@ -124,6 +124,17 @@ impl AddressSpace {
 
     #[inline]
     fn dispatch<P: Pages + ?Sized>(
+        &mut self,
+        call: &Call,
+        forced: Option<u64>,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
+        self.dispatch_here(call, forced, pages)
+    }
+
+    /// As [`dispatch`](Self::dispatch), in the caller's frame.
+    #[inline(always)]
+    fn dispatch_here<P: Pages + ?Sized>(
         &mut self,
         call: &Call,
         forced: Option<u64>,
