@@ -13,6 +13,7 @@ use crate::space::areas::Span;
 use crate::space::huge::pool::Size;
 use crate::space::huge::size_of;
 use crate::space::vma::{Area, Backing, Vma};
+use crate::space::vma_box::VmaBox;
 
 impl AddressSpace {
     /// `mmap` of a file of hugetlbfs, or of a new one without a name.
@@ -167,7 +168,7 @@ impl AddressSpace {
         self.reserve_huge(start, end, &vma)?;
         let mut span = Span::new(start, end);
         self.areas.look(&mut span);
-        let laid = self.areas.put(&span, vma);
+        let laid = VmaBox::try_new(vma).and_then(|vma| self.areas.put(&span, vma));
         if laid.is_err() {
             self.guards.clear_huge(start, end);
         }

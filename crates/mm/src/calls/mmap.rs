@@ -13,7 +13,7 @@ use crate::space::areas::{Beside, Span};
 use crate::space::merge::Union;
 use crate::space::place::Huge;
 use crate::space::vma::{Area, Backing, SharedObject, Vma};
-use crate::space::vma_box::VmaBox;
+use crate::space::vma_box::{Room, VmaBox};
 
 /// Flags that `MAP_SHARED_VALIDATE` knows for every file.
 const LEGACY_FLAGS: u64 = abi::MAP_SHARED
@@ -208,13 +208,15 @@ impl AddressSpace {
                 _ => return Err(Errno::EINVAL),
             },
         };
-        let vma = Vma::new(area_flags, shift, backing);
         let droppable = VmFlags::DROPPABLE | VmFlags::LOCKED;
         let unlocked = if area_flags.contains(droppable) {
-            Some(VmaBox::try_new(vma.try_clone()?)?)
+            let vma = Vma::new(area_flags, shift, backing.clone());
+            Some(VmaBox::try_new(vma)?)
         } else {
             None
         };
+        // Last, and used for nothing but the call: so it is made as its argument, and not moved there.
+        let vma = Vma::new(area_flags, shift, backing);
         let joins = !matches!(file, FileArg::File(file) if file.kind == FileKind::Stacked);
         self.map_region(start, end, vma, joins, pages)?;
         if let Some(mut unlocked) = unlocked
@@ -374,7 +376,14 @@ impl AddressSpace {
         if replaced && !self.guards.is_empty() {
             self.lay_over_marks(&span, union, vma)?;
         } else {
-            self.lay(&span, union, vma)?;
+            match union {
+                Some(union) => self.join(&span, &union, vma.flags)?,
+                // Not by [`lay`](Self::lay), where the area would be moved once more.
+                None => {
+                    let room = Room::try_new()?;
+                    self.areas.put(&span, room.fill(vma))?;
+                }
+            }
         }
         self.tell_unmap(owner, (start, end), &gone)?;
         self.tell_map(owner, start, end)

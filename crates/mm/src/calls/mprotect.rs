@@ -9,6 +9,7 @@ use crate::space::AddressSpace;
 use crate::space::areas::Span;
 use crate::space::merge::Union;
 use crate::space::vma::Area;
+use crate::space::vma_box::VmaBox;
 
 impl AddressSpace {
     pub(crate) fn do_mprotect<P: Pages + ?Sized>(
@@ -143,7 +144,7 @@ impl AddressSpace {
             self.prepare(owner, Coming::Protect { start, end })?;
             self.join(&span, &union, new)?;
         } else {
-            let mut vma = area.vma.try_clone()?;
+            let mut vma = VmaBox::try_copy(area.vma)?;
             vma.flags = new;
             self.prepare(owner, Coming::Protect { start, end })?;
             self.cut_out(&span, vma)?;

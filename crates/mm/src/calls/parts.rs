@@ -5,6 +5,7 @@ use crate::space::AddressSpace;
 use crate::space::areas::Span;
 use crate::space::merge::Union;
 use crate::space::vma::Vma;
+use crate::space::vma_box::VmaBox;
 
 impl AddressSpace {
     /// Calls `visit(self, from, to)` for the part of each area within `[start, end)`, upwards; `visit` may change the
@@ -66,7 +67,7 @@ impl AddressSpace {
         }
         match Union::altering(&span, &beside, &vma, vma.flags, self.config.kernel) {
             Some(union) => self.join(&span, &union, vma.flags),
-            None => self.cut_out(&span, vma),
+            None => self.cut_out(&span, VmaBox::try_new(vma)?),
         }
     }
 }

@@ -63,7 +63,7 @@ impl AddressSpace {
             .try_reserve_exact(self.areas.iter().filter(other).count())
             .map_err(|_| Errno::ENOMEM)?;
         for area in self.areas.iter().filter(other) {
-            let mut vma = VmaBox::try_new(area.vma.try_clone()?)?;
+            let mut vma = VmaBox::try_copy(area.vma)?;
             vma.flags.set(VmFlags::MERGEABLE, on);
             changed.push((area.start, vma));
         }

@@ -9,6 +9,7 @@ use crate::kernel::Rule;
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
 use crate::space::vma::{Backing, Vma};
+use crate::space::vma_box::VmaBox;
 
 /// `UFFDIO_REGISTER_MODE_*`, and what they make of an area.
 const MODES: [(u64, VmFlags); 3] = [
@@ -118,7 +119,7 @@ impl AddressSpace {
         if vma == *area.vma {
             return Ok(());
         }
-        self.cut_out(&span, vma)
+        self.cut_out(&span, VmaBox::try_new(vma)?)
     }
 
     /// The end of a range that is named well.

@@ -11,6 +11,7 @@ use crate::space::AddressSpace;
 use crate::space::areas::Span;
 use crate::space::place::Huge;
 use crate::space::vma::{Backing, Vma};
+use crate::space::vma_box::VmaBox;
 
 use super::headers::Class;
 use super::layout::Frame;
@@ -55,7 +56,7 @@ pub(super) fn map<R: Random + ?Sized>(
         let vma = Vma::new(area.flags, shift, Backing::Special(name));
         let mut span = Span::new(start, end);
         space.areas.overlap(&mut span);
-        space.areas.put(&span, vma)?;
+        space.areas.put(&span, VmaBox::try_new(vma)?)?;
         space.areas.reopen();
         last = Some(start);
         next = end;

@@ -7,6 +7,7 @@ use crate::kernel::Rule;
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
 use crate::space::vma::{AnonVma, Backing, Vma};
+use crate::space::vma_box::VmaBox;
 
 use super::headers::Class;
 use super::layout::Frame;
@@ -146,7 +147,7 @@ pub(super) fn map<R: Random + ?Sized>(
     };
     let mut span = Span::new(start, end);
     space.areas.overlap(&mut span);
-    space.areas.put(&span, vma)?;
+    space.areas.put(&span, VmaBox::try_new(vma)?)?;
     space.areas.reopen();
     if wanted > len {
         space.grow_stack(end - wanted)?;

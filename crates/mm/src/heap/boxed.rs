@@ -19,7 +19,7 @@ pub fn try_box<T>(value: T) -> Result<Box<T>, Errno> {
 ///
 /// # Errors
 /// `ENOMEM` when the allocator has nothing.
-#[inline]
+#[inline(always)]
 pub(crate) fn try_room<T>() -> Result<Box<MaybeUninit<T>>, Errno> {
     let layout = Layout::new::<T>();
     if layout.size() == 0 {

@@ -90,7 +90,7 @@ impl AddressSpace {
             self.areas.split(boundary)?;
         }
         let area = self.areas.at(start).ok_or(Errno::ENOMEM)?;
-        let mut vma = VmaBox::try_new(area.vma.try_clone()?)?;
+        let mut vma = VmaBox::try_copy(area.vma)?;
         if charged {
             vma.flags |= VmFlags::ACCOUNT;
         }

@@ -107,7 +107,7 @@ impl Journal {
     /// # Errors
     /// `ENOMEM`.
     pub(crate) fn copy(&mut self, area: &Area<'_>) -> Result<(), Errno> {
-        let vma = VmaBox::try_new(area.vma.try_clone()?)?;
+        let vma = VmaBox::try_copy(area.vma)?;
         self.areas.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         self.areas.push((area.start, area.end, vma));
         // The area, and what is free before it.

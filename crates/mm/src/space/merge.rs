@@ -13,6 +13,7 @@ use crate::space::AddressSpace;
 use crate::space::areas::{Beside, Span};
 use crate::space::obstacles::Obstacles;
 use crate::space::vma::{AnonVma, Area, Vma};
+use crate::space::vma_box::VmaBox;
 
 /// Whether `upper` continues `lower` in all but the owner of private pages.
 pub(crate) fn continues(lower: &Vma, upper: &Vma) -> bool {
@@ -197,7 +198,7 @@ impl AddressSpace {
     pub(crate) fn lay(&mut self, span: &Span, union: Option<Union>, vma: Vma) -> Result<(), Errno> {
         match union {
             Some(union) => self.join(span, &union, vma.flags),
-            None => self.areas.put(span, vma),
+            None => self.areas.put(span, VmaBox::try_new(vma)?),
         }
     }
 
@@ -252,7 +253,7 @@ impl AddressSpace {
     /// `ENOMEM` when an allocation fails, and nothing has changed; or `EINVAL` if the area may not be cut, or `ENOMEM` at the limit on the number
     /// of areas, and a first cut may then stay.
     #[inline(always)]
-    pub(crate) fn cut_out(&mut self, span: &Span, vma: Vma) -> Result<(), Errno> {
+    pub(crate) fn cut_out(&mut self, span: &Span, vma: VmaBox) -> Result<(), Errno> {
         if span.over.cuts_whole() {
             // Of an area that can be cut at some places only, the lower cut may be allowed, and has then been made.
             if !span.over.whole.0 {

@@ -57,6 +57,7 @@ use crate::space::areas::{Areas, Span};
 use crate::space::counts::PageCounts;
 use crate::space::guards::Guards;
 use crate::space::vma::{AnonVma, Area, Backing, SharedObject, Vma};
+use crate::space::vma_box::VmaBox;
 
 /// The memory map of one process.
 ///
@@ -237,7 +238,7 @@ impl AddressSpace {
         }
         let anon = seed.touched.then(|| AnonVma::assumed(&mut self.next_anon));
         let vma = seed.vma(self.layout.stack_top, anon)?;
-        let put = self.areas.put(&span, vma);
+        let put = self.areas.put(&span, VmaBox::try_new(vma)?);
         self.areas.reopen();
         put
     }

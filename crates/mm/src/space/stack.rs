@@ -5,6 +5,7 @@ use crate::flags::{PAGE_MASK, VmFlags};
 use crate::pages::{Coming, NoPages, Pages};
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
+use crate::space::vma_box::VmaBox;
 
 impl AddressSpace {
     /// Grows the area above `address` down to it, as a fault there does.
@@ -71,7 +72,7 @@ impl AddressSpace {
         }
         self.prepare(pages, Coming::Map { start, end: old })?;
         let vma = match self.areas.at(old) {
-            Some(area) => area.vma.try_clone()?,
+            Some(area) => VmaBox::try_copy(area.vma)?,
             None => return Err(Errno::EFAULT),
         };
         let mut span = Span::new(start, end);

@@ -43,7 +43,7 @@ impl AddressSpace {
                 Some(old) if is_same(old.vma, area.vma, &mut objects)? => Some(old),
                 _ => None,
             };
-            let mut vma = VmaBox::try_new(area.vma.try_clone()?)?;
+            let mut vma = VmaBox::try_copy(area.vma)?;
             let touched = vma.anon().is_some();
             let mut owner = old.and_then(|old| old.vma.anon());
             if let Some(old) = old {

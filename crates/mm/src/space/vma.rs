@@ -310,21 +310,39 @@ impl Vma {
     /// `ENOMEM` when the name cannot be copied.
     #[inline]
     pub(crate) fn try_clone(&self) -> Result<Vma, Errno> {
-        let name = match &self.name {
-            Some(name) => Some(try_str(name)?),
-            None => None,
-        };
-        Ok(Vma {
+        Ok(self.named(self.try_name()?))
+    }
+
+    /// A copy of the name.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    #[inline(always)]
+    pub(crate) fn try_name(&self) -> Result<Option<Box<str>>, Errno> {
+        match &self.name {
+            Some(name) => Ok(Some(try_str(name)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// A copy with this name.
+    #[inline(always)]
+    pub(crate) fn named(&self, name: Option<Box<str>>) -> Vma {
+        Vma {
             flags: self.flags,
             shift: self.shift,
-            backing: self.backing.clone(),
+            backing: match &self.backing {
+                // Mostly, and known sooner than any of the others.
+                Backing::Anonymous => Backing::Anonymous,
+                backing => backing.clone(),
+            },
             anon: self.anon.get().into(),
             guarded: self.guarded.get().into(),
             lock: self.lock.of_part(),
             policy: self.policy,
             uffd: self.uffd,
             name,
-        })
+        }
     }
 
     /// Who owns the private pages, once there are any: the first write sets it, without the area being replaced.

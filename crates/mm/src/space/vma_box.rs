@@ -5,8 +5,10 @@
 //! them: what a child's areas take that go one by one comes back late, and is never more than the fork took.
 
 use alloc::alloc::{Layout, alloc, dealloc};
+use alloc::boxed::Box;
 use core::alloc::LayoutError;
 use core::fmt;
+use core::mem::MaybeUninit;
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +17,7 @@ use maple_tree::{Value, View};
 
 use crate::errno::Errno;
 use crate::flags::VmFlags;
-use crate::heap::boxed::try_str;
+use crate::heap::boxed::try_room;
 use crate::space::vma::{AnonVma, Vma};
 use crate::space::vma_lock::VmaLock;
 
@@ -88,18 +90,45 @@ impl VmaBox {
     ///
     /// # Errors
     /// `ENOMEM` when the allocator has nothing; the area is dropped.
-    #[inline]
+    // In line: as an argument, the area would be moved once more.
+    #[inline(always)]
     pub(crate) fn try_new(vma: Vma) -> Result<Self, Errno> {
-        // SAFETY: the layout is not of size zero.
-        let memory = unsafe { alloc(Layout::new::<Cell>()) };
-        let cell = NonNull::new(memory.cast::<Cell>()).ok_or(Errno::ENOMEM)?;
+        Ok(Room::try_new()?.fill(vma))
+    }
+
+    /// Puts a [copy](Vma::try_clone) of an area on the heap, by itself.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    #[inline(always)]
+    pub(crate) fn try_copy(vma: &Vma) -> Result<Self, Errno> {
+        let name = vma.try_name()?;
+        Ok(Room::try_new()?.fill(vma.named(name)))
+    }
+}
+
+/// Room on the heap for an area by itself. It comes before the area, which is then made there, or moved there once: were memory asked for while the area is
+/// there, it would be kept elsewhere meanwhile.
+pub(crate) struct Room(Box<MaybeUninit<Cell>>);
+
+impl Room {
+    /// # Errors
+    /// `ENOMEM` when the allocator has nothing.
+    #[inline(always)]
+    pub(crate) fn try_new() -> Result<Self, Errno> {
+        try_room().map(Room)
+    }
+
+    #[inline(always)]
+    pub(crate) fn fill(self, vma: Vma) -> VmaBox {
+        let cell = NonNull::from(Box::leak(self.0)).cast::<Cell>();
         // Each by itself: as a cell, the area would be moved twice.
-        // SAFETY: memory of this layout, which nobody else has.
+        // SAFETY: the room, which nobody else has.
         unsafe {
             (&raw mut (*cell.as_ptr()).group).write(None);
             (&raw mut (*cell.as_ptr()).vma).write(vma);
         }
-        Ok(VmaBox(cell))
+        VmaBox(cell)
     }
 }
 
@@ -113,7 +142,7 @@ impl Drop for VmaBox {
             (*cell).group
         };
         match group {
-            // SAFETY: allocated in `try_new` with this layout.
+            // SAFETY: allocated as [`Room`] with this layout.
             None => unsafe { dealloc(cell.cast(), Layout::new::<Cell>()) },
             // SAFETY: the area is counted in its group, which has been there until now.
             Some(group) => unsafe { Group::leave(group, 1) },
@@ -230,10 +259,7 @@ impl Batch {
     /// `ENOMEM`.
     #[inline]
     pub(crate) fn copy(&mut self, vma: &Vma, heir: Heir) -> Result<VmaBox, Errno> {
-        let name = match &vma.name {
-            Some(name) => Some(try_str(name)?),
-            None => None,
-        };
+        let name = vma.try_name()?;
         let group = match self.group {
             Some(group) => group,
             None => self.begin()?,

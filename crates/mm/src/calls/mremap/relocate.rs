@@ -50,7 +50,7 @@ impl AddressSpace {
         copy.shift = moved_shift(&copy, old, to);
         // What stands in for the source when it stays and is unlocked: allocated while this can still fail.
         let unlocked = if request.has(abi::MREMAP_DONTUNMAP) && flags.contains(VmFlags::LOCKED) {
-            Some(VmaBox::try_new(area.vma.try_clone()?)?)
+            Some(VmaBox::try_copy(area.vma)?)
         } else {
             None
         };
@@ -112,7 +112,7 @@ impl AddressSpace {
             return Ok(());
         };
         let start = area.start;
-        let mut vma = VmaBox::try_new(area.vma.try_clone()?)?;
+        let mut vma = VmaBox::try_copy(area.vma)?;
         unwatch(&mut vma);
         self.areas.replace(start, vma)
     }

@@ -7,7 +7,7 @@ use crate::flags::VmFlags;
 use crate::space::areas::look::{Overlap, Span};
 use crate::space::areas::{Areas, Seat, area};
 use crate::space::counts::{Class, Counts};
-use crate::space::vma::{AnonVma, Vma};
+use crate::space::vma::AnonVma;
 use crate::space::vma_box::VmaBox;
 
 impl Areas {
@@ -17,11 +17,10 @@ impl Areas {
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
     #[inline]
-    pub(crate) fn put(&mut self, span: &Span, vma: Vma) -> Result<(), Errno> {
+    pub(crate) fn put(&mut self, span: &Span, mut boxed: VmaBox) -> Result<(), Errno> {
         let &Span { start, end, .. } = span;
         let over = &span.over;
-        let flags = vma.flags;
-        let mut boxed = VmaBox::try_new(vma)?;
+        let flags = boxed.flags;
         self.note_new(start, end, &mut boxed)?;
         // Only now, so that its lock is closed, too.
         let twin = self.twin(span)?;
@@ -138,9 +137,7 @@ impl Areas {
             Some(seat) => unsafe { self.writer().get_here(seat) },
             None => self.at(span.start).map(|area| area.vma),
         };
-        around
-            .map(|vma| VmaBox::try_new(vma.try_clone()?))
-            .transpose()
+        around.map(VmaBox::try_copy).transpose()
     }
 
     /// As [`put`](Self::put), wherever it is. Tells whether there was memory.
@@ -177,7 +174,7 @@ impl Areas {
             return Ok(false);
         }
         let end = whole.end;
-        let mut upper = VmaBox::try_new(whole.vma.try_clone()?)?;
+        let mut upper = VmaBox::try_copy(whole.vma)?;
         self.close_new(&mut upper);
         self.writer_mut(address, end)?
             .store_range(address..=end - 1, upper)
