@@ -415,6 +415,7 @@ macro_rules! gaps {
         #[doc = $setup]
         #[doc = $finds]
         /// ```
+        #[inline(always)]
         pub fn $name(&self, bounds: impl RangeBounds<K>, size: K::Size) -> Option<K> {
             let bounds = inclusive(&bounds)?;
             let want = $crate::read::gap::Want::new(bounds, size)?;

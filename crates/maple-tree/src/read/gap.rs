@@ -84,6 +84,7 @@ impl<K: Key> Want<K> {
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// The lowest place that fits, `UP`, or the highest.
+    #[inline]
     pub(crate) fn gap<const UP: bool>(&self, want: &Want<K>) -> Option<K> {
         match self.root() {
             Root::Node(root) if root.kind() == Kind::Gap && want.align == K::ONE => {
@@ -105,6 +106,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 /// The first hole on the way that is large enough, by the sizes that the nodes keep: down the tree along the bound as long as there may be
 /// one on that path, up again to where there is one further on, and straight down to it. What begins there comes before all
 /// others, so that if it does not end within the bounds nothing does.
+#[inline]
 fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -> Option<K> {
     let key = if UP { want.lo } else { want.hi };
     let mut word = root.word();

@@ -54,7 +54,7 @@ impl AddressSpace {
     }
 
     /// The key of a new mapping, set aside even if that is refused later. Only for that very protection: not with `PROT_SEM`, or bits that mean nothing here.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn key_for_new(&mut self, protection: u64) -> u32 {
         match protection {
             abi::PROT_EXEC => self.execute_only_key(),

@@ -63,11 +63,15 @@ impl AddressSpace {
     }
 
     /// Whether a new mapping of `bytes` with these flags keeps within `RLIMIT_MEMLOCK`.
+    #[inline(always)]
     pub(crate) fn may_lock_new(&self, flags: VmFlags, bytes: u64) -> bool {
-        if !flags.contains(VmFlags::LOCKED) || self.config.capabilities.ipc_lock {
-            return true;
-        }
-        self.locked_pages().saturating_add(bytes >> 12) <= self.limits.memlock >> 12
+        !flags.contains(VmFlags::LOCKED) || self.may_lock_more(bytes)
+    }
+
+    /// As [`may_lock_new`](Self::may_lock_new), of a mapping that is locked.
+    fn may_lock_more(&self, bytes: u64) -> bool {
+        self.config.capabilities.ipc_lock
+            || self.locked_pages().saturating_add(bytes >> 12) <= self.limits.memlock >> 12
     }
 
     /// Pages counted as locked.

@@ -27,6 +27,7 @@ fn flags_agree(lower: VmFlags, upper: VmFlags) -> bool {
 }
 
 /// Whether two areas are the same in all but their flags and the owner of private pages.
+#[inline(always)]
 fn alike(lower: &Vma, upper: &Vma) -> bool {
     each_unlikeness(lower, upper, |_| false)
 }
