@@ -30,14 +30,21 @@ pub(super) unsafe fn entries<K: Key, S: Shape>(cells: Cells<K, S>) -> u32 {
         }
         return bits;
     }
-    let mut holes = 0u32;
-    for i in (0..slots).rev() {
+    of(slots, |i| {
         // SAFETY: within the slots, which nobody writes (the caller's promise).
-        let bit = u32::from(unsafe { cells.quiet_slot(Kind::Leaf, i) }.is_null());
-        // Subtracted: a sum is taken for an `or` of bits, which takes more instructions.
-        holes = holes.wrapping_add(holes).wrapping_sub(bit);
-    }
-    !holes.wrapping_neg() & (u32::MAX >> (32 - slots))
+        !unsafe { cells.quiet_slot(Kind::Leaf, i) }.is_null()
+    })
+}
+
+/// Bit `i` for what is told of `i`, below `count`. The halves do not wait for each other. Each bit is an addition with carry of a number and what seems to be
+/// another: twice the same is taken for a shift, and the sum for an `or`, which takes more instructions.
+#[inline(always)]
+pub(super) fn of(count: usize, bit: impl Fn(usize) -> bool) -> u32 {
+    let bit = |i| usize::from(bit(i));
+    let add = |bits: usize, i| bits.wrapping_add(opaque(bits)).wrapping_add(bit(i));
+    let part = |from: usize, last: usize| (from..last).rev().fold(bit(last), add);
+    let half = count / 2;
+    (part(0, half - 1) | part(half, count - 1) << half) as u32
 }
 
 /// The same number, of which the compiler knows nothing.

@@ -333,20 +333,13 @@ impl<K: Key, S: Shape> Node<K, S> {
         unsafe { self.cells.gap(i) }
     }
 
-    /// Below which slots of a gap node there are holes of `size`, which is not 0: bit `i` for slot `i`. Only for whoever may write
-    /// the tree.
+    /// Below which slots of a gap node there are holes of more than `others` indices: bit `i` for slot `i`. Only for whoever may write the tree.
     #[inline(always)]
-    pub(crate) fn fits(self, size: K) -> u32 {
-        debug_assert!(self.kind == Kind::Gap && size > K::MIN);
-        // Subtracted: a sum is taken for an `or` of bits, which takes more instructions.
-        let mut small = 0u32;
-        for i in (0..Geometry::<K, S>::GAP_SLOTS).rev() {
-            // SAFETY: as in `gap`. Slots after the end have gaps of size 0.
-            let bit = u32::from(unsafe { self.cells.gap(i) } < size);
-            small = small.wrapping_add(small).wrapping_sub(bit);
-        }
-        let small = small.wrapping_neg();
-        !small & (u32::MAX >> (32 - Geometry::<K, S>::GAP_SLOTS))
+    pub(crate) fn fits(self, others: K) -> u32 {
+        debug_assert!(self.kind == Kind::Gap);
+        // SAFETY: as in `gap`. Slots after the end have gaps of size 0.
+        let fits = |i| others < unsafe { self.cells.gap(i) };
+        bits::of(Geometry::<K, S>::GAP_SLOTS, fits)
     }
 
     /// Which used slots of a leaf are holes: bit `i` for slot `i`. Only for whoever may write the tree.

@@ -108,7 +108,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 /// others, so that if it does not end within the bounds nothing does.
 #[inline]
 fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -> Option<K> {
-    let key = if UP { want.lo } else { want.hi };
+    let key = either::<UP, _>(want.lo, want.hi);
+    let others = want.size.wrapping_sub(K::ONE);
     let mut word = root.word();
     let (mut node, mut slot);
     loop {
@@ -136,7 +137,7 @@ fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -
         // SAFETY: all nodes above the leaves are gap nodes, as the root is.
         node = unsafe { Node::<K, S>::of_kind(word, Kind::Gap) };
         slot = node.search(key);
-        if node.gap(slot) < want.size {
+        if node.gap(slot) <= others {
             break;
         }
         word = node.slot(slot);
@@ -144,7 +145,7 @@ fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -
     }
     let mut fits;
     loop {
-        fits = node.fits(want.size) & beyond::<UP>(slot);
+        fits = node.fits(others) & beyond::<UP>(slot);
         if fits != 0 {
             break;
         }
@@ -154,10 +155,8 @@ fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -
     // An index of the subtree: its first on the way.
     let mut edge = if UP { K::MIN } else { K::MAX };
     loop {
-        let Some(slot) = first_of::<UP>(fits) else {
-            debug_assert!(false, "a gap that is not there");
-            return None;
-        };
+        debug_assert!(fits != 0, "a gap that is not there");
+        let slot = first_of::<UP>(fits)?;
         edge = either::<UP, _>(node.first(slot, edge), node.last(slot, edge));
         word = node.slot(slot);
         prefetch::node::<1>(word);
@@ -166,16 +165,14 @@ fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -
         }
         // SAFETY: as above.
         node = unsafe { Node::of_kind(word, Kind::Gap) };
-        fits = node.fits(want.size);
+        fits = node.fits(others);
     }
     // SAFETY: as above.
     let leaf = unsafe { Node::<K, S>::of_kind(word, Kind::Leaf) };
-    let Some(slot) = leaf.wide_hole::<UP>(want.size, edge) else {
-        debug_assert!(false, "a hole that is not there");
-        return None;
-    };
+    let wide = leaf.wide_holes::<UP>(others, edge);
+    debug_assert!(wide != 0, "a hole that is not there");
+    let slot = first_of::<UP>(wide)?;
     // The hole is as large as what is looked for, at least: nothing overflows.
-    let others = want.size.wrapping_sub(K::ONE);
     if UP {
         let first = leaf.first(slot, edge);
         (first.wrapping_add(others) <= want.hi).then_some(first)
