@@ -155,12 +155,12 @@ exports! {
     /// `mas_empty_area`: sets index and last to the lowest `size` free indices within `min..=max`. `-EBUSY` if there are none, `-EINVAL`
     /// if there cannot be.
     fn mas_empty_area(mas: *mut MaState, min: c_ulong, max: c_ulong, size: c_ulong) -> c_int {
-        (*mas).empty_area(min as usize, max as usize, size as usize).err().unwrap_or(0)
+        (*mas).empty_area(min as usize, max as usize, size as usize)
     }
 
     /// `mas_empty_area_rev`: as `mas_empty_area`, the highest.
     fn mas_empty_area_rev(mas: *mut MaState, min: c_ulong, max: c_ulong, size: c_ulong) -> c_int {
-        (*mas).empty_area_rev(min as usize, max as usize, size as usize).err().unwrap_or(0)
+        (*mas).empty_area_rev(min as usize, max as usize, size as usize)
     }
 
     /// `mas_alloc_cyclic`: as `mtree_alloc_cyclic`, under the caller's lock.

@@ -52,6 +52,11 @@ fn answer(result: Result<(), c_int>) -> c_int {
     result.err().unwrap_or(0)
 }
 
+/// What an answer to C tells: 0, or the negative number of an error.
+fn done(error: c_int) -> Result<(), c_int> {
+    if error == 0 { Ok(()) } else { Err(error) }
+}
+
 /// Stores over a range, under the lock.
 unsafe fn store_range(
     mt: *const MapleTree,
@@ -291,7 +296,7 @@ exports! {
         gfp: c_uint,
     ) -> c_int {
         give(start, alloc_range(mt, entry.cast(), gfp, |mas| {
-            mas.empty_area(min as usize, max as usize, size as usize)
+            done(mas.empty_area(min as usize, max as usize, size as usize))
         }))
     }
 
@@ -306,7 +311,7 @@ exports! {
         gfp: c_uint,
     ) -> c_int {
         give(start, alloc_range(mt, entry.cast(), gfp, |mas| {
-            mas.empty_area_rev(min as usize, max as usize, size as usize)
+            done(mas.empty_area_rev(min as usize, max as usize, size as usize))
         }))
     }
 
@@ -404,17 +409,12 @@ impl MaState {
         })
     }
 
-    /// Sets index and last to the lowest `size` free indices within `min..=max`.
+    /// Sets index and last to the lowest `size` free indices within `min..=max`. The answer to C: 0, `-EBUSY` or `-EINVAL`.
     ///
     /// # Safety
     ///
     /// The caller is the only writer.
-    pub(crate) unsafe fn empty_area(
-        &mut self,
-        min: usize,
-        max: usize,
-        size: usize,
-    ) -> Result<(), c_int> {
+    pub(crate) unsafe fn empty_area(&mut self, min: usize, max: usize, size: usize) -> c_int {
         // SAFETY: the caller's promise.
         unsafe {
             self.area(min, max, size, |tree| {
@@ -423,17 +423,12 @@ impl MaState {
         }
     }
 
-    /// Sets index and last to the highest `size` free indices within `min..=max`.
+    /// Sets index and last to the highest `size` free indices within `min..=max`. The answer to C as for [`empty_area`](MaState::empty_area).
     ///
     /// # Safety
     ///
     /// The caller is the only writer.
-    pub(crate) unsafe fn empty_area_rev(
-        &mut self,
-        min: usize,
-        max: usize,
-        size: usize,
-    ) -> Result<(), c_int> {
+    pub(crate) unsafe fn empty_area_rev(&mut self, min: usize, max: usize, size: usize) -> c_int {
         // SAFETY: the caller's promise.
         unsafe {
             self.area(min, max, size, |tree| {
@@ -448,14 +443,14 @@ impl MaState {
         max: usize,
         size: usize,
         search: impl FnOnce(&MapleTree) -> Option<usize>,
-    ) -> Result<(), c_int> {
+    ) -> c_int {
         if size == 0 || max < min || max - min < size - 1 {
-            return Err(-errno::EINVAL);
+            return -errno::EINVAL;
         }
         // SAFETY: the duties of `empty_area`.
         unsafe {
             let Some(first) = search(self.tree()) else {
-                return Err(-errno::EBUSY);
+                return -errno::EBUSY;
             };
             self.index = first;
             if self.tree().words.height() == 0 {
@@ -468,7 +463,7 @@ impl MaState {
             }
             self.last = first + (size - 1);
         }
-        Ok(())
+        0
     }
 
     /// `mas_alloc_cyclic`.
@@ -491,9 +486,9 @@ impl MaState {
                 let words = &mas.tree().words;
                 let from = (*next as usize).max(lo);
                 let mut wrapped = words.flags() & WRAPPED != 0;
-                let mut found = mas.empty_area(from, hi, 1);
+                let mut found = done(mas.empty_area(from, hi, 1));
                 if found.is_err() && from > lo {
-                    found = mas.empty_area(lo, hi, 1);
+                    found = done(mas.empty_area(lo, hi, 1));
                     wrapped = true;
                 }
                 found?;
