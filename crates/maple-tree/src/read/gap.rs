@@ -6,6 +6,8 @@
 //!
 //! Both searches are one, which goes `UP` or down: what comes first on the way is the lowest, or the highest.
 
+use core::hint::select_unpredictable;
+
 use crate::base::{Key, Offset, Shape, either};
 use crate::node::{Kind, Node, RawTree, Root, is_leaf_word, prefetch};
 
@@ -112,6 +114,8 @@ fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -
     let others = want.size.wrapping_sub(K::ONE);
     let mut word = root.word();
     let (mut node, mut slot);
+    // The node above, so that its address is not waited for. Above the root: the root.
+    let mut above = root;
     loop {
         if is_leaf_word(word) {
             // SAFETY: a leaf of the tree.
@@ -120,18 +124,14 @@ fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -
             let mut holes = leaf.holes() & (1 << slot | beyond::<UP>(slot));
             while let Some(i) = take_first::<UP>(&mut holes) {
                 let edge = leaf.edge::<UP>(i, key, Kind::Gap);
-                let (first, last) = if UP {
-                    // No branch: whether the bound is in a hole is anybody's guess.
-                    (leaf.first(i, key).max(key), edge)
-                } else {
-                    (edge, leaf.last(i, key))
-                };
+                // No branch: whether the bound is in a hole is anybody's guess.
+                let up = (leaf.first(i, key).max(key), edge);
+                let (first, last) = either::<UP, _>(up, (edge, leaf.last(i, key)));
                 if let Some(found) = want.place_unaligned::<UP>(first, last) {
                     return Some(found);
                 }
             }
-            node = leaf.parent(Kind::Gap)?;
-            slot = node.search(key);
+            (node, slot) = (above, above.search(key));
             break;
         }
         // SAFETY: all nodes above the leaves are gap nodes, as the root is.
@@ -140,24 +140,26 @@ fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -
         if node.gap(slot) <= others {
             break;
         }
+        above = node;
         word = node.slot(slot);
         prefetch::node::<1>(word);
     }
-    let mut fits;
-    loop {
+    let mut fits = node.fits(others) & beyond::<UP>(slot);
+    if fits == 0 && node != above {
+        (node, slot) = (above, above.search(key));
         fits = node.fits(others) & beyond::<UP>(slot);
-        if fits != 0 {
-            break;
-        }
+    }
+    while fits == 0 {
         node = node.parent(Kind::Gap)?;
         slot = node.search(key);
+        fits = node.fits(others) & beyond::<UP>(slot);
     }
     // An index of the subtree: its first on the way.
     let mut edge = if UP { K::MIN } else { K::MAX };
     loop {
         debug_assert!(fits != 0, "a gap that is not there");
         let slot = first_of::<UP>(fits)?;
-        edge = either::<UP, _>(node.first(slot, edge), node.last(slot, edge));
+        edge = either::<UP, _>(node.first(slot, edge), last(node, slot, edge));
         word = node.slot(slot);
         prefetch::node::<1>(word);
         if is_leaf_word(word) {
@@ -173,13 +175,17 @@ fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -
     debug_assert!(wide != 0, "a hole that is not there");
     let slot = first_of::<UP>(wide)?;
     // The hole is as large as what is looked for, at least: nothing overflows.
-    if UP {
-        let first = leaf.first(slot, edge);
-        (first.wrapping_add(others) <= want.hi).then_some(first)
-    } else {
-        let first = leaf.last(slot, edge).wrapping_sub(others);
-        (first >= want.lo).then_some(first)
-    }
+    let (up, down) = (leaf.first(slot, edge), last(leaf, slot, edge));
+    let first = either::<UP, _>(up, down.wrapping_sub(others));
+    either::<UP, _>(want.last(first) <= want.hi, want.lo <= first).then_some(first)
+}
+
+/// As [`Node::last`]. All is read and compared, so that there is no branch.
+#[inline(always)]
+fn last<K: Key, S: Shape>(node: Node<K, S>, i: usize, max: K) -> K {
+    let pivots = node.capacity() - 1;
+    let pivot = node.pivot(i.min(pivots - 1));
+    select_unpredictable((i < pivots) & (pivot < max), pivot, max)
 }
 
 /// The slots that come after slot `i` on the way.
