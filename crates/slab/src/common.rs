@@ -40,7 +40,7 @@ macro_rules! pool {
         }
 
         impl<A: Fork $(+ $more)?, const SIZE: usize> Fork for $pool<A, SIZE> {
-            /// An empty pool.
+            /// An empty pool of its own, no handle to this one.
             fn fork(&self) -> Self {
                 Self::new_in(self.source.fork())
             }

@@ -46,8 +46,9 @@ impl<A> Counted<A> {
 
     /// Nodes allocated and not given back.
     pub fn live(&self) -> usize {
-        self.allocated()
-            .wrapping_sub(self.freed.load(Ordering::Relaxed))
+        // Those given back first: so there never seem to be more of them than of those allocated, or hardly.
+        let freed = self.freed.load(Ordering::Relaxed);
+        self.allocated().saturating_sub(freed)
     }
 
     /// Allocations that the inner allocator refused.

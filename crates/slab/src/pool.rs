@@ -11,8 +11,13 @@ use crate::{Fork, Global, NodeAlloc};
 /// Nodes of `SIZE` bytes cut out of slabs, which grow with the number of nodes, for one structure.
 ///
 /// A node that is given back is the next to be taken. Slabs are given back to their source, `A`, when all nodes are at once
-/// ([`deallocate_all`](NodeAlloc::deallocate_all)) or the pool is dropped, and not before. Up to an eighth of the nodes in them (at least 15, and no more than 127)
-/// has not been used yet. A layout other than [`BLOCK`](Pool::BLOCK) is passed on to the source.
+/// ([`deallocate_all`](NodeAlloc::deallocate_all)) or the pool is dropped, and not before; what is in nodes is not dropped with them. Up to an eighth of the
+/// nodes in slabs (or 15 nodes, and no more than 32 KiB) has not been used yet, so that a few nodes may take three times what they need.
+/// Runs are cut from what was never used, unless enough nodes have been given back. A layout other than [`BLOCK`](Pool::BLOCK) is passed on to the source, and
+/// is none of the pool's nodes.
+///
+/// Threads may share it, if they may share its source. It takes and gives back under a lock, though, which an interrupt handler must not wait for: see
+/// [`SharedPool`](crate::SharedPool). The source is called under that lock, and must not use the pool.
 ///
 /// `SIZE` is a multiple of two words; others do not compile.
 ///

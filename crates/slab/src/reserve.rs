@@ -6,7 +6,7 @@ use core::ptr::{self, NonNull};
 
 use crate::{NodeAlloc, block};
 
-/// There was no memory for the nodes that a change needs. Nothing was changed.
+/// There was no memory for the nodes that a change needs. Nothing was changed; a [`Reserve`] keeps those that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocError;
 
@@ -25,8 +25,8 @@ const MANY: usize = 8;
 /// find some, where what was done is to be undone, whatever else has taken the memory meanwhile. (An allocator that keeps what it is given back, as the pools
 /// do, gives it to the next that asks.)
 ///
-/// They are linked through their first words; the second word of each says how many there are from it on. So a reserve is one pointer, which a structure laid
-/// out as in C can hold. Dropping it leaks the nodes in it, but for those of a pool, which go with it; [`release`](Self::release) it.
+/// They are linked through their first words, and a reserve can be made [one pointer](Self::into_raw), which a structure laid out as in C can hold. Dropping it leaks the nodes in it, but for those of a pool, which go with it;
+/// [`release`](Self::release) it.
 ///
 /// `SIZE` is a multiple of two words; others do not compile.
 ///
@@ -44,16 +44,19 @@ const MANY: usize = 8;
 #[must_use = "its nodes leak unless they are released"]
 pub struct Reserve<const SIZE: usize> {
     head: *mut Link,
+    /// How many there are: not asked of the nodes, which may be gone with their allocator.
+    count: usize,
 }
 
 // SAFETY: the blocks are nobody else's.
 unsafe impl<const SIZE: usize> Send for Reserve<SIZE> {}
-// SAFETY: through a shared one they are only counted.
+// SAFETY: through a shared one they are not looked at.
 unsafe impl<const SIZE: usize> Sync for Reserve<SIZE> {}
 
 #[repr(C)]
 struct Link {
     next: *mut Link,
+    /// How many there are from here on. Of the first of a reserve that is a pointer.
     count: usize,
 }
 
@@ -63,13 +66,23 @@ impl<const SIZE: usize> Reserve<SIZE> {
 
     /// None yet.
     pub const fn new() -> Self {
+        // Sizes that are none do not come further than this.
+        let _ = Self::BLOCK;
         let head = ptr::null_mut();
-        Self { head }
+        Self { head, count: 0 }
     }
 
     /// The reserve as a pointer: NULL if it is empty.
+    ///
+    /// # Safety
+    ///
+    /// As for [`take`](Self::take).
     #[inline]
-    pub fn into_raw(self) -> *mut () {
+    pub unsafe fn into_raw(self) -> *mut () {
+        if let Some(head) = NonNull::new(self.head) {
+            // SAFETY: the blocks in the list are the reserve's own, and are there (the caller's promise).
+            unsafe { (&raw mut (*head.as_ptr()).count).write(self.count) };
+        }
         self.head.cast()
     }
 
@@ -77,18 +90,20 @@ impl<const SIZE: usize> Reserve<SIZE> {
     ///
     /// # Safety
     ///
-    /// `raw` is NULL or came from [`into_raw`](Reserve::into_raw) of a reserve of this `SIZE`, and is not used again.
+    /// `raw` is NULL or came from [`into_raw`](Reserve::into_raw) of a reserve of this `SIZE`, and is not used again. The nodes are still there.
     #[inline]
     pub unsafe fn from_raw(raw: *mut ()) -> Self {
-        Self { head: raw.cast() }
+        let head = raw.cast::<Link>();
+        // SAFETY: what it came from belonged to a reserve, and its first word and this one were written (the caller's promise).
+        let count = NonNull::new(head).map_or(0, |head| unsafe { head.read().count });
+        Self { head, count }
     }
 
     /// How many nodes there are.
     #[inline]
     #[must_use]
     pub fn count(&self) -> usize {
-        // SAFETY: blocks in the list were written by `push` and belong to the reserve.
-        NonNull::new(self.head).map_or(0, |head| unsafe { head.read().count })
+        self.count
     }
 
     /// Whether there is none.
@@ -98,7 +113,7 @@ impl<const SIZE: usize> Reserve<SIZE> {
         self.head.is_null()
     }
 
-    /// Sees to it that there are `count` nodes at least, and asks for those that are missing one by one. O(how many are missing).
+    /// Sees to it that there are `count` nodes at least, with those that there are, and asks for those that are missing one by one. O(how many are missing).
     ///
     /// # Errors
     ///
@@ -118,15 +133,13 @@ impl<const SIZE: usize> Reserve<SIZE> {
         if count <= MANY {
             return self.fill(count, alloc);
         }
-        let mut have = self.count();
-        if have >= count {
+        let Some(missing) = count.checked_sub(self.count) else {
             return Ok(());
-        }
-        let all = alloc.allocate_many(Self::BLOCK, count - have, &mut |run, nodes| {
+        };
+        let all = alloc.allocate_many(Self::BLOCK, missing, &mut |run, nodes| {
             for i in 0..nodes {
-                have += 1;
                 // SAFETY: the nodes of a run lie one behind the other.
-                self.push(unsafe { run.add(i * SIZE) }, have);
+                self.push(unsafe { run.add(i * SIZE) });
             }
         });
         if all { Ok(()) } else { Err(AllocError) }
@@ -147,30 +160,33 @@ impl<const SIZE: usize> Reserve<SIZE> {
         count: usize,
         mut node: impl FnMut() -> Option<NonNull<u8>>,
     ) -> Result<(), AllocError> {
-        let mut have = self.count();
-        while have < count {
-            let block = node().ok_or(AllocError)?;
-            have += 1;
-            self.push(block, have);
+        while self.count < count {
+            self.push(node().ok_or(AllocError)?);
         }
         Ok(())
     }
 
-    /// Adds a node, which nobody else uses; then there are `count`.
+    /// Adds a node, which nobody else uses.
     #[inline(always)]
-    fn push(&mut self, block: NonNull<u8>, count: usize) {
-        let (block, next) = (block.cast::<Link>(), self.head);
+    fn push(&mut self, block: NonNull<u8>) {
+        let block = block.cast::<Link>().as_ptr();
         // SAFETY: the block is a node's memory, large enough and aligned.
-        unsafe { block.write(Link { next, count }) };
-        self.head = block.as_ptr();
+        unsafe { (&raw mut (*block).next).write(self.head) };
+        self.head = block;
+        self.count += 1;
     }
 
     /// Takes a node's memory out; `None` if there is none.
+    ///
+    /// # Safety
+    ///
+    /// The nodes are still there: neither has their allocator been dropped, with all that are interchangeable with it, nor has all been given back to it at once.
     #[inline]
-    pub fn take(&mut self) -> Option<NonNull<u8>> {
+    pub unsafe fn take(&mut self) -> Option<NonNull<u8>> {
         let block = NonNull::new(self.head)?;
-        // SAFETY: the blocks in the list are the reserve's own, and were written by `push`.
-        self.head = unsafe { block.read().next };
+        self.count -= 1;
+        // SAFETY: the blocks in the list are the reserve's own, and were written by `push`; they are there (the caller's promise).
+        self.head = unsafe { (&raw const (*block.as_ptr()).next).read() };
         Some(block.cast())
     }
 
@@ -180,8 +196,9 @@ impl<const SIZE: usize> Reserve<SIZE> {
     ///
     /// All came from `alloc`, or one that is interchangeable with it.
     pub unsafe fn release<A: NodeAlloc>(&mut self, alloc: &A) {
-        while let Some(block) = self.take() {
-            // SAFETY: the caller's promise; nobody else uses what is in the list.
+        // SAFETY: the caller's promise: who gives them back there has it. Nobody else uses what is in the list.
+        while let Some(block) = unsafe { self.take() } {
+            // SAFETY: as above.
             unsafe { alloc.deallocate(block, Self::BLOCK) };
         }
     }

@@ -7,21 +7,40 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 #[cfg(samara_loom)]
 use loom::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-use spin::Mutex;
+use spin::{Mutex, MutexGuard};
 
 use crate::slabs::Slabs;
 use crate::{Fork, Global, NodeAlloc};
 
 /// A handle to a [`Pool`](crate::Pool) that threads share: nodes of `SIZE` bytes, which any thread may take and give back.
 ///
-/// Clones share one pool, except those made before the first allocation: they are pools of their own. The slabs are given
-/// back to their source, `A`, with the last handle. Giving a node back never waits, so that it may be done in a callback or an
-/// interrupt handler; allocating waits for others who allocate.
+/// An empty pool has not been allocated yet, so that it can be in a `static`. Therefore clones share one pool from the first allocation on: **those made before are
+/// pools of their own**, between which nodes must not pass. [`share`](Self::share) makes a handle to the same pool at any time; or share it by reference.
+///
+/// The slabs are given back to their source, `A`, with the last handle. Giving a [`BLOCK`](Self::BLOCK) back never waits, so that it may be done in a
+/// callback or an interrupt handler; allocating waits for others who allocate. Other layouts are passed on to the source, which is called under a lock and must
+/// not use the pool.
+///
+/// ```
+/// use samara_slab::{Global, NodeAlloc, SharedPool};
+///
+/// let pool = SharedPool::<Global, 64>::new();
+/// let theirs = pool.share().expect("memory");
+/// let node = pool.allocate(SharedPool::<Global, 64>::BLOCK).expect("memory");
+/// // SAFETY: it came from the same pool.
+/// unsafe { theirs.deallocate(node, SharedPool::<Global, 64>::BLOCK) };
+/// ```
 pub struct SharedPool<A: NodeAlloc + Clone, const SIZE: usize> {
     /// NULL before the first allocation.
     shared: AtomicPtr<Shared<SIZE>>,
     source: A,
 }
+
+/// So many handles cannot be counted: the pool is never freed then. Far from both ends of what a word holds, so that no number of threads that count at the
+/// same time gets there.
+const TOO_MANY: usize = 1 << (usize::BITS - 1);
+/// Where the count is put when there are too many.
+const STUCK: usize = TOO_MANY | TOO_MANY >> 1;
 
 struct Shared<const SIZE: usize> {
     handles: AtomicUsize,
@@ -39,6 +58,15 @@ impl<const SIZE: usize> Shared<SIZE> {
         }
         // Pairs with the release in `give_back`: what the giver did with the node came before.
         self.returned.swap(ptr::null_mut(), Ordering::Acquire)
+    }
+
+    /// The slabs, with all nodes that were given back.
+    fn refilled(&self) -> MutexGuard<'_, Slabs<SIZE>> {
+        let returned = self.returned();
+        let mut slabs = self.slabs.lock();
+        // SAFETY: they came from this pool (promise of `deallocate`), and nobody has called `deallocate_all` meanwhile (its promise).
+        unsafe { slabs.put_list(returned) };
+        slabs
     }
 
     /// # Safety
@@ -69,8 +97,19 @@ impl<A: NodeAlloc + Clone, const SIZE: usize> SharedPool<A, SIZE> {
         /// An empty pool of slabs from `source`. Allocates nothing.
         #[must_use]
         pub const fn new_in(source: A) -> Self {
+            // Sizes that are none do not come further than this.
+            let _ = Self::BLOCK;
             Self { shared: AtomicPtr::new(ptr::null_mut()), source }
         }
+    }
+
+    /// A handle to the same pool, also if nothing has been allocated yet.
+    ///
+    /// `None` if there is no memory for what handles share.
+    #[must_use]
+    pub fn share(&self) -> Option<Self> {
+        self.shared()?;
+        Some(self.clone())
     }
 
     #[inline]
@@ -121,17 +160,15 @@ impl<A: NodeAlloc + Clone, const SIZE: usize> SharedPool<A, SIZE> {
 unsafe impl<A: NodeAlloc + Clone, const SIZE: usize> NodeAlloc for SharedPool<A, SIZE> {
     #[inline]
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
+        // First, also for what is passed on: from now on clones are interchangeable.
+        let shared = self.shared()?;
         if layout != Self::BLOCK {
             return self.source.allocate(layout);
         }
-        let shared = self.shared()?;
         let mut slabs = shared.slabs.lock();
         if slabs.is_empty() {
             drop(slabs);
-            let returned = shared.returned();
-            slabs = shared.slabs.lock();
-            // SAFETY: they came from this pool (promise of `deallocate`).
-            unsafe { slabs.put_list(returned) };
+            slabs = shared.refilled();
         }
         slabs.take(&self.source)
     }
@@ -142,6 +179,7 @@ unsafe impl<A: NodeAlloc + Clone, const SIZE: usize> NodeAlloc for SharedPool<A,
             // SAFETY: the caller's promise; `allocate` got it there.
             return unsafe { self.source.deallocate(block, layout) };
         }
+        debug_assert!(self.get().is_some(), "a node of another pool");
         if let Some(shared) = self.get() {
             // SAFETY: the caller's promise.
             unsafe { shared.give_back(block) };
@@ -152,8 +190,7 @@ unsafe impl<A: NodeAlloc + Clone, const SIZE: usize> NodeAlloc for SharedPool<A,
         if layout != Self::BLOCK || count == 0 {
             return None;
         }
-        let shared = self.shared()?;
-        shared.slabs.lock().take_run(count, &self.source)
+        self.shared()?.refilled().take_run(count, &self.source)
     }
 
     unsafe fn deallocate_all(&self) -> bool {
@@ -178,7 +215,9 @@ impl<A: NodeAlloc + Clone, const SIZE: usize> Clone for SharedPool<A, SIZE> {
         if let Some(shared) = NonNull::new(shared) {
             // SAFETY: this handle keeps it meanwhile.
             let shared = unsafe { shared.as_ref() };
-            shared.handles.fetch_add(1, Ordering::Relaxed);
+            if shared.handles.fetch_add(1, Ordering::Relaxed) >= TOO_MANY {
+                shared.handles.store(STUCK, Ordering::Relaxed);
+            }
         }
         Self {
             shared: AtomicPtr::new(shared),
@@ -193,11 +232,12 @@ impl<A: NodeAlloc + Clone, const SIZE: usize> Drop for SharedPool<A, SIZE> {
             return;
         };
         // SAFETY: this handle keeps it.
-        if unsafe { shared.as_ref() }
-            .handles
-            .fetch_sub(1, Ordering::Release)
-            != 1
-        {
+        let handles = unsafe { &(*shared.as_ptr()).handles };
+        let before = handles.fetch_sub(1, Ordering::Release);
+        if before >= TOO_MANY {
+            handles.store(STUCK, Ordering::Relaxed);
+        }
+        if before != 1 {
             return;
         }
         // Acquire: pairs with the release of the other handles: what they did with the pool and its nodes came before. A fence
@@ -211,5 +251,30 @@ impl<A: NodeAlloc + Clone, const SIZE: usize> Drop for SharedPool<A, SIZE> {
             self.source
                 .deallocate(shared.cast(), Layout::new::<Shared<SIZE>>());
         }
+    }
+}
+
+#[cfg(all(test, not(samara_loom)))]
+mod tests {
+    use super::*;
+
+    /// A pool of which there are too many handles is never freed: neither when one of them goes, nor when all do that can be counted.
+    #[test]
+    fn too_many_handles_are_never_the_last() {
+        let pool = SharedPool::<Global, 64>::new();
+        let first = pool.share();
+        let handles = |count| {
+            let shared = pool.get().map(|shared| &shared.handles);
+            shared.map_or(0, |handles| handles.swap(count, Ordering::Relaxed))
+        };
+        handles(TOO_MANY - 1);
+        let others = [pool.clone(), pool.clone()];
+        assert_eq!(handles(STUCK), STUCK);
+        drop(others);
+        assert_eq!(handles(STUCK), STUCK);
+        // What is kept on purpose is given back, so that those who look for leaks find none.
+        handles(2);
+        drop(first);
+        assert_eq!(handles(1), 1);
     }
 }

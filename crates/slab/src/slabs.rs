@@ -23,8 +23,8 @@ const SECOND: usize = 3;
 const DOUBLING: usize = 15;
 /// … and then adds one node for so many that there are, …
 const GROWTH: usize = 8;
-/// … up to this many.
-const MOST: usize = 127;
+/// … up to so many bytes, or one node.
+const MOST_BYTES: usize = 127 * 256;
 
 /// Slabs, and a list of nodes that were given back. Dropping it leaks.
 pub(crate) struct Slabs<const SIZE: usize> {
@@ -51,7 +51,16 @@ impl<const SIZE: usize> Slabs<SIZE> {
         SLAB_ALIGN
     };
 
+    /// The most nodes of a slab, unless a longer run is asked for.
+    const MOST: usize = if SIZE > MOST_BYTES {
+        1
+    } else {
+        MOST_BYTES / SIZE
+    };
+
     pub(crate) const fn new() -> Self {
+        // Sizes that are none do not come further than this.
+        let _ = Self::BLOCK;
         Self {
             free: ptr::null_mut(),
             fresh: ptr::null_mut(),
@@ -86,12 +95,29 @@ impl<const SIZE: usize> Slabs<SIZE> {
         self.cut(1)
     }
 
-    /// `count` nodes, one behind the other.
+    /// `count` nodes, one behind the other. None if it took a new slab, although as many have been given back: else there would be more with each structure that is
+    /// made and given up.
     pub(crate) fn take_run(&mut self, count: usize, from: &impl NodeAlloc) -> Option<NonNull<u8>> {
         if self.left < count {
+            if self.has_free(count) {
+                return None;
+            }
             self.grow(count.max(self.next_slab()), from)?;
         }
         self.cut(count)
+    }
+
+    /// Whether so many nodes were given back. O(`count`), as to take them is.
+    fn has_free(&self, count: usize) -> bool {
+        let mut node = self.free;
+        for _ in 0..count {
+            let Some(free) = NonNull::new(node) else {
+                return false;
+            };
+            // SAFETY: as in `take`.
+            node = unsafe { free.cast::<*mut u8>().read() };
+        }
+        true
     }
 
     /// Takes `count` nodes off the fresh ones, of which there are so many.
@@ -142,7 +168,8 @@ impl<const SIZE: usize> Slabs<SIZE> {
             0 => FIRST,
             nodes => (nodes / GROWTH)
                 .max(nodes.min(DOUBLING))
-                .clamp(SECOND, MOST),
+                .max(SECOND)
+                .min(Self::MOST),
         }
     }
 

@@ -5,27 +5,58 @@ use core::ptr::NonNull;
 
 /// A source of memory for nodes.
 ///
-/// Every allocation may fail; a structure then reports the failure and stays as it was.
+/// Every allocation may fail; a structure then reports the failure and stays as it was. An allocator of one's own needs
+/// [`allocate`](NodeAlloc::allocate) and [`deallocate`](NodeAlloc::deallocate) only:
+///
+/// ```
+/// use std::alloc::Layout;
+/// use std::cell::Cell;
+/// use std::ptr::NonNull;
+///
+/// use samara_slab::{Global, NodeAlloc, Pool};
+///
+/// /// Refuses after so many.
+/// struct Countdown(Cell<usize>);
+///
+/// // SAFETY: passed on to an allocator that keeps the promises.
+/// unsafe impl NodeAlloc for Countdown {
+///     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
+///         self.0.set(self.0.get().checked_sub(1)?);
+///         Global.allocate(layout)
+///     }
+///
+///     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+///         // SAFETY: the caller's promise is passed on.
+///         unsafe { Global.deallocate(block, layout) }
+///     }
+/// }
+///
+/// let pool = Pool::<_, 64>::new_in(Countdown(Cell::new(1)));
+/// let block = Pool::<Countdown, 64>::BLOCK;
+/// // The first slab has one node, and there is no second.
+/// assert!(pool.allocate(block).is_some() && pool.allocate(block).is_none());
+/// ```
 ///
 /// # Safety
 ///
 /// * [`allocate`](NodeAlloc::allocate) returns memory of at least `layout.size()` bytes aligned to
 ///   `layout.align()` that nobody else uses until it is given back. So does
 ///   [`allocate_run`](NodeAlloc::allocate_run) and [`allocate_run_mut`](NodeAlloc::allocate_run_mut), for each block of the run, and
-///   [`allocate_many`](NodeAlloc::allocate_many), for each block that it hands over.
-/// * Memory stays valid when the allocator value is moved.
+///   [`allocate_many`](NodeAlloc::allocate_many), for each block that it hands over. There is no block of size zero.
+/// * Memory stays valid until it is given back, all is ([`deallocate_all`](NodeAlloc::deallocate_all)), or the allocator is dropped with all allocators that
+///   are interchangeable with it, whichever is first; and when the allocator is moved.
 /// * An allocator neither reads nor writes a block while it is allocated.
-/// * If the type is `Clone`, a clone that is made while a block is allocated may be used to give this block back.
+/// * If the type is `Clone`, a clone that is made while a block is allocated is interchangeable with its original from then on: either gives back what the
+///   other has allocated, before or after.
 pub unsafe trait NodeAlloc {
-    /// Memory for one node, or `None` if there is none at the moment.
+    /// Memory for one node, or `None` if there is none at the moment, or the layout's size is zero.
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>>;
 
     /// Takes a node's memory back.
     ///
     /// # Safety
     ///
-    /// `block` came from [`allocate`](NodeAlloc::allocate) of this allocator (or one that is
-    /// interchangeable with it) with the same `layout`, and nobody uses it any more.
+    /// `block` came from this allocator (or one that is interchangeable with it), by itself or in a run, with the same `layout`, and nobody uses it any more.
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout);
 
     /// Memory for `count` nodes, each behind the one before (`layout.size()` is a multiple of `layout.align()`), or `None` if
@@ -63,7 +94,8 @@ pub unsafe trait NodeAlloc {
     ///
     /// # Safety
     ///
-    /// Nobody uses a node that came from this allocator (or one that is interchangeable with it) any more. A
+    /// Nobody uses a node that came from this allocator (or one that is interchangeable with it) any more; those in a [`Reserve`](crate::Reserve) or a
+    /// [`Supply`](crate::Supply) are in use. Nobody else calls it meanwhile. It may be used again afterwards. A
     /// structure that holds an allocator by value may regard all of its nodes as its own.
     unsafe fn deallocate_all(&self) -> bool {
         false
@@ -86,8 +118,10 @@ pub struct Global;
 unsafe impl NodeAlloc for Global {
     #[inline]
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
-        debug_assert!(layout.size() != 0);
-        // SAFETY: the layout of a node is not of size zero.
+        if layout.size() == 0 {
+            return None;
+        }
+        // SAFETY: the layout is not of size zero.
         NonNull::new(unsafe { std_alloc::alloc::alloc(layout) })
     }
 

@@ -37,7 +37,8 @@ struct Run {
 }
 
 impl<'a, A: NodeAlloc, const SIZE: usize> Supply<'a, A, SIZE> {
-    const BLOCK: Layout = block::layout::<SIZE>();
+    /// What its nodes are: blocks of `SIZE` bytes, aligned to the largest power of two that divides their size.
+    pub const BLOCK: Layout = block::layout::<SIZE>();
 
     /// So many nodes. O(runs).
     ///
@@ -97,7 +98,7 @@ impl<'a, A: NodeAlloc, const SIZE: usize> Supply<'a, A, SIZE> {
         Some(unsafe { NonNull::new_unchecked(block) })
     }
 
-    /// Gives back a node that was taken, of a structure that is given up.
+    /// Gives a node that was taken back to where it came from, not to the supply: that of a structure that is given up.
     ///
     /// # Safety
     ///

@@ -55,7 +55,10 @@ fn disjoint(pool: &impl NodeAlloc, layout: Layout) {
         match (seed >> 33) % 6 {
             0 => {
                 let count = random % 40 + 1;
-                take(pool.allocate_run(layout, count).unwrap(), count);
+                // None where as many have been given back.
+                if let Some(run) = pool.allocate_run(layout, count) {
+                    take(run, count);
+                }
             }
             1 => assert!(pool.allocate_many(layout, random % 20, &mut take)),
             2 | 3 => take(pool.allocate(layout).unwrap(), 1),
@@ -211,18 +214,22 @@ fn reserves_keep_what_could_be_had() {
             fill(&mut reserve, 3, &&source).unwrap();
             assert_eq!((reserve.count(), source.left.get()), (10, 0));
             // As a pointer, and back.
-            let raw = reserve.into_raw();
+            // SAFETY: the source is there.
+            let raw = unsafe { reserve.into_raw() };
             // SAFETY: it came from there.
             let mut reserve = unsafe { Reserve::<32>::from_raw(raw) };
-            let node = reserve.take().unwrap();
+            // SAFETY: the source is there.
+            let node = unsafe { reserve.take() }.unwrap();
             assert_eq!((reserve.count(), reserve.is_empty()), (9, false));
             // SAFETY: all came from this source, and are not used again.
             unsafe {
                 (&source).deallocate(node, Reserve::<32>::BLOCK);
                 reserve.release(&&source);
             }
-            assert!(reserve.is_empty() && reserve.take().is_none());
-            assert!(reserve.into_raw().is_null());
+            // SAFETY: as above.
+            assert!(reserve.is_empty() && unsafe { reserve.take() }.is_none());
+            // SAFETY: there is no node.
+            assert!(unsafe { reserve.into_raw() }.is_null());
             assert_eq!(source.inner.live(), 0);
         }
     }
@@ -270,6 +277,88 @@ fn supplied(nodes: usize, taken: usize, alloc: &mut impl NodeAlloc) {
     }
     drop(supply);
     assert_eq!(counted.live(), 0);
+}
+
+/// What is kept of nodes whose pool has gone is a number.
+#[test]
+fn a_reserve_may_outlive_its_pool() {
+    let mut reserve = Reserve::<64>::new();
+    let pool = Pool::<Global, 64>::new();
+    reserve.fill(3, &pool).unwrap();
+    drop(pool);
+    assert_eq!(reserve.count(), 3);
+    assert_eq!(format!("{reserve:?}"), "Reserve { count: 3 }");
+    let pool = Pool::<Global, 64>::new();
+    reserve.fill(5, &pool).unwrap();
+    assert_eq!(reserve.count(), 5);
+}
+
+#[test]
+fn there_are_no_blocks_of_size_zero() {
+    let none = Layout::new::<()>();
+    assert!(Global.allocate(none).is_none());
+    assert!(Pool::<Global, 64>::new().allocate(none).is_none());
+    assert!(SharedPool::<Global, 64>::new().allocate(none).is_none());
+}
+
+/// Structures that are made and given up again do not take more and more slabs.
+#[test]
+fn runs_do_not_pile_up() {
+    fn bytes_after<A: NodeAlloc>(pool: &mut A, bytes: impl Fn(&A) -> usize) {
+        drop(Supply::<_, 64>::new(100, pool).unwrap());
+        let once = bytes(pool);
+        for nodes in [100, 99, 1, 100] {
+            drop(Supply::<_, 64>::new(nodes, pool).unwrap());
+            assert_eq!(bytes(pool), once);
+        }
+        drop(Supply::<_, 64>::new(101, pool).unwrap());
+        assert!(bytes(pool) > once);
+    }
+    bytes_after(&mut Pool::<Global, 64>::new(), Pool::bytes);
+    bytes_after(&mut SharedPool::<Global, 64>::new(), SharedPool::bytes);
+}
+
+/// No slab is larger than a node that is larger than slabs are.
+#[test]
+fn large_nodes_come_one_by_one() {
+    const LARGE: usize = 1 << 16;
+    let pool = Pool::<Global, LARGE>::new();
+    for count in 1..10 {
+        assert!(pool.allocate(Pool::<Global, LARGE>::BLOCK).is_some());
+        assert!(pool.bytes() <= count * 2 * LARGE);
+    }
+}
+
+/// A pool over a pool: handles to the outer one free slabs that came through each other's handles to the inner one.
+#[test]
+fn pools_over_pools() {
+    type Outer = SharedPool<SharedPool<Global, 80>, 16>;
+    let first = Outer::new_in(SharedPool::new());
+    // A slab that the inner pool passes on.
+    first.allocate(Outer::BLOCK).unwrap();
+    let second = first.clone();
+    // And one that is a node of the inner pool: of three nodes, and a head.
+    for _ in 0..4 {
+        second.allocate(Outer::BLOCK).unwrap();
+    }
+    drop(second);
+    drop(first);
+}
+
+#[test]
+fn handles_that_are_shared_have_one_pool() {
+    let slabs = Counted::new(Global);
+    let pool = SharedPool::<_, 64>::new_in(&slabs);
+    let layout = Pool::<Global, 64>::BLOCK;
+    let shared = pool.share().unwrap();
+    let node = pool.allocate(layout).unwrap();
+    // SAFETY: it is of the same pool.
+    unsafe { shared.deallocate(node, layout) };
+    assert_eq!(shared.allocate(layout), Some(node));
+    drop((pool, shared));
+    assert_eq!(slabs.live(), 0);
+    let none = countdown(0);
+    assert!(SharedPool::<_, 64>::new_in(&none).share().is_none());
 }
 
 #[test]

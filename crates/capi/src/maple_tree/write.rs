@@ -51,7 +51,8 @@ impl MapleTree {
         }
         if rcu {
             if dead.needs_carrier()
-                && let Some(block) = reserve.take()
+                // SAFETY: there is one allocator, which stays.
+                && let Some(block) = unsafe { reserve.take() }
             {
                 // SAFETY: what is reserved is nobody else's.
                 unsafe { dead.carry(block) };
@@ -100,7 +101,8 @@ impl MaState {
     }
 
     fn put_reserve(&mut self, reserve: NodeReserve) {
-        self.alloc = reserve.into_raw();
+        // SAFETY: there is one allocator, which stays.
+        self.alloc = unsafe { reserve.into_raw() };
     }
 
     /// Gives the nodes that were set aside back.

@@ -89,7 +89,7 @@ impl TakeNodes for Reserve {
 
     #[inline]
     fn take_node<K: Key, S: Shape>(&mut self, kind: Kind) -> NodeMut<K, S> {
-        // SAFETY: the block was the reserve's own.
+        // SAFETY: the block was the reserve's own; a tree keeps its allocator.
         unsafe { NodeMut::init(counted(self.take()), kind) }
     }
 

@@ -231,8 +231,6 @@ unsafe fn shift<T: Copy>(array: *mut T, from: usize, to: usize, count: usize) {
             }
         } else if count <= 4 {
             ends::<T, 2>(old, new, count);
-        } else if count <= 8 {
-            ends::<T, 4>(old, new, count);
         } else {
             ptr::copy(old, new, count);
         }
