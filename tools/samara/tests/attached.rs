@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use common::{compiled, fresh, samara, samara_in_front};
+use common::{compiled, copy_program, fresh, samara, samara_in_front};
 use serde_json::Value;
 
 /// A process that works until it is told to end.
@@ -341,7 +341,7 @@ fn what_cannot_be_attached_to_is_told_in_one_line() {
         };
         open(folder.path());
         let copy = folder.path().join("samara");
-        fs::copy(env!("CARGO_BIN_EXE_samara"), &copy).unwrap();
+        copy_program(env!("CARGO_BIN_EXE_samara"), &copy);
         open(&copy);
         let mut other = Command::new(&copy);
         other.uid(65534).gid(65534).current_dir("/");

@@ -16,7 +16,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use common::{compiled_with, fresh, has, samara, settle};
+use common::{compiled_with, copy_program, fresh, has, samara, settle};
 
 struct Waiting(Child);
 
@@ -267,7 +267,7 @@ fn others_processes_and_files_are_refused() {
     // SAFETY: asks only.
     if unsafe { libc::geteuid() } == 0 {
         let copy = fresh("samara");
-        fs::copy(env!("CARGO_BIN_EXE_samara"), &copy).unwrap();
+        copy_program(env!("CARGO_BIN_EXE_samara"), &copy);
         let public = |path: &Path| {
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
             fs::set_permissions(path, mode).unwrap();

@@ -12,7 +12,8 @@ use std::path::Path;
 use std::process::Stdio;
 
 use common::{
-    Traced, agrees, agrees_ending, compiled, fresh, samara, samara_in_front, scratch, trace_with,
+    Traced, agrees, agrees_ending, compiled, copy_program, fresh, samara, samara_in_front, scratch,
+    trace_with,
 };
 use serde_json::Value;
 
@@ -268,10 +269,10 @@ fn what_is_hidden_from_the_tracer_is_not_compared() {
         .tempdir_in("/tmp")
         .unwrap();
     let hidden = folder.path().join("hidden");
-    fs::copy("/bin/true", &hidden).unwrap();
+    copy_program("/bin/true", &hidden);
     fs::set_permissions(&hidden, fs::Permissions::from_mode(0o111)).unwrap();
     let own = folder.path().join("samara");
-    fs::copy(env!("CARGO_BIN_EXE_samara"), &own).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_samara"), &own);
     let output = std::process::Command::new(&own)
         .args(["trace", "--"])
         .arg(&hidden)

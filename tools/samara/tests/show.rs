@@ -18,7 +18,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 
-use common::{agrees, compiled, fresh, has, samara, scratch, settle, trace_with};
+use common::{agrees, compiled, copy_program, fresh, has, samara, scratch, settle, trace_with};
 use serde_json::Value;
 
 const NOBODY: u32 = 65534;
@@ -294,7 +294,7 @@ fn a_recording_at_its_calls() {
 #[test]
 fn a_process_whose_name_is_no_text_is_shown() {
     let path = scratch().join(OsStr::from_bytes(b"\xff\x1b[2J\xfe"));
-    fs::copy("/bin/cat", &path).unwrap();
+    copy_program("/bin/cat", &path);
     let program = Waiting::start(&mut Command::new(&path));
     settle(program.0.id());
     for option in ["--maps", "--smaps", "--fork"] {
@@ -376,7 +376,7 @@ fn public_samara() -> std::path::PathBuf {
         fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
     }
     let copy = folder.join(format!("samara-{:?}", std::thread::current().id()));
-    fs::copy(env!("CARGO_BIN_EXE_samara"), &copy).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_samara"), &copy);
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
     copy
 }

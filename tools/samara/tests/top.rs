@@ -16,7 +16,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-use common::{fresh, samara, scratch, settle};
+use common::{copy_program, fresh, samara, scratch, settle};
 use serde_json::Value;
 
 struct Waiting(Child);
@@ -105,7 +105,7 @@ fn who_may_not_be_looked_at_is_listed_without_figures() {
     }
     let cat = cat();
     let copy = fresh("samara");
-    fs::copy(env!("CARGO_BIN_EXE_samara"), &copy).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_samara"), &copy);
     for path in [scratch(), &copy] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }

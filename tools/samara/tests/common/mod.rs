@@ -43,6 +43,13 @@ pub(crate) fn fresh(name: &str) -> PathBuf {
     scratch().join(format!("{number}-{name}"))
 }
 
+/// Copies a program that is to be executed. By another process: while a thread of this one has the copy open to write, a child that another thread has just
+/// forked has it open, too, and until that executes something the kernel executes the copy for nobody (`ETXTBSY`).
+pub(crate) fn copy_program(from: impl AsRef<OsStr>, to: &Path) {
+    let copied = Command::new("cp").arg(from.as_ref()).arg(to).status();
+    assert!(copied.unwrap().success(), "{}", to.display());
+}
+
 /// Waits until all threads of a program sleep, in a read of its input or in `pause`: its memory stays as it is.
 pub(crate) fn settle(pid: u32) {
     let sleeps = |task: std::io::Result<std::fs::DirEntry>| {
