@@ -97,7 +97,7 @@ unsafe impl<A: NodeAlloc, const SIZE: usize> NodeAlloc for Pool<A, SIZE> {
 
 impl<A: NodeAlloc, const SIZE: usize> Drop for Pool<A, SIZE> {
     fn drop(&mut self) {
-        // SAFETY: whoever has a node borrows the pool, or owns it and is being dropped with it.
+        // SAFETY: nodes are memory until the pool is dropped, and no longer: nobody uses one any more.
         unsafe { self.slabs.get_mut().free_all(&self.source) };
     }
 }

@@ -25,8 +25,8 @@ const MANY: usize = 8;
 /// find some, where what was done is to be undone, whatever else has taken the memory meanwhile. (An allocator that keeps what it is given back, as the pools
 /// do, gives it to the next that asks.)
 ///
-/// They are linked through their first words, and a reserve can be made [one pointer](Self::into_raw), which a structure laid out as in C can hold. Dropping it leaks the nodes in it, but for those of a pool, which go with it;
-/// [`release`](Self::release) it.
+/// They are linked through their first words, and a reserve can be made [one pointer](Self::into_raw), which a structure laid out as in C can hold.
+/// Dropping it leaks the nodes in it, but for those of a pool, which go with it; [`release`](Self::release) it.
 ///
 /// `SIZE` is a multiple of two words; others do not compile.
 ///
@@ -94,7 +94,7 @@ impl<const SIZE: usize> Reserve<SIZE> {
     #[inline]
     pub unsafe fn from_raw(raw: *mut ()) -> Self {
         let head = raw.cast::<Link>();
-        // SAFETY: what it came from belonged to a reserve, and its first word and this one were written (the caller's promise).
+        // SAFETY: it is there, and both of its words were written: the first by `push`, the other by `into_raw` (the caller's promise).
         let count = NonNull::new(head).map_or(0, |head| unsafe { head.read().count });
         Self { head, count }
     }
@@ -133,9 +133,10 @@ impl<const SIZE: usize> Reserve<SIZE> {
         if count <= MANY {
             return self.fill(count, alloc);
         }
-        let Some(missing) = count.checked_sub(self.count) else {
+        let missing = count.saturating_sub(self.count);
+        if missing == 0 {
             return Ok(());
-        };
+        }
         let all = alloc.allocate_many(Self::BLOCK, missing, &mut |run, nodes| {
             for i in 0..nodes {
                 // SAFETY: the nodes of a run lie one behind the other.

@@ -244,7 +244,7 @@ impl<A: NodeAlloc + Clone, const SIZE: usize> Drop for SharedPool<A, SIZE> {
         // would do as well, but ThreadSanitizer does not know fences.
         // SAFETY: as above; the memory goes only below.
         unsafe { shared.as_ref() }.handles.load(Ordering::Acquire);
-        // SAFETY: this was the last handle; whoever has a node has a handle, or owned this one and is being dropped with it.
+        // SAFETY: this was the last handle; nodes are memory until then, and no longer: nobody uses one any more.
         unsafe {
             (*shared.as_ptr()).slabs.get_mut().free_all(&self.source);
             ptr::drop_in_place(shared.as_ptr());
