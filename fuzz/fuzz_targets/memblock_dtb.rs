@@ -1,4 +1,4 @@
-//! The parser of device trees.
+//! The parser of device trees, and placing what has no address.
 
 #![no_main]
 
@@ -7,6 +7,14 @@ use samara_memblock::firmware::devicetree::DeviceTree;
 
 fuzz_target!(|blob: &[u8]| {
     if let Ok(tree) = DeviceTree::new(blob) {
-        samara_fuzz::take(tree);
+        samara_fuzz::take_and_go_on(tree, |boot| {
+            tree.dynamic_reservations(&mut |wanted| {
+                let Ok(wanted) = wanted else { return };
+                if let Ok(at) = wanted.place(boot) {
+                    assert_eq!(at % wanted.alignment, 0);
+                    assert!(boot.is_memory(at));
+                }
+            });
+        });
     }
 });

@@ -11,6 +11,10 @@ use fdt::{Fdt, FdtError};
 use super::{Entry, Item, Problem, Source, Use};
 use crate::NodeId;
 
+pub use dynamic::DynamicReservation;
+
+mod dynamic;
+
 type TreeNode<'a> = Node<'a, (UnalignedParser<'a>, NoPanic)>;
 
 /// A device tree whose header makes sense.
@@ -52,7 +56,7 @@ impl<'a> DeviceTree<'a> {
     }
 
     /// The header's list of reservations: pairs of 64-bit numbers, ended by zeros.
-    fn reservations(self) -> impl Iterator<Item = Entry> + use<'a> {
+    fn reservations(self) -> impl Iterator<Item = Item> + use<'a> {
         let wide = |pair: &[u8], at| {
             Some(u64::from(cell(pair, at)?) << 32 | u64::from(cell(pair, at + 4)?))
         };
@@ -61,7 +65,7 @@ impl<'a> DeviceTree<'a> {
             .unwrap_or_default();
         list.chunks_exact(16)
             .map_while(move |pair| Some((wide(pair, 0)?, wide(pair, 8)?)).filter(|&p| p != (0, 0)))
-            .map(|(base, size)| Entry::new(base, size, Use::Reserved))
+            .map(|(base, size)| Entry::sized(base, size, Use::Reserved))
     }
 
     fn nodes(self, give: &mut dyn FnMut(Item)) -> Result<(), FdtError> {
@@ -73,25 +77,79 @@ impl<'a> DeviceTree<'a> {
             let name = node.name()?.name;
             if is_memory(&node, name)? && is_enabled(&node)? {
                 memory(&node, outer, give)?;
-            } else if name == "reserved-memory" {
-                let inner = Cells::of(&node)?;
-                for node in node.children()?.iter() {
-                    let node = node?;
-                    if is_enabled(&node)? {
-                        reserved(&node, inner, give)?;
-                    }
-                }
+            } else if name == RESERVED_MEMORY {
+                each_reservation(&node, &mut |node, cells| reserved(&node, cells, give))?;
             }
         }
         Ok(())
     }
+
+    /// Calls `give` with each child of `/reserved-memory` that has a size and no address, in the order of the tree, and with what is
+    /// malformed there. [`load`](super::load) leaves these out: they can be placed when all that has an address is known.
+    ///
+    /// ```no_run
+    /// # use samara_memblock::{Memblock, Storage};
+    /// # use samara_memblock::firmware::{devicetree::DeviceTree, load};
+    /// # let blob = [];
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// let tree = DeviceTree::new(&blob)?;
+    /// load(tree, &mut boot, |_| ())?;
+    /// tree.dynamic_reservations(&mut |reservation| {
+    ///     if let Ok(wanted) = reservation {
+    ///         let _address = wanted.place(&mut boot);
+    ///     }
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn dynamic_reservations(
+        self,
+        give: &mut dyn FnMut(Result<DynamicReservation<'a>, Problem>),
+    ) {
+        let mut search = || {
+            let tree = Fdt::new_unaligned_fallible(self.blob)?;
+            for node in tree.root()?.as_node().children()?.iter() {
+                let node = node?;
+                if node.name()?.name == RESERVED_MEMORY {
+                    each_reservation(&node, &mut |node, cells| {
+                        if let Some(found) = DynamicReservation::of(node, cells)? {
+                            give(found);
+                        }
+                        Ok(())
+                    })?;
+                }
+            }
+            Ok::<(), FdtError>(())
+        };
+        if search().is_err() {
+            give(Err(Problem::Malformed));
+        }
+    }
+}
+
+/// The node whose children are reservations.
+const RESERVED_MEMORY: &str = "reserved-memory";
+
+/// Calls `take` with each child of `/reserved-memory` that is enabled, and how its numbers are written.
+fn each_reservation<'a>(
+    parent: &TreeNode<'a>,
+    take: &mut dyn FnMut(TreeNode<'a>, Cells) -> Result<(), FdtError>,
+) -> Result<(), FdtError> {
+    let cells = Cells::of(parent)?;
+    for node in parent.children()?.iter() {
+        let node = node?;
+        if is_enabled(&node)? {
+            take(node, cells)?;
+        }
+    }
+    Ok(())
 }
 
 /// The header's reservations, then memory and reservations in the order of the tree. What is malformed further inside is
 /// reported when it is met, and is the last that is read.
 impl Source for DeviceTree<'_> {
     fn each(&self, give: &mut dyn FnMut(Item)) {
-        self.reservations().for_each(|entry| give(Ok(entry)));
+        self.reservations().for_each(&mut *give);
         if self.nodes(give).is_err() {
             give(Err(Problem::Malformed));
         }
@@ -130,11 +188,14 @@ fn memory(node: &TreeNode<'_>, cells: Cells, give: &mut dyn FnMut(Item)) -> Resu
         None => node.raw_property("reg")?,
     };
     for item in cells.ranges(ranges.map_or(&[], |p| p.value)) {
-        give(item.map(|(base, size)| Entry {
-            base,
-            size,
-            usage,
-            nid,
+        give(item.and_then(|(base, size)| {
+            let entry = Entry {
+                base,
+                size,
+                usage,
+                nid,
+            };
+            entry.checked()
         }));
     }
     Ok(())
@@ -149,21 +210,28 @@ fn reserved(node: &TreeNode<'_>, cells: Cells, give: &mut dyn FnMut(Item)) -> Re
     if let Some(reg) = node.raw_property("reg")? {
         cells
             .ranges(reg.value)
-            .for_each(|item| give(item.map(|(base, size)| Entry::new(base, size, usage))));
-    } else if let Some(size) = node.raw_property("size")? {
-        match cells.size.read(size.value) {
-            Some((size, [])) => give(Err(Problem::Dynamic { size })),
-            _ => give(Err(Problem::Malformed)),
-        }
+            .for_each(|item| give(item.and_then(|(base, size)| Entry::sized(base, size, usage))));
+    } else if let Some(found) = DynamicReservation::of(*node, cells)? {
+        give(Err(match found {
+            Ok(wanted) => Problem::Dynamic { size: wanted.size },
+            Err(problem) => problem,
+        }));
     }
     Ok(())
 }
 
 /// How many cells a number takes.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Width(u32);
 
 impl Width {
+    /// Returns the one number that `bytes` are; `None` if they are anything else.
+    fn only(self, bytes: &[u8]) -> Option<u64> {
+        let sound = (1..=2).contains(&self.0);
+        let (number, rest) = self.read(bytes).filter(|_| sound)?;
+        rest.is_empty().then_some(number)
+    }
+
     /// A number and what follows it.
     fn read(self, bytes: &[u8]) -> Option<(u64, &[u8])> {
         let (number, rest) = bytes.split_at_checked(self.0 as usize * 4)?;
@@ -175,7 +243,7 @@ impl Width {
 }
 
 /// How addresses and sizes are written in the children of a node.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Cells {
     address: Width,
     size: Width,
@@ -197,7 +265,7 @@ impl Cells {
     }
 
     /// Pairs of address and size. Numbers wider than 64 bits, and what is left of an incomplete pair, are malformed.
-    fn ranges(self, mut bytes: &[u8]) -> impl Iterator<Item = Result<(u64, u64), Problem>> {
+    fn ranges(self, mut bytes: &[u8]) -> impl Iterator<Item = Result<(u64, u64), Problem>> + Clone {
         let sound = (1..=2).contains(&self.address.0) && (1..=2).contains(&self.size.0);
         core::iter::from_fn(move || {
             if bytes.is_empty() {

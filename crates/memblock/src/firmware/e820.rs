@@ -45,12 +45,12 @@ fn parse(entry: &str) -> Option<Item> {
     let kind = usage(kind.trim_end().strip_suffix(')')?);
     // Linux 2.4 gave the size first.
     if let Some((size, base)) = text::range(range, "@") {
-        return Some(Ok(Entry::new(base, size, kind)));
+        return Some(Entry::sized(base, size, kind));
     }
     // Until 2012 the end was exclusive.
     let (first, end) = text::range(range, "-")?;
     Some(match end.checked_sub(first) {
-        Some(size) => Ok(Entry::new(first, size, kind)),
+        Some(size) => Entry::sized(first, size, kind),
         None => Err(Problem::Backwards { first, last: end }),
     })
 }
@@ -58,7 +58,7 @@ fn parse(entry: &str) -> Option<Item> {
 /// One entry of `/sys/firmware/memmap`: the contents of its files `start`, `end` (the last byte) and `type`.
 ///
 /// # Errors
-/// [`Problem::Unreadable`] if they are no numbers, [`Problem::Backwards`].
+/// [`Problem::Unreadable`] if they are no numbers, [`Problem::Backwards`], and those of [`Entry::checked`].
 pub fn sysfs_entry(start: &str, end: &str, kind: &str) -> Item {
     match (text::hex(start), text::hex(end)) {
         (Some(first), Some(last)) => Entry::inclusive(first, last, usage(kind)),

@@ -9,9 +9,12 @@
 //! | UEFI, as its shell and boot logs print it | `uefi::lines` | `uefi` |
 //! | device tree | `devicetree::DeviceTree` | `fdt` |
 //!
-//! Firmware is not trusted. All parsers yield [`Item`]s: entries, and what could not be made one. [`load`] takes them in whatever
-//! order they come; where two disagree the stricter one wins: what is no memory stays out although another entry says RAM, and
-//! what is reserved or not to be mapped stays so. Whatever is odd is reported, and nothing odd adds memory.
+//! Firmware is not trusted. All parsers yield [`Item`]s: sound entries, and what could not be made one. An entry of no bytes, one
+//! that passes the end of the address space and one where no machine has memory are dropped and reported, whatever they call
+//! themselves: such a hole takes no memory away, and such memory adds none. [`Entry::checked`] is that rule.
+//!
+//! [`load`] takes entries in whatever order they come. Where two disagree the stricter one wins: what is no memory stays out
+//! although another entry says RAM, and what is reserved or not to be mapped stays so. Whatever is odd is reported.
 
 use core::fmt;
 
@@ -28,7 +31,7 @@ mod text;
 #[cfg(feature = "uefi")]
 pub mod uefi;
 
-/// Memory from here on is an error of the firmware: no architecture addresses more (RISC-V's 56 bits are the most).
+/// An entry that reaches beyond this is an error of the firmware: no architecture addresses more (RISC-V's 56 bits are the most).
 pub const ADDRESS_LIMIT: u64 = 1 << 56;
 
 /// What firmware says that a range is.
@@ -51,7 +54,7 @@ pub enum Use {
 pub struct Entry {
     /// First byte.
     pub base: u64,
-    /// Length in bytes, as the firmware has it: the sum may exceed the address space.
+    /// Length in bytes.
     pub size: u64,
     /// What it is.
     pub usage: Use,
@@ -60,21 +63,52 @@ pub struct Entry {
 }
 
 impl Entry {
-    fn new(base: u64, size: u64, usage: Use) -> Self {
+    /// Returns the entry if a map may say this.
+    ///
+    /// # Errors
+    /// [`Problem::Empty`], [`Problem::Wraps`], [`Problem::Absurd`].
+    ///
+    /// ```
+    /// use samara_memblock::NodeId;
+    /// use samara_memblock::firmware::{Entry, Problem, Use};
+    /// let hole = |base, size| Entry { base, size, usage: Use::Hole, nid: NodeId::NONE };
+    /// assert!(hole(0xa0000, 0x60000).checked().is_ok());
+    /// let wraps = hole(0x1000, u64::MAX);
+    /// assert_eq!(wraps.checked(), Err(Problem::Wraps(wraps)));
+    /// ```
+    pub fn checked(self) -> Item {
+        let end = u128::from(self.base) + u128::from(self.size);
+        if self.size == 0 {
+            Err(Problem::Empty(self))
+        } else if end > 1 << 64 {
+            Err(Problem::Wraps(self))
+        } else if end > ADDRESS_LIMIT.into() {
+            Err(Problem::Absurd(self))
+        } else {
+            Ok(self)
+        }
+    }
+
+    /// An entry on no particular node, checked.
+    fn sized(base: u64, size: u64, usage: Use) -> Item {
+        let nid = NodeId::NONE;
         Entry {
             base,
             size,
             usage,
-            nid: NodeId::NONE,
+            nid,
         }
+        .checked()
     }
 
-    /// From the first and the last byte. A range of all 2^64 bytes cannot be expressed, and becomes one byte shorter.
-    fn inclusive(first: u64, last: u64, usage: Use) -> Result<Self, Problem> {
-        match last.checked_sub(first) {
-            Some(distance) => Ok(Entry::new(first, distance.saturating_add(1), usage)),
-            None => Err(Problem::Backwards { first, last }),
+    /// An entry from its first and last byte, checked. The range of all 2^64 bytes is empty: a kernel that prints an entry of
+    /// no bytes prints the byte before the first one as the last, in arithmetic of 64 bits.
+    fn inclusive(first: u64, last: u64, usage: Use) -> Item {
+        let size = last.wrapping_sub(first).wrapping_add(1);
+        if last < first && size != 0 {
+            return Err(Problem::Backwards { first, last });
         }
+        Entry::sized(first, size, usage)
     }
 }
 
@@ -97,16 +131,29 @@ pub enum Problem {
     Hidden,
     /// A binary table is cut off or its header makes no sense.
     Malformed,
-    /// A reservation without an address, which a kernel places itself. It is left out.
+    /// The kernel that printed the entry calls it invalid; ignored.
+    Invalid {
+        /// The number of its line, from 1.
+        line: usize,
+    },
+    /// A reservation without an address. [`load`] leaves it out: whoever boots places it
+    /// (`devicetree::DeviceTree::dynamic_reservations`).
     Dynamic {
         /// Bytes asked for.
         size: u64,
     },
+    /// A reservation whose alignment is not a power of two; ignored.
+    Alignment {
+        /// Bytes asked for.
+        size: u64,
+        /// The multiple asked for.
+        alignment: u64,
+    },
     /// An entry of no bytes; ignored.
     Empty(Entry),
-    /// An entry that passes the end of the address space. As memory it is ignored, else cut.
+    /// An entry that passes the end of the address space; ignored.
     Wraps(Entry),
-    /// Memory where no machine has any; ignored.
+    /// An entry that reaches beyond [`ADDRESS_LIMIT`]; ignored.
     Absurd(Entry),
     /// An entry of memory that an earlier one covers, at least partly.
     Repeated(Entry),
@@ -130,18 +177,30 @@ impl fmt::Display for Problem {
             }
             Problem::Hidden => f.write_str("all addresses are zero (only root may see them)"),
             Problem::Malformed => f.write_str("the table is cut off or malformed"),
+            Problem::Invalid { line } => {
+                write!(
+                    f,
+                    "line {line}: the kernel calls this entry invalid, ignored"
+                )
+            }
             Problem::Dynamic { size } => write!(
                 f,
-                "a reservation of {size:#x} bytes without an address, left out"
+                "a reservation of {size:#x} bytes has no address yet, left out"
+            ),
+            Problem::Alignment { size, alignment } => write!(
+                f,
+                "a reservation of {size:#x} bytes is to be aligned to {alignment:#x}, which is no power of two, ignored"
             ),
             Problem::Empty(e) => entry("empty, ignored", e),
-            Problem::Wraps(e) => entry("passes the end of the address space", e),
-            Problem::Absurd(e) => entry("no machine has memory there, ignored", e),
+            Problem::Wraps(e) => entry("passes the end of the address space, ignored", e),
+            Problem::Absurd(e) => entry("reaches beyond what any machine addresses, ignored", e),
             Problem::Repeated(e) => entry("overlaps earlier memory", e),
             Problem::Contradicts(e) => entry("takes away memory", e),
         }
     }
 }
+
+impl core::error::Error for Problem {}
 
 /// What a parser yields.
 pub type Item = Result<Entry, Problem>;
@@ -192,7 +251,7 @@ pub fn load<M: PhysMap>(
         }
     })?;
     each(&source, &mut |item| match item {
-        Ok(e) if e.usage == Use::Hole && e.size > 0 => {
+        Ok(e) if e.usage == Use::Hole => {
             if memblock.memory().overlaps(e.base, e.size) {
                 report(Problem::Contradicts(e));
             }
@@ -209,7 +268,7 @@ pub fn load<M: PhysMap>(
     Ok(())
 }
 
-/// Goes through a source until something fails.
+/// Goes through a source, whose entries it checks, until something fails.
 fn each(
     source: &impl Source,
     take: &mut dyn FnMut(Item) -> Result<(), Error>,
@@ -217,37 +276,24 @@ fn each(
     let mut result = Ok(());
     source.each(&mut |item| {
         if result.is_ok() {
-            result = take(item);
+            result = take(item.and_then(Entry::checked));
         }
     });
     result
 }
 
-/// Checks an entry, and adds it if it is sound and memory.
+/// Adds a sound entry if it is memory.
 fn add<M: PhysMap>(
     e: &Entry,
     memblock: &mut Memblock<'_, M>,
     report: &mut impl FnMut(Problem),
 ) -> Result<(), Error> {
-    let end = e.base.checked_add(e.size);
-    if e.size == 0 {
-        report(Problem::Empty(*e));
-        return Ok(());
-    }
-    if end.is_none() {
-        report(Problem::Wraps(*e));
-    }
     let flags = match e.usage {
         Use::Ram => Flags::NONE,
         Use::Hotplug => Flags::HOTPLUG,
         // Not mapped it stays even where it is not memory otherwise, as device trees say it of parts of their memory.
         Use::NoMap | Use::Reserved | Use::Hole => return Ok(()),
     };
-    let Some(end) = end else { return Ok(()) };
-    if end > ADDRESS_LIMIT {
-        report(Problem::Absurd(*e));
-        return Ok(());
-    }
     if memblock.memory().overlaps(e.base, e.size) {
         report(Problem::Repeated(*e));
     }

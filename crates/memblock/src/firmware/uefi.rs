@@ -7,6 +7,7 @@
 use uefi_raw::table::boot::{MemoryAttribute, MemoryDescriptor, MemoryType};
 
 use super::{Entry, Item, Problem, Use, text};
+use crate::NodeId;
 
 /// Bytes in a page of UEFI's, whatever the machine's pages are.
 const PAGE: u64 = 4096;
@@ -39,9 +40,21 @@ fn entries(kind: MemoryType, base: u64, pages: u64, att: MemoryAttribute) -> [Op
         }
         _ => (Use::Hole, None),
     };
-    // As many pages as overflow a size overflow an address too: such an entry is reported and dropped, or cut if it is a hole.
-    let size = pages.saturating_mul(PAGE);
-    [Some(usage), kept].map(|usage| usage.map(|usage| Ok(Entry::new(base, size, usage))))
+    // More pages than the size in bytes can say end beyond the address space wherever they begin.
+    let size = pages.checked_mul(PAGE);
+    let whole = match size {
+        Some(size) => Entry::sized(base, size, usage),
+        None => Err(Problem::Wraps(Entry {
+            base,
+            size: u64::MAX,
+            usage,
+            nid: NodeId::NONE,
+        })),
+    };
+    // An entry that is dropped is reported once.
+    let kept = whole.ok().zip(kept);
+    let kept = kept.map(|(entry, usage)| Ok(Entry { usage, ..entry }));
+    [Some(whole), kept]
 }
 
 /// The descriptors of a map as `GetMemoryMap` returns it: each `stride` bytes (which is more than the type's size on most
@@ -123,7 +136,8 @@ impl Iterator for Descriptors<'_> {
     }
 }
 
-/// The entries of a map as text: what the UEFI shell's `memmap` prints, or Linux's log with `efi=debug`.
+/// The entries of a map as text: what the UEFI shell's `memmap` prints, or Linux's log with `efi=debug`, in each of the forms that
+/// Linux has used.
 ///
 /// ```
 /// use samara_memblock::firmware::uefi;
@@ -134,8 +148,8 @@ impl Iterator for Descriptors<'_> {
 /// ```
 pub fn lines(map: &str) -> impl Iterator<Item = Item> + Clone {
     text::numbered(map).flat_map(|(line, content)| {
-        let items = if content.contains("efi: mem") {
-            from_log(content)
+        let items = if let Some(shown) = shown_by_log(content) {
+            from_log(shown, line)
         } else {
             match content.split_whitespace().next().and_then(shell_type) {
                 Some(kind) => from_shell(kind, content),
@@ -189,12 +203,59 @@ fn from_shell(kind: MemoryType, line: &str) -> Option<[Option<Item>; 2]> {
     ))
 }
 
-/// `efi: mem00: [Conventional Memory|   |  |…|  |WB|WT|WC|UC] range=[0x0000000000000000-0x000000000009ffff] (0MB)`
-fn from_log(line: &str) -> Option<[Option<Item>; 2]> {
-    let (_, entry) = line.split_once("efi: mem")?;
-    let (_, rest) = entry.split_once(": [")?;
-    let (description, rest) = rest.split_once(']')?;
-    let mut columns = description.split('|').map(str::trim);
+/// Returns what a line of Linux's log says of a descriptor: what follows `efi: mem00: `, or `efi:   ` on arm64.
+fn shown_by_log(line: &str) -> Option<&str> {
+    // Older kernels write the prefix in capitals.
+    let (_, said) = line
+        .split_once("efi: ")
+        .or_else(|| line.split_once("EFI: "))?;
+    let said = said.trim_start();
+    if said.starts_with("0x") {
+        return Some(said);
+    }
+    let (number, shown) = said.strip_prefix("mem")?.split_once(':')?;
+    let numbered = !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit());
+    numbered.then_some(shown)
+}
+
+/// Reads a descriptor as one of these:
+///
+/// ```text
+/// type=3, attr=0xf, range=[0x0000000000000000-0x0000000000001000) (0MB)
+/// [Boot Code          |   |  |…|WB|WT|WC|UC] range=[0x0000000000000000-0x0000000000001000) (0MB)
+/// [Boot Code          |   |  |…|WB|WT|WC|UC] range=[0x0000000000000000-0x0000000000000fff] (0MB)
+/// [type=269370880|attr=0x0e42100e42180e41] range=[0x0486200e41038c18-0x200e898a0eee713ac17] (invalid)
+/// 0x000040000000-0x00004007ffff [Loader Data |   |  |…|WB|WT|WC|UC]*
+/// ```
+fn from_log(shown: &str, line: usize) -> Option<[Option<Item>; 2]> {
+    if shown.trim_end().ends_with("(invalid)") {
+        return Some([Some(Err(Problem::Invalid { line })), None]);
+    }
+    let (range, exclusive, description) = match shown.split_once("range=[") {
+        Some((description, rest)) => {
+            let end = rest.find([']', ')'])?;
+            (&rest[..end], rest[end..].starts_with(')'), description)
+        }
+        None => {
+            let (range, description) = shown.split_once(" [")?;
+            (range, false, description)
+        }
+    };
+    let (first, last) = text::range(range, "-")?;
+    let size = last.wrapping_sub(first).wrapping_add(u64::from(!exclusive));
+    // The last byte of no bytes lies before the first one, perhaps at the other end of the address space.
+    if last < first && size != 0 {
+        return Some([Some(Err(Problem::Backwards { first, last })), None]);
+    }
+    let (kind, att) = described(description)?;
+    Some(entries(kind, first, size / PAGE, att))
+}
+
+/// Returns type and attributes from the columns of a log, named or as numbers.
+fn described(text: &str) -> Option<(MemoryType, MemoryAttribute)> {
+    let text = text.trim().trim_start_matches('[');
+    let text = text.split(']').next()?.trim_end_matches([',', ' ']);
+    let mut columns = text.split(['|', ',']).map(str::trim);
     let kind = match columns.next()? {
         "Reserved" => MemoryType::RESERVED,
         "Loader Code" => MemoryType::LOADER_CODE,
@@ -207,7 +268,10 @@ fn from_log(line: &str) -> Option<[Option<Item>; 2]> {
         "ACPI Reclaim Memory" | "ACPI Reclaim" => MemoryType::ACPI_RECLAIM,
         "ACPI Memory NVS" | "ACPI Mem NVS" => MemoryType::ACPI_NON_VOLATILE,
         // Unusable, MMIO, PAL code, persistent memory, and whatever else there may be.
-        _ => MemoryType::UNUSABLE,
+        other => match other.strip_prefix("type=") {
+            Some(number) => MemoryType(number.parse().ok()?),
+            None => MemoryType::UNUSABLE,
+        },
     };
     let mut att = MemoryAttribute::empty();
     for column in columns {
@@ -216,13 +280,11 @@ fn from_log(line: &str) -> Option<[Option<Item>; 2]> {
             "WT" => MemoryAttribute::WRITE_THROUGH,
             "WC" => MemoryAttribute::WRITE_COMBINE,
             "SP" => MemoryAttribute::SPECIAL_PURPOSE,
-            _ => MemoryAttribute::empty(),
+            other => match other.strip_prefix("attr=") {
+                Some(bits) => MemoryAttribute::from_bits_retain(text::hex(bits)?),
+                None => MemoryAttribute::empty(),
+            },
         };
     }
-    let (_, range) = rest.split_once("range=[")?;
-    let (first, last) = text::range(range.split_once([']', ')'])?.0, "-")?;
-    let Some(size) = last.checked_sub(first).map(|d| d.saturating_add(1)) else {
-        return Some([Some(Err(Problem::Backwards { first, last })), None]);
-    };
-    Some(entries(kind, first, size / PAGE, att))
+    Some((kind, att))
 }

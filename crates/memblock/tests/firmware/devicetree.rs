@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use samara_memblock::firmware::devicetree::DeviceTree;
-use samara_memblock::firmware::{Problem, Use};
+use samara_memblock::firmware::{Problem, Use, load};
+use samara_memblock::{Error, Memblock, Storage};
 
 use crate::tree::Tree;
 use crate::{data, take};
@@ -102,6 +103,226 @@ fn reserved_memory_and_more() {
         [(0x9000_0000, 0x9000_1000), (0xa000_0000, 0xa080_0000)]
     );
     assert_eq!(taken.problems, [Problem::Dynamic { size: 0x400_0000 }]);
+}
+
+/// A tree with 3 GiB at 1 GiB, a firmware at its end, and reservations.
+fn with_reservations(reservations: impl FnOnce(&mut Tree)) -> Vec<u8> {
+    let mut tree = Tree::default();
+    tree.node("", |t| {
+        t.cells("#address-cells", &[2]).cells("#size-cells", &[2]);
+        t.node("memory@40000000", |t| {
+            t.property("device_type", b"memory\0")
+                .cells("reg", &[0, 0x4000_0000, 0, 0xc000_0000]);
+        });
+        t.node("reserved-memory", |t| {
+            t.cells("#address-cells", &[2])
+                .cells("#size-cells", &[2])
+                .property("ranges", &[]);
+            t.node("firmware@fff00000", |t| {
+                t.cells("reg", &[0, 0xfff0_0000, 0, 0x10_0000])
+                    .property("no-map", &[]);
+            });
+            reservations(t);
+        });
+    });
+    tree.finish()
+}
+
+/// What has a size and no address is handed on whole, and placed where the tree allows it.
+#[test]
+fn dynamic_reservations_are_placed() {
+    let blob = with_reservations(|t| {
+        t.node("linux,cma", |t| {
+            t.property("compatible", b"shared-dma-pool\0")
+                .property("reusable", &[])
+                .property("linux,cma-default", &[])
+                .cells("size", &[0, 0x400_0000])
+                .cells("alignment", &[0, 0x40_0000])
+                .cells(
+                    "alloc-ranges",
+                    &[
+                        0,
+                        0x5000_0000,
+                        0,
+                        0x100_0000,
+                        0,
+                        0x6000_0000,
+                        0,
+                        0x1000_0000,
+                    ],
+                );
+        });
+        t.node("secure", |t| {
+            t.cells("size", &[0, 0xf_f001]).property("no-map", &[]);
+        });
+        t.node("nowhere", |t| {
+            t.cells("size", &[0, 0x1000])
+                .cells("alloc-ranges", &[1, 0, 0, 0x1000_0000, 0, 0, 0, 1]);
+        });
+        // Where `reg` stands beside `size`, it counts.
+        t.node("both@70000000", |t| {
+            t.cells("size", &[0, 0x1000])
+                .cells("reg", &[0, 0x7000_0000, 0, 0x2000]);
+        });
+        t.node("off", |t| {
+            t.cells("size", &[0, 0x1000])
+                .property("status", b"disabled\0");
+        });
+    });
+    let tree = DeviceTree::new(&blob).unwrap();
+    let mut storage: Storage = Storage::new();
+    let mut boot = Memblock::new(&mut storage);
+    let mut problems = Vec::new();
+    load(tree, &mut boot, |p| problems.push(p)).unwrap();
+    let left_out = [0x400_0000, 0xf_f001, 0x1000];
+    assert_eq!(problems, left_out.map(|size| Problem::Dynamic { size }));
+
+    let mut found = Vec::new();
+    tree.dynamic_reservations(&mut |wanted| {
+        let wanted = wanted.unwrap();
+        found.push((wanted, wanted.place(&mut boot)));
+    });
+    let [(cma, cma_at), (secure, secure_at), (nowhere, nowhere_at)] = found[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!(
+        (cma.name, cma.size, cma.alignment),
+        ("linux,cma", 0x400_0000, 0x40_0000)
+    );
+    assert!(cma.reusable && !cma.no_map);
+    assert_eq!(cma.property("compatible"), Some(&b"shared-dma-pool\0"[..]));
+    assert_eq!(cma.property("linux,cma-default"), Some(&b""[..]));
+    assert_eq!(cma.property("linux,dma-default"), None);
+    assert!(
+        cma.alloc_ranges()
+            .eq([(0x5000_0000, 0x100_0000), (0x6000_0000, 0x1000_0000)])
+    );
+    // The first range is too small; in the second, allocations come down from its end.
+    assert_eq!(cma_at, Ok(0x6c00_0000));
+    assert!(boot.is_region_reserved(0x6c00_0000, 0x400_0000));
+    // Below the firmware, which is not to be mapped either.
+    assert_eq!((secure.alignment, secure_at), (0x1000, Ok(0xffe0_0000)));
+    assert!(secure.no_map && secure.alloc_ranges().count() == 0);
+    assert!(boot.is_memory(0xffe0_0000) && !boot.is_map_memory(0xffe0_0000));
+    assert!(
+        boot.memory()
+            .iter()
+            .all(|r| r.base % 0x1000 == 0 && r.size % 0x1000 == 0)
+    );
+    assert!(!boot.is_reserved(0xffe0_0000));
+    assert_eq!((nowhere.size, nowhere_at), (0x1000, Err(Error::NoMemory)));
+    assert!(boot.is_region_reserved(0x7000_0000, 0x2000));
+    // What comes later goes elsewhere, and the limit holds for reservations, too.
+    assert_eq!(boot.phys_alloc(0x1000, 0x1000), Ok(0xffdf_f000));
+    boot.set_current_limit(0x6800_0000);
+    assert_eq!(cma.place(&mut boot), Ok(0x6400_0000));
+    boot.set_current_limit(0x6000_0000);
+    assert_eq!(cma.place(&mut boot), Err(Error::NoMemory));
+}
+
+#[test]
+fn malformed_dynamic_reservations() {
+    let problem = |node: &dyn Fn(&mut Tree)| {
+        let blob = with_reservations(|t| {
+            t.node("odd", |t| node(t));
+        });
+        let tree = DeviceTree::new(&blob).unwrap();
+        let mut told = Vec::new();
+        tree.dynamic_reservations(&mut |wanted| told.push(wanted.unwrap_err()));
+        assert_eq!(take(tree).problems, told);
+        let [problem] = told[..] else {
+            panic!("{told:?}");
+        };
+        problem
+    };
+    let empty = problem(&|t| {
+        t.cells("size", &[0, 0]);
+    });
+    assert!(matches!(empty, Problem::Empty(e) if e.usage == Use::Reserved));
+    let alignment = problem(&|t| {
+        t.cells("size", &[0, 0x1000])
+            .cells("alignment", &[0, 0x3000]);
+    });
+    let (size, multiple) = (0x1000, 0x3000);
+    assert_eq!(
+        alignment,
+        Problem::Alignment {
+            size,
+            alignment: multiple
+        }
+    );
+    for (name, cells) in [
+        ("size", &[0x1000][..]),
+        ("size", &[0, 0, 0x1000]),
+        ("alignment", &[0x1000]),
+        ("alloc-ranges", &[0, 0x5000_0000, 0]),
+    ] {
+        let odd = problem(&|t| {
+            t.cells(name, cells);
+            if name != "size" {
+                t.cells("size", &[0, 0x1000]);
+            }
+        });
+        assert_eq!(odd, Problem::Malformed, "{name}");
+    }
+}
+
+/// Ranges of no bytes and ranges that overflow, in each place that a tree can have them.
+#[test]
+fn odd_ranges() {
+    let mut tree = Tree::default();
+    for number in [0x4100_0000u64, 0, 0x4200_0000, u64::MAX] {
+        tree.reservations.extend(number.to_be_bytes());
+    }
+    tree.node("", |t| {
+        t.cells("#address-cells", &[2]).cells("#size-cells", &[2]);
+        t.node("memory", |t| {
+            let most = u32::MAX;
+            t.property("device_type", b"memory\0").cells(
+                "reg",
+                &[
+                    0,
+                    0x4000_0000,
+                    0,
+                    0x1000_0000,
+                    0,
+                    0,
+                    0,
+                    0,
+                    0,
+                    0x1000,
+                    most,
+                    most,
+                ],
+            );
+        });
+        t.node("reserved-memory", |t| {
+            t.cells("#address-cells", &[2]).cells("#size-cells", &[2]);
+            t.node("odd@0", |t| {
+                t.cells("reg", &[0, 0, 0, 0, 0, 0x1000, u32::MAX, u32::MAX])
+                    .property("no-map", &[]);
+            });
+        });
+    });
+    let blob = tree.finish();
+    let taken = take(DeviceTree::new(&blob).unwrap());
+    assert_eq!(taken.memory, [(0x4000_0000, 0x5000_0000, -1)]);
+    assert_eq!((taken.reserved, taken.nomap), (vec![], 0));
+    assert!(
+        matches!(
+            taken.problems[..],
+            [
+                Problem::Empty(_),
+                Problem::Wraps(_),
+                Problem::Empty(_),
+                Problem::Wraps(_),
+                Problem::Empty(_),
+                Problem::Wraps(_)
+            ]
+        ),
+        "{:?}",
+        taken.problems
+    );
 }
 
 /// Cells that no number fits in, or none at all; half pairs.

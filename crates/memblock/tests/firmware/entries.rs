@@ -29,24 +29,45 @@ fn the_stricter_entry_wins_in_any_order() {
     }
 }
 
+/// Entries of no bytes, beyond the end of the address space and where no machine has memory, of each kind.
 #[test]
-fn nothing_odd_adds_memory() {
+fn what_is_odd_neither_adds_nor_takes() {
+    let sound = (0x10_0000, 0x10_0000, Use::Ram);
     let odd = [
-        (0x1000, 0, Use::Ram),
-        (u64::MAX - 0xfff, 0x2000, Use::Ram),
-        (0, u64::MAX, Use::Ram),
-        (1 << 56, 0x1000, Use::Hotplug),
-        (0x1001, 0xffe, Use::Ram),
-        (u64::MAX - 0xfff, 0x2000, Use::Reserved),
-        (0, 0, Use::Hole),
+        (0, 0),
+        (0x18_0000, 0),
+        (u64::MAX, 0),
+        (0, u64::MAX),
+        (0x1000, u64::MAX),
+        (u64::MAX - 0xfff, 0x1000),
+        (u64::MAX - 0xfff, 0x2000),
+        (0x18_0000, 1 << 56),
+        (1 << 56, 0x1000),
     ];
-    let taken = take_items(&odd);
-    assert_eq!(taken.memory, []);
-    assert_eq!(taken.reserved, [(u64::MAX - 0xfff, u64::MAX)]);
-    assert_eq!(taken.problems.len(), 6);
-    // A hole over everything takes everything.
-    assert_eq!(
-        take_items(&[(0x1000, 0x1000, Use::Ram), (0, u64::MAX, Use::Hole)]).total,
-        0
-    );
+    for usage in [Use::Ram, Use::Hotplug, Use::Reserved, Use::NoMap, Use::Hole] {
+        for (base, size) in odd {
+            let odd = (base, size, usage);
+            let taken = take_items(&[odd, sound, odd]);
+            assert_eq!(taken.memory, [(0x10_0000, 0x20_0000, -1)], "{odd:x?}");
+            assert_eq!((taken.reserved, taken.nomap), (vec![], 0), "{odd:x?}");
+            let entry = Entry {
+                base,
+                size,
+                usage,
+                nid: NodeId::NONE,
+            };
+            let end = u128::from(base) + u128::from(size);
+            let problem = match size {
+                0 => Problem::Empty(entry),
+                _ if end > 1 << 64 => Problem::Wraps(entry),
+                _ => Problem::Absurd(entry),
+            };
+            assert_eq!(taken.problems, [problem; 2], "{odd:x?}");
+        }
+    }
+    // What lies below the limit is sound, to the last byte.
+    let last = ((1 << 56) - 0x1000, 0x1000, Use::Ram);
+    assert_eq!(take_items(&[last]).total, 0x1000);
+    // Less than a page is nothing.
+    assert_eq!(take_items(&[(0x1001, 0xffe, Use::Ram)]).memory, []);
 }

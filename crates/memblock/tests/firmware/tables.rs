@@ -101,3 +101,64 @@ fn text_that_is_no_map() {
         items(&[(0x1000, 0x1000, Use::Ram)])[0]
     );
 }
+
+/// Kernels print an entry of no bytes with the byte before its first one as the last, which may be the last of the address space.
+#[test]
+fn entries_of_no_bytes() {
+    let sound = "BIOS-e820: [mem 0x0000000000100000-0x00000000001fffff] usable";
+    for (odd, base) in [
+        (
+            "BIOS-e820: [mem 0x0000000000000000-0xffffffffffffffff] reserved",
+            0,
+        ),
+        (
+            "BIOS-e820: [mem 0x0000000000150000-0x000000000014ffff] ACPI NVS",
+            0x15_0000,
+        ),
+        (
+            " BIOS-e820: 0000000000150000 - 0000000000150000 (reserved)",
+            0x15_0000,
+        ),
+        (" BIOS-e820: 00000000 @ 00150000 (reserved)", 0x15_0000),
+    ] {
+        let log = format!("{odd}\n{sound}\n");
+        let taken = take(e820::lines(&log));
+        assert_eq!(taken.memory, [(0x10_0000, 0x20_0000, -1)], "{odd}");
+        assert!(
+            matches!(taken.problems[..], [Problem::Empty(e)] if e.base == base),
+            "{odd}: {:?}",
+            taken.problems
+        );
+    }
+    let iomem_text = "00000000-ffffffffffffffff : odd\n00100000-001fffff : System RAM\n";
+    let taken = take(iomem::lines(iomem_text));
+    assert_eq!(taken.total, 0x10_0000);
+    assert!(matches!(taken.problems[..], [Problem::Empty(_)]));
+    let entry = e820::sysfs_entry("0x0\n", "0xffffffffffffffff\n", "Reserved\n");
+    assert!(matches!(entry, Err(Problem::Empty(_))));
+}
+
+/// Entries that end beyond the end of the address space, or where no machine has memory.
+#[test]
+fn entries_too_large() {
+    let sound = "BIOS-e820: [mem 0x0000000000100000-0x00000000001fffff] usable";
+    let log = format!(
+        "BIOS-e820: [mem 0x0000000000001000-0xffffffffffffffff] reserved\n{sound}\n \
+         BIOS-e820: 0000000000000000 - 7fffffffffffffff (reserved)\n \
+         BIOS-e820: ffffffffffffffff @ 00100000 (reserved)\n"
+    );
+    let taken = take(e820::lines(&log));
+    assert_eq!(taken.memory, [(0x10_0000, 0x20_0000, -1)]);
+    assert!(
+        matches!(
+            taken.problems[..],
+            [Problem::Absurd(_), Problem::Absurd(_), Problem::Wraps(_)]
+        ),
+        "{:?}",
+        taken.problems
+    );
+    let text = "00100000-001fffff : System RAM\n00100000-fffffffffffffffe : odd\n";
+    let taken = take(iomem::lines(text));
+    assert_eq!(taken.total, 0x10_0000);
+    assert!(matches!(taken.problems[..], [Problem::Absurd(_)]));
+}
