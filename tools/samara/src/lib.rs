@@ -57,8 +57,8 @@ enum Command {
     Replay(Described<replay::ReplayOptions>),
     /// Run the boot-time allocator from a firmware's memory map: what there is, what is taken, what is free.
     ///
-    /// Without a map it takes the running machine's own. Exit code: 0, 1 if an allocation found no memory, 2 for misuse or a file
-    /// that cannot be read.
+    /// Without a map it takes the running machine's own. Reservations of a device tree that have no address are placed in the ranges that it
+    /// allows. Exit code: 0, 1 if an allocation or such a reservation found no memory, 2 for misuse or a file that cannot be read.
     Boot(Described<boot::BootOptions>),
     /// Write a core file of a live process, which stops meanwhile and runs on.
     ///

@@ -4,10 +4,12 @@ use std::fmt::Write;
 
 use comfy_table::{CellAlignment, Table, presets};
 use samara_memblock::firmware::Problem;
+use samara_memblock::firmware::devicetree::DynamicReservation;
 use samara_memblock::{Filter, Flags, Memblock, NodeId, Region};
 use serde::{Serialize, Serializer};
 
 use super::numbers::human;
+use super::source::Map;
 
 /// Addresses are strings: JSON's numbers do not hold 64 bits everywhere.
 fn as_hex<S: Serializer>(n: &u64, s: S) -> Result<S::Ok, S::Error> {
@@ -44,16 +46,44 @@ pub(super) struct Allocation {
     pub(super) base: Option<u64>,
 }
 
+/// A reservation to which the map gives no address.
+#[derive(Debug, Serialize)]
+pub(super) struct Placement {
+    name: String,
+    size: u64,
+    align: u64,
+    no_map: bool,
+    reusable: bool,
+    /// Where it is, if one of its ranges had room.
+    #[serde(serialize_with = "as_optional_hex")]
+    pub(super) base: Option<u64>,
+}
+
+impl Placement {
+    pub(super) fn of(wanted: &DynamicReservation<'_>, base: Option<u64>) -> Self {
+        Placement {
+            name: wanted.name.to_owned(),
+            size: wanted.size,
+            align: wanted.alignment,
+            no_map: wanted.no_map,
+            reusable: wanted.reusable,
+            base,
+        }
+    }
+}
+
 /// Everything that is printed.
 #[derive(Debug, Serialize)]
 pub(super) struct Layout {
     source: String,
+    format: &'static str,
     memory_bytes: u64,
     reserved_bytes: u64,
     free_bytes: u64,
     memory: Vec<Piece>,
     reserved: Vec<Piece>,
     free: Vec<Piece>,
+    placed: Vec<Placement>,
     allocations: Vec<Allocation>,
     problems: Vec<String>,
 }
@@ -91,9 +121,10 @@ fn pieces(regions: &[Region]) -> Vec<Piece> {
 
 impl Layout {
     pub(super) fn of(
-        source: &str,
+        map: &Map,
         boot: &Memblock<'_>,
         problems: &[Problem],
+        placed: Vec<Placement>,
         allocations: Vec<Allocation>,
     ) -> Self {
         // What may be allocated: without what must not be mapped.
@@ -103,13 +134,15 @@ impl Layout {
             .map(|s| piece(s.start, s.end, s.nid, Flags::NONE))
             .collect();
         Layout {
-            source: source.to_owned(),
+            source: map.name.clone(),
+            format: map.format(),
             memory_bytes: boot.phys_mem_size(),
             reserved_bytes: boot.reserved_size(),
             free_bytes: free.iter().map(|p| p.size).sum(),
             memory: pieces(boot.memory()),
             reserved: pieces(boot.reserved()),
             free,
+            placed,
             allocations,
             problems: problems.iter().map(ToString::to_string).collect(),
         }
@@ -148,7 +181,7 @@ impl Layout {
         for column in table.column_iter_mut().skip(3).take(2) {
             column.set_cell_alignment(CellAlignment::Right);
         }
-        let mut text = format!("{}\n{table}\n", self.source);
+        let mut text = format!("{} ({})\n{table}\n", self.source, self.format);
         // Writing to a string does not fail.
         let _ = writeln!(
             text,
@@ -157,10 +190,24 @@ impl Layout {
             human(self.reserved_bytes),
             human(self.free_bytes)
         );
+        let found = |base: Option<u64>| {
+            base.map_or_else(|| "no memory".to_owned(), |base| format!("at {base:#x}"))
+        };
+        for p in &self.placed {
+            let flags = [(p.no_map, ", not mapped"), (p.reusable, ", reusable")];
+            let flags = flags.into_iter().filter(|(set, _)| *set);
+            let _ = writeln!(
+                text,
+                "placed {}, {} aligned to {}{}: {}",
+                p.name,
+                human(p.size),
+                human(p.align),
+                flags.map(|(_, name)| name).collect::<String>(),
+                found(p.base)
+            );
+        }
         for a in &self.allocations {
-            let place = a
-                .base
-                .map_or_else(|| "no memory".to_owned(), |base| format!("at {base:#x}"));
+            let place = found(a.base);
             let _ = writeln!(
                 text,
                 "allocated {} aligned to {}: {place}",

@@ -1,5 +1,6 @@
 //! `samara boot`: memblock, run from a firmware's memory map.
 
+mod guess;
 mod layout;
 mod numbers;
 mod picture;
@@ -16,7 +17,7 @@ use source::Map;
 
 use crate::outcome::{complain, print};
 
-/// Exit code: an allocation found no memory.
+/// Exit code: an allocation, or a reservation to which the map gives no address, found no memory.
 const NO_MEMORY: i32 = 1;
 
 /// Regions that an array can hold here: far more than any firmware lists.
@@ -25,6 +26,10 @@ const REGIONS: usize = 4096;
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("map").multiple(false))]
 pub(crate) struct BootOptions {
+    /// A firmware's memory map (`-`: standard input). Its format is guessed; the options below say it.
+    #[arg(value_name = "FILE", group = "map")]
+    file: Option<PathBuf>,
+
     /// e820: a boot log (dmesg) with `BIOS-e820:` lines, or a directory as /sys/firmware/memmap.
     #[arg(long, value_name = "FILE", group = "map")]
     e820: Option<PathBuf>,
@@ -53,7 +58,7 @@ pub(crate) struct BootOptions {
     #[arg(long, value_name = "SIZE,ALIGN", value_parser = numbers::request)]
     alloc: Vec<Request>,
 
-    /// Allocate from low addresses upwards.
+    /// Allocate from low addresses upwards; reservations without an address are placed so, too.
     #[arg(long)]
     bottom_up: bool,
 
@@ -92,7 +97,11 @@ fn carry_out(options: &BootOptions) -> Result<(String, bool), String> {
         let reason = problems
             .first()
             .map_or_else(|| "is it of another kind?".to_owned(), ToString::to_string);
-        return Err(format!("{} lists no memory: {reason}", map.name));
+        return Err(format!(
+            "`{}` ({}) lists no memory: {reason}",
+            map.name,
+            map.format()
+        ));
     }
     for range in &options.reserve {
         boot.reserve(range.base, range.size)
@@ -102,6 +111,7 @@ fn carry_out(options: &BootOptions) -> Result<(String, bool), String> {
     if let Some(limit) = options.limit {
         boot.set_current_limit(limit);
     }
+    let placed = map.place(&mut boot);
     let allocations: Vec<Allocation> = options
         .alloc
         .iter()
@@ -111,8 +121,9 @@ fn carry_out(options: &BootOptions) -> Result<(String, bool), String> {
             base: boot.phys_alloc(r.size, r.align).ok(),
         })
         .collect();
-    let satisfied = allocations.iter().all(|a| a.base.is_some());
-    let layout = Layout::of(&map.name, &boot, &problems, allocations);
+    let satisfied =
+        allocations.iter().all(|a| a.base.is_some()) && placed.iter().all(|p| p.base.is_some());
+    let layout = Layout::of(&map, &boot, &problems, placed, allocations);
     let text = if options.json {
         layout.json()?
     } else {

@@ -1,7 +1,7 @@
 //! Where the memory map comes from.
 
 use std::fs;
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
 use samara_memblock::firmware::devicetree::DeviceTree;
@@ -9,6 +9,8 @@ use samara_memblock::firmware::{Item, Problem, e820, iomem, load, uefi};
 use samara_memblock::{Error, Memblock};
 
 use super::BootOptions;
+use super::guess::guess;
+use super::layout::Placement;
 
 /// A memory map as read, and what to call it.
 pub(super) struct Map {
@@ -16,13 +18,29 @@ pub(super) struct Map {
     content: Content,
 }
 
-enum Content {
+/// A memory map in its format.
+pub(super) enum Content {
     E820Log(String),
     E820Sysfs(Vec<Item>),
     Iomem(String),
     UefiText(String),
+    /// Descriptors, and the bytes from one to the next.
     UefiRaw(Vec<u8>, usize),
     DeviceTree(Vec<u8>),
+}
+
+impl Content {
+    /// Returns the name of the format.
+    fn format(&self) -> &'static str {
+        match self {
+            Content::E820Log(_) => "e820, boot log",
+            Content::E820Sysfs(_) => "e820, directory",
+            Content::Iomem(_) => "/proc/iomem",
+            Content::UefiText(_) => "UEFI, text",
+            Content::UefiRaw(..) => "UEFI, descriptors",
+            Content::DeviceTree(_) => "device tree",
+        }
+    }
 }
 
 /// More than any firmware, boot log or `/proc/iomem` has. Devices and pipes may have no end.
@@ -30,8 +48,12 @@ const LONGEST: u64 = 64 << 20;
 
 fn read(path: &Path) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
-    let whole =
-        fs::File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes));
+    let whole = if path == Path::new("-") {
+        let input = io::stdin().lock();
+        input.take(LONGEST + 1).read_to_end(&mut bytes)
+    } else {
+        fs::File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes))
+    };
     match whole {
         Ok(length) if length as u64 > LONGEST => Err(format!(
             "`{}` is longer than any memory map: name one",
@@ -75,7 +97,20 @@ fn read_sysfs(path: &Path) -> Result<Vec<Item>, String> {
 impl Map {
     /// The map that the options name, or the running machine's own.
     pub(super) fn read(options: &BootOptions) -> Result<Self, String> {
-        let (path, content) = if let Some(path) = &options.e820 {
+        let (path, content) = if let Some(path) = &options.file {
+            let content = if path.is_dir() {
+                Some(Content::E820Sysfs(read_sysfs(path)?))
+            } else {
+                guess(read(path)?)
+            };
+            let content = content.ok_or_else(|| {
+                format!(
+                    "`{}` has no format that can be told: name it with --e820, --iomem, --uefi or --dtb",
+                    path.display()
+                )
+            })?;
+            (path, content)
+        } else if let Some(path) = &options.e820 {
             let content = if path.is_dir() {
                 Content::E820Sysfs(read_sysfs(path)?)
             } else {
@@ -87,17 +122,18 @@ impl Map {
         } else if let Some(path) = &options.uefi {
             (path, read_uefi(path, options.uefi_stride.map(usize::from))?)
         } else if let Some(path) = &options.dtb {
-            let blob = read(path)?;
-            if DeviceTree::new(&blob).is_err() {
-                return Err(format!(
-                    "`{}` is no device tree, or one that is cut off",
-                    path.display()
-                ));
-            }
-            (path, Content::DeviceTree(blob))
+            (path, Content::DeviceTree(read(path)?))
         } else {
             return Self::own();
         };
+        if let Content::DeviceTree(blob) = &content
+            && DeviceTree::new(blob).is_err()
+        {
+            return Err(format!(
+                "`{}` is no device tree, or one that is cut off",
+                path.display()
+            ));
+        }
         Ok(Map {
             name: path.display().to_string(),
             content,
@@ -126,20 +162,50 @@ impl Map {
         }
         let iomem = Path::new("/proc/iomem");
         match read_text(iomem) {
-            Ok(text) if !iomem::lines(&text).any(|item| item == Err(Problem::Hidden)) => {
-                Ok(Map { name: iomem.display().to_string(), content: Content::Iomem(text) })
-            }
-            _ => Err("this machine shows no memory map: run it as root, or give --e820, --iomem, --uefi or --dtb".to_owned()),
+            Ok(text) if !iomem::lines(&text).any(|item| item == Err(Problem::Hidden)) => Ok(Map {
+                name: iomem.display().to_string(),
+                content: Content::Iomem(text),
+            }),
+            _ => Err(
+                "this machine shows no memory map: run it as root, or name a file that holds one"
+                    .to_owned(),
+            ),
         }
     }
 
-    /// Takes the map into a memblock; what is odd about it is added to `problems`.
+    /// Returns the name of the map's format.
+    pub(super) fn format(&self) -> &'static str {
+        self.content.format()
+    }
+
+    /// Places the reservations that have no address, in the order of the map. Only device trees have such.
+    pub(super) fn place(&self, boot: &mut Memblock<'_>) -> Vec<Placement> {
+        let mut placed = Vec::new();
+        if let Content::DeviceTree(blob) = &self.content
+            && let Ok(tree) = DeviceTree::new(blob)
+        {
+            tree.dynamic_reservations(&mut |wanted| {
+                // What is wrong with the others was reported when the map was loaded.
+                if let Ok(wanted) = wanted {
+                    placed.push(Placement::of(&wanted, wanted.place(boot).ok()));
+                }
+            });
+        }
+        placed
+    }
+
+    /// Takes the map into a memblock; what is odd about it is added to `problems`. Reservations without an address are left to
+    /// [`place`](Self::place).
     pub(super) fn load(
         &self,
         boot: &mut Memblock<'_>,
         problems: &mut Vec<Problem>,
     ) -> Result<(), Error> {
-        let report = |problem| problems.push(problem);
+        let report = |problem| {
+            if !matches!(problem, Problem::Dynamic { .. }) {
+                problems.push(problem);
+            }
+        };
         match &self.content {
             Content::E820Log(text) => load(e820::lines(text), boot, report),
             Content::E820Sysfs(items) => load(items.iter().copied(), boot, report),
