@@ -10,6 +10,7 @@ mod follow;
 mod histories;
 pub mod input;
 mod kind;
+mod living;
 mod maps;
 mod minimise;
 mod outcome;

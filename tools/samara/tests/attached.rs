@@ -324,12 +324,11 @@ fn what_cannot_be_attached_to_is_told_in_one_line() {
     let threads = fs::read_dir(format!("/proc/{}/task", worker.pid())).unwrap();
     let mut threads = threads.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let thread = threads.find(|tid| *tid != worker.pid()).unwrap();
-    let text = refused(samara(), &thread);
-    assert!(text.contains("is a thread of process"), "{text}");
-
     let attached = Attached::to(&worker.pid(), &[]);
-    let text = refused(samara(), &worker.pid());
-    assert!(text.contains("is traced already, by process"), "{text}");
+    for named in [&worker.pid(), &thread] {
+        let text = refused(samara(), named);
+        assert!(text.contains("is traced already, by process"), "{text}");
+    }
     attached.signal(libc::SIGINT);
     attached.agrees();
 

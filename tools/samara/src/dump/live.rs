@@ -12,25 +12,30 @@ use samara_mm::{AddressSpace, Config, Layout, VmFlags};
 use super::memory::{Memory, Place};
 use super::out::{Out, cannot_write};
 use super::threads::Stopped;
+use crate::living::Living;
 use crate::proc_file::read_text;
 use crate::report::bytes;
 use crate::show::live;
 use crate::trace::say;
 
-/// Writes the core of a process.
+/// Writes the core of a process, which any of its threads may name.
 ///
 /// # Errors
 /// What is wrong, in a line.
-pub(super) fn dump(pid: i32, path: &Path) -> Result<(), String> {
+pub(super) fn dump(named: i32, path: &Path) -> Result<(), String> {
+    let living = Living::of(named);
+    let pid = living.process();
     if pid == std::process::id() as i32 {
         return Err("a process cannot stop itself and go on: name another one".to_owned());
     }
-    let name =
-        read_text(format!("/proc/{pid}/comm")).map_err(|error| live::refusal(pid, &error))?;
+    let name = live::name(pid)?;
     // Who has no memory cannot be stopped: that is told first.
-    live::smaps(pid, name.trim_end())?;
-    let stopped = Stopped::all(pid).map_err(|error| live::refusal(pid, &error))?;
-    let smaps = live::smaps(pid, name.trim_end())?;
+    living.ask(|tid| live::smaps(pid, tid, &name))?;
+    let stopped = living.ask(|tid| Stopped::all(pid, tid));
+    let stopped = stopped.map_err(|error| live::refusal(pid, &error))?;
+    // None of those that stand still ends meanwhile, unless all are killed.
+    let tid = stopped.first();
+    let smaps = live::smaps(pid, tid, &name)?;
     let space = live::engine(
         &smaps.map,
         &smaps.told,
@@ -47,8 +52,8 @@ pub(super) fn dump(pid: i32, path: &Path) -> Result<(), String> {
             shared: area.vma.flags.contains(VmFlags::MAYSHARE),
         })
         .collect();
-    let mut memory = Memory::open(pid, places).map_err(|error| live::refusal(pid, &error))?;
-    let mut segments = segments(pid, &space, &memory);
+    let mut memory = Memory::open(tid, places).map_err(|error| live::refusal(pid, &error))?;
+    let mut segments = segments(tid, &space, &memory);
     let mut out = Out::create(path)?;
     let dumped = |segments: &[Segment]| segments.iter().map(|segment| segment.dumped).sum();
     if !out.holds(dumped(&segments)) {
@@ -89,8 +94,8 @@ pub(super) fn dump(pid: i32, path: &Path) -> Result<(), String> {
 }
 
 /// The areas, and how much of each is in the file.
-fn segments(pid: i32, space: &AddressSpace, memory: &Memory) -> Vec<Segment> {
-    let filter = fs::read_to_string(format!("/proc/{pid}/coredump_filter"))
+fn segments(tid: i32, space: &AddressSpace, memory: &Memory) -> Vec<Segment> {
+    let filter = fs::read_to_string(format!("/proc/{tid}/coredump_filter"))
         .ok()
         .and_then(|text| u32::from_str_radix(text.trim(), 16).ok())
         .map_or_else(Filter::default, Filter::from_bits_truncate);
@@ -110,8 +115,9 @@ fn notes<R>(
     stopped: &Stopped,
     then: impl FnOnce(&[Note<'_>]) -> R,
 ) -> Result<R, String> {
-    let stat = read_text(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let status = read_text(format!("/proc/{pid}/status")).unwrap_or_default();
+    let tid = stopped.first();
+    let stat = read_text(format!("/proc/{tid}/stat")).unwrap_or_default();
+    let status = read_text(format!("/proc/{tid}/status")).unwrap_or_default();
     // Field 2, the name, may hold anything: fields are counted from behind it.
     let mut fields = stat
         .rsplit_once(')')
@@ -132,7 +138,7 @@ fn notes<R>(
             .unwrap_or(0)
     };
     let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
-    let arguments: Vec<u8> = fs::read(format!("/proc/{pid}/cmdline"))
+    let arguments: Vec<u8> = fs::read(format!("/proc/{tid}/cmdline"))
         .unwrap_or_default()
         .iter()
         .map(|&byte| if byte == 0 { b' ' } else { byte })
@@ -147,7 +153,7 @@ fn notes<R>(
         arguments: arguments.trim_ascii_end(),
     }
     .bytes();
-    let auxiliary = fs::read(format!("/proc/{pid}/auxv")).unwrap_or_default();
+    let auxiliary = fs::read(format!("/proc/{tid}/auxv")).unwrap_or_default();
     let files = core_file::files(space).map_err(|errno| errno.to_string())?;
 
     let threads = stopped.look(ids);

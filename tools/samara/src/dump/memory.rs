@@ -36,7 +36,8 @@ pub(super) struct Place {
 /// The memory of a stopped process.
 #[derive(Debug)]
 pub(super) struct Memory {
-    pid: i32,
+    /// The thread through which it is read.
+    tid: i32,
     file: File,
     pagemap: Pagemap,
     /// Ascending.
@@ -46,11 +47,11 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    pub(super) fn open(pid: i32, places: Vec<Place>) -> io::Result<Self> {
+    pub(super) fn open(tid: i32, places: Vec<Place>) -> io::Result<Self> {
         Ok(Self {
-            pid,
-            file: File::open(format!("/proc/{pid}/mem"))?,
-            pagemap: Pagemap::open(pid)?,
+            tid,
+            file: File::open(format!("/proc/{tid}/mem"))?,
+            pagemap: Pagemap::open(tid)?,
             places,
             found: None,
         })
@@ -94,7 +95,7 @@ impl Memory {
             // Reading where a file in memory has a hole would fill it.
             let name = format!(
                 "/proc/{}/map_files/{:x}-{:x}",
-                self.pid, place.start, place.end
+                self.tid, place.start, place.end
             );
             if let Ok(file) = File::open(name) {
                 return Finding::Data(file, place.offset);

@@ -32,13 +32,13 @@ pub(super) struct Stopped {
 }
 
 impl Stopped {
-    /// Stops all threads of a process, those that others start meanwhile, too.
+    /// Stops all threads of a process, those that others start meanwhile, too: first of all this one.
     ///
     /// # Errors
-    /// The first one of attaching to the process itself.
-    pub(super) fn all(pid: i32) -> io::Result<Self> {
+    /// The first one of attaching to that thread.
+    pub(super) fn all(pid: i32, first: Tid) -> io::Result<Self> {
         let mut stopped = Stopped { tids: Vec::new() };
-        stopped.one(pid)?;
+        stopped.one(first)?;
         loop {
             let known = stopped.tids.len();
             for task in fs::read_dir(format!("/proc/{pid}/task"))? {
@@ -56,6 +56,11 @@ impl Stopped {
                 return Ok(stopped);
             }
         }
+    }
+
+    /// Returns the thread that was stopped first.
+    pub(super) fn first(&self) -> Tid {
+        self.tids.first().map_or(0, |(tid, _)| *tid)
     }
 
     fn one(&mut self, tid: Tid) -> io::Result<()> {

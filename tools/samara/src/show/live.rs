@@ -13,6 +13,7 @@ use super::ahead::Ahead;
 use super::kinds::{self, Hints};
 use super::smaps::{Figures, Smaps, Trouble};
 use super::snapshot::{Border, Snapshot};
+use crate::living::Living;
 use crate::maps::Map;
 use crate::proc_file::{self, read_text};
 use crate::seed::Files;
@@ -23,21 +24,24 @@ const TRIES: u32 = 5;
 /// Of so many threads the stack pointers are asked for.
 const THREADS: usize = 10_000;
 
-/// Looks at a process.
+/// Looks at a process, which any of its threads may name.
 ///
 /// # Errors
 /// What is wrong, in a line.
-pub(crate) fn look(pid: i32) -> Result<Snapshot, String> {
-    let name = read_text(format!("/proc/{pid}/comm"))
-        .map_err(|error| refusal(pid, &error))?
-        .trim_end()
-        .to_owned();
-    let smaps = smaps(pid, &name)?;
-    let status = read_text(format!("/proc/{pid}/status")).unwrap_or_default();
-    let limits = proc::limits(pid).ok();
-    let numbers = proc::layout(pid).unwrap_or_default();
+pub(crate) fn look(named: i32) -> Result<Snapshot, String> {
+    let living = Living::of(named);
+    living.ask(|tid| look_through(living.process(), tid))
+}
+
+/// Looks at a process by one of its threads.
+fn look_through(pid: i32, tid: i32) -> Result<Snapshot, String> {
+    let name = name(pid)?;
+    let smaps = smaps(pid, tid, &name)?;
+    let status = read_text(format!("/proc/{tid}/status")).unwrap_or_default();
+    let limits = proc::limits(tid).ok();
+    let numbers = proc::layout(tid).unwrap_or_default();
     let hints = Hints {
-        program: fs::read_link(format!("/proc/{pid}/exe"))
+        program: fs::read_link(format!("/proc/{tid}/exe"))
             .ok()
             .map(|path| std::os::unix::ffi::OsStringExt::into_vec(path.into_os_string())),
         start_brk: numbers.start_brk,
@@ -76,15 +80,24 @@ pub(crate) fn look(pid: i32) -> Result<Snapshot, String> {
     })
 }
 
-/// The map of a process with what is in memory of it.
+/// Returns the name of a process.
 ///
 /// # Errors
 /// What is wrong, in a line.
-pub(crate) fn smaps(pid: i32, name: &str) -> Result<Smaps, String> {
+pub(crate) fn name(pid: i32) -> Result<String, String> {
+    let name = read_text(format!("/proc/{pid}/comm")).map_err(|error| refusal(pid, &error))?;
+    Ok(name.strip_suffix('\n').unwrap_or(&name).to_owned())
+}
+
+/// The map of a process with what is in memory of it, by one of its threads.
+///
+/// # Errors
+/// What is wrong, in a line.
+pub(crate) fn smaps(pid: i32, tid: i32, name: &str) -> Result<Smaps, String> {
     let mut tries = 0;
     loop {
         let file =
-            File::open(format!("/proc/{pid}/smaps")).map_err(|error| refusal(pid, &error))?;
+            File::open(format!("/proc/{tid}/smaps")).map_err(|error| refusal(pid, &error))?;
         let text = Ahead::of(file).map_err(|error| refusal(pid, &error))?;
         match Smaps::read(text) {
             Ok(smaps) if smaps.told.is_empty() => return Err(without_memory(pid, name)),

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use samara_mm::Config;
 
+use crate::living;
 use crate::maps::Map;
 use crate::show::fork::Fork;
 use crate::show::snapshot::{Gaps, gaps};
@@ -93,8 +94,24 @@ impl Sampler {
         })
     }
 
+    /// By its first thread, or by others where that has ended.
     fn process(&mut self, pid: i32, folder: &Path) -> Option<Process> {
         let status = self.status(&folder.join("status")).ok()?;
+        let (name, threads) = (status.name.clone(), status.threads);
+        let mut found = self.through(pid, folder, status);
+        while found.is_none()
+            && threads > 1
+            && let Some(tid) = living::with_memory(folder)
+        {
+            let own = folder.join("task").join(tid.to_string());
+            let status = self.status(&own.join("status")).ok();
+            found = status.and_then(|status| self.through(pid, &own, status));
+        }
+        found.map(|process| Process { name, ..process })
+    }
+
+    /// By the thread that a folder shows.
+    fn through(&mut self, pid: i32, folder: &Path, status: Status) -> Option<Process> {
         let size = status.size?;
         let mapped = match self.mapped(&folder.join("maps"), &status) {
             Ok(mapped) => Some(mapped?),

@@ -10,6 +10,7 @@ use super::launch::{self, Refusal};
 use super::proc;
 use super::ptrace::{self, Pace, Stop, Tid};
 use super::say;
+use crate::living::Living;
 
 /// A process of which all threads are stopped.
 pub(crate) struct Attached {
@@ -29,9 +30,11 @@ enum Caught {
     Interrupted,
 }
 
-/// Attaches to all threads of a process.
-pub(crate) fn attach(process: Tid) -> Result<Attached, Refusal> {
-    examine(process)?;
+/// Attaches to all threads of a process, which any of them may name.
+pub(crate) fn attach(named: Tid) -> Result<Attached, Refusal> {
+    let living = Living::of(named);
+    let process = living.process();
+    living.ask(|tid| examine(process, tid))?;
     let mut threads: Vec<(Tid, Stop)> = Vec::new();
     let mut gone: Vec<Tid> = Vec::new();
     // Those that were not stopped yet may have made more.
@@ -118,18 +121,12 @@ fn no_such(process: Tid) -> Refusal {
     ))
 }
 
-/// Refuses what could not be traced, in words.
-fn examine(process: Tid) -> Result<(), Refusal> {
-    let condition = proc::condition(process).map_err(|_| no_such(process))?;
+/// Refuses what could not be traced, in words: a process by one of its threads.
+fn examine(process: Tid, tid: Tid) -> Result<(), Refusal> {
+    let condition = proc::condition(tid).map_err(|_| no_such(process))?;
     if process == std::process::id() as Tid {
         return Err(Refusal(format!(
             "{process} is this very process: name another"
-        )));
-    }
-    if condition.process != process {
-        return Err(Refusal(format!(
-            "{process} is a thread of process {0}: attach to {0}",
-            condition.process
         )));
     }
     if matches!(condition.state, 'Z' | 'X') {
@@ -143,7 +140,7 @@ fn examine(process: Tid) -> Result<(), Refusal> {
             condition.tracer
         )));
     }
-    let program = format!("/proc/{process}/exe");
+    let program = format!("/proc/{tid}/exe");
     match fs::read_link(&program) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             return Err(Refusal(format!(
@@ -153,7 +150,7 @@ fn examine(process: Tid) -> Result<(), Refusal> {
         _ => {}
     }
     let mut head = [0; 20];
-    if launch::read_head(process, &mut head).is_some() {
+    if launch::read_head(tid, &mut head).is_some() {
         launch::refuse_other_machines(&head).map_err(|what| {
             Refusal(format!(
                 "process {process} runs {what}: only 64-bit x86-64 programs can be traced"
@@ -188,7 +185,8 @@ fn refused(process: Tid, error: &io::Error) -> Refusal {
 
 /// The program and the arguments of a process.
 pub(crate) fn words(process: Tid) -> Vec<String> {
-    let text = crate::proc_file::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let read = |tid| crate::proc_file::read(format!("/proc/{tid}/cmdline"));
+    let text = Living::of(process).ask(read).unwrap_or_default();
     let text = text.strip_suffix(b"\0").unwrap_or(&text);
     text.split(|byte| *byte == 0)
         .map(|word| String::from_utf8_lossy(word).into_owned())

@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 
 use super::proc;
 use super::ptrace::Tid;
+use crate::living::Living;
 
 /// `struct pm_scan_arg` of the `PAGEMAP_SCAN` ioctl (Documentation/admin-guide/mm/pagemap.rst).
 #[repr(C)]
@@ -68,8 +69,8 @@ pub(crate) enum Held {
 #[derive(Debug)]
 pub(crate) struct Pagemap {
     file: File,
-    /// One that uses the address space.
-    tid: Tid,
+    /// Who uses the address space.
+    living: Living,
     /// What the kernel can tell of a page, [`GUARD`] among it or not.
     tells: u64,
     /// The kernel is older than `PAGEMAP_SCAN` (6.7): its table of words is read instead.
@@ -80,7 +81,7 @@ impl Pagemap {
     pub(crate) fn open(tid: Tid) -> io::Result<Self> {
         Ok(Self {
             file: File::open(format!("/proc/{tid}/pagemap"))?,
-            tid,
+            living: Living::through(tid),
             tells: WRITTEN | PRESENT | SWAPPED | PFNZERO | HUGE | GUARD,
             words: false,
         })
@@ -178,7 +179,7 @@ impl Pagemap {
         if end - start <= LARGE {
             return self.each_word(start, end, visit);
         }
-        for (low, high) in proc::with_own_pages(self.tid)? {
+        for (low, high) in self.living.ask(proc::with_own_pages)? {
             let (low, high) = (low.max(start), high.min(end));
             if low >= high {
                 continue;
@@ -212,7 +213,7 @@ impl Pagemap {
                 return Ok(false);
             }
         }
-        proc::is_anonymous(self.tid, page * PAGE)
+        self.living.ask(|tid| proc::is_anonymous(tid, page * PAGE))
     }
 
     /// The runs of pages in `start..end` that are held so, ascending.

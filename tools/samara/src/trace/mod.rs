@@ -225,7 +225,8 @@ fn trace_process(
             number => format!("{number} threads"),
         };
         say(&format!(
-            "samara: attached to process {process} with {threads}; Ctrl-C lets it go"
+            "samara: attached to process {} with {threads}; Ctrl-C lets it go",
+            attached.process
         ));
     }
     let ending = tracer.run().map_err(|failure| failed(&failure))?;

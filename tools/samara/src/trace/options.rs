@@ -59,6 +59,7 @@ pub(crate) struct TraceOptions {
     pub(crate) quiet: bool,
 
     /// Attach to the process of this number, which runs already, instead of starting a program. Ctrl-C lets it go, and it runs on.
+    /// The number of a thread stands for its process.
     ///
     /// All its threads and the children that it will have are followed, slower than from the start: no filter can be put on it, so that every
     /// system call stops. What no map shows of the time before (who owns private pages, which open files are mapped, what was promised to

@@ -9,6 +9,7 @@ use std::os::fd::AsRawFd;
 
 use samara_mm::VmFlags;
 
+use crate::living::Living;
 use crate::maps::{Area, BadLine, Map};
 use crate::proc_file;
 
@@ -18,8 +19,13 @@ pub(crate) use elsewhere::{named_by, open_below};
 pub(crate) use making::{Making, making, waits_for_others};
 
 /// `/proc/PID/maps`, kept open: it stays with the address space that it was opened for.
+///
+/// It can be read as long as the thread is there by which it was opened. When that thread is gone, it is opened by another one.
 #[derive(Debug)]
-pub(crate) struct MapsFile(File);
+pub(crate) struct MapsFile {
+    file: File,
+    living: Living,
+}
 
 /// What `PROCMAP_QUERY` says of the area at one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,15 +62,30 @@ const PROCMAP_QUERY: libc::Ioctl = 0xc068_6611;
 
 impl MapsFile {
     pub(crate) fn open(tid: Tid) -> io::Result<Self> {
-        File::open(format!("/proc/{tid}/maps")).map(Self)
+        Ok(Self {
+            file: open_maps(tid)?,
+            living: Living::through(tid),
+        })
     }
 
     /// Reads the whole map.
     pub(crate) fn read(&mut self, map: &mut Map) -> io::Result<()> {
-        map.refill(|text| {
-            self.0.seek(SeekFrom::Start(0))?;
-            proc_file::read_on(&mut self.0, text)
-        })
+        loop {
+            let read = map.refill(|text| {
+                self.file.seek(SeekFrom::Start(0))?;
+                proc_file::read_on(&mut self.file, text)
+            });
+            match read {
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) && self.reopen() => {}
+                read => return read,
+            }
+        }
+    }
+
+    /// Opens the file by a thread that is there. Returns `false` if there is none.
+    fn reopen(&mut self) -> bool {
+        let opened = self.living.ask(open_maps);
+        opened.map(|file| self.file = file).is_ok()
     }
 
     /// The area that covers `address`, or `None`.
@@ -97,7 +118,7 @@ impl MapsFile {
             ..Query::default()
         };
         // SAFETY: `query` is the struct that this ioctl takes, without name or build-id buffers.
-        let result = unsafe { libc::ioctl(self.0.as_raw_fd(), PROCMAP_QUERY, &raw mut query) };
+        let result = unsafe { libc::ioctl(self.file.as_raw_fd(), PROCMAP_QUERY, &raw mut query) };
         if result < 0 {
             let error = io::Error::last_os_error();
             return match error.raw_os_error() {
@@ -113,6 +134,10 @@ impl MapsFile {
             inode: query.inode,
         }))
     }
+}
+
+fn open_maps(tid: Tid) -> io::Result<File> {
+    File::open(format!("/proc/{tid}/maps"))
 }
 
 impl From<BadLine> for io::Error {

@@ -336,8 +336,13 @@ impl Tracer<'_> {
             self.session.tally.ended_unseen += 1;
         }
         self.leave(tid, false);
-        self.tasks.remove(&tid);
-        if tid == self.main {
+        let task = self.tasks.remove(&tid);
+        // Nothing tells of the end of a process whose first thread had ended before it was attached to: its last thread does.
+        let leaderless = || {
+            !self.tasks.contains_key(&self.main)
+                && task.is_some_and(|task| task.process == self.main)
+        };
+        if tid == self.main || leaderless() {
             self.ending = Some(ending);
             interrupts::program_ended();
         }
