@@ -293,6 +293,12 @@ impl Tracer {
         }
     }
 
+    fn interrupt(&self) {
+        // SAFETY: a process of ours that has not been waited for.
+        let sent = unsafe { libc::kill(self.child.id() as i32, libc::SIGINT) };
+        assert_eq!(sent, 0);
+    }
+
     /// Its end; what it has compared.
     fn agrees(mut self) -> Value {
         let mut text = String::new();
@@ -320,11 +326,7 @@ fn it_is_attached_to_and_let_go() {
             program.ends_one();
         }
         program.does("more 50");
-        // SAFETY: a process of ours that has not been waited for.
-        assert_eq!(
-            unsafe { libc::kill(tracer.child.id() as i32, libc::SIGINT) },
-            0
-        );
+        tracer.interrupt();
         let summary = tracer.agrees();
         assert!(
             summary["results_compared"].as_u64() > Some(400),

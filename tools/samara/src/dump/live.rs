@@ -164,7 +164,9 @@ fn notes<R>(
         notes.push(note(CORE, NT_PRSTATUS, &status[..]));
         if number == 0 {
             notes.push(note(CORE, NT_PRPSINFO, &information[..]));
-            notes.extend(thread.signal.as_deref().map(|b| note(CORE, NT_SIGINFO, b)));
+        }
+        notes.push(note(CORE, NT_SIGINFO, &thread.signal));
+        if number == 0 {
             notes.push(note(CORE, NT_AUXV, &auxiliary));
             notes.push(note(CORE, NT_FILE, &files));
         }

@@ -20,8 +20,8 @@ pub(super) struct Thread {
     pub(super) status: ThreadStatus,
     pub(super) floating: Option<Vec<u8>>,
     pub(super) extended: Option<Vec<u8>>,
-    /// What it was told of the signal that it got, if any.
-    pub(super) signal: Option<Vec<u8>>,
+    /// What it was told of the signal that it got, or else of the stop in which it is.
+    pub(super) signal: Vec<u8>,
 }
 
 /// All threads of a process. They run on when this is dropped.
@@ -99,6 +99,18 @@ impl Drop for Stopped {
     }
 }
 
+/// Returns the `siginfo_t` of a thread that an attaching debugger stops: `SIGSTOP` by the kernel, as in the files of gdb's
+/// `generate-core-file`. The stop by which this program holds a thread shows as a trap, which would be taken for a breakpoint.
+fn stopped_from_outside() -> Vec<u8> {
+    const SI_KERNEL: i32 = 0x80;
+    let (signal, code) = (libc::SIGSTOP, SI_KERNEL);
+    let mut bytes = vec![0; size_of::<libc::siginfo_t>()];
+    // Behind the signal's number comes an error number.
+    bytes[..4].copy_from_slice(&signal.to_ne_bytes());
+    bytes[8..12].copy_from_slice(&code.to_ne_bytes());
+    bytes
+}
+
 fn thread(process: Ids, tid: Tid, signal: i32) -> io::Result<Thread> {
     let general = ptrace::register_set(tid, GENERAL)?;
     let mut registers = [0; 27];
@@ -128,8 +140,9 @@ fn thread(process: Ids, tid: Tid, signal: i32) -> io::Result<Thread> {
         extended: ptrace::register_set(tid, EXTENDED)
             .ok()
             .map(xsave::for_debuggers),
-        signal: (signal != 0)
-            .then(|| ptrace::signal_information(tid).ok())
-            .flatten(),
+        signal: match signal {
+            0 => stopped_from_outside(),
+            _ => ptrace::signal_information(tid)?,
+        },
     })
 }

@@ -5,8 +5,6 @@ use alloc::vec::Vec;
 use super::fields::Fields;
 use super::{PAGE, Sink};
 use crate::errno::Errno;
-use crate::file::{File, FileKind};
-use crate::heap::Counted;
 use crate::space::AddressSpace;
 
 /// The name of notes that Linux and the System V interface have.
@@ -160,21 +158,14 @@ impl ProcessInfo<'_> {
     }
 }
 
-/// The bytes of [`NT_FILE`]: the files that areas map, in ascending order. Memory that is a file in name only (`/dev/zero (deleted)`, segments) is left out, since no reader
-/// finds such a file. O(n).
+/// Returns the bytes of [`NT_FILE`]: the files that areas map, in ascending order. As in the kernel's core files, shared anonymous
+/// memory (`/dev/zero (deleted)`), segments and files in memory are among them, though gdb warns that it cannot open these. O(n).
 ///
 /// # Errors
 /// `ENOMEM`.
 pub fn files(space: &AddressSpace) -> Result<Vec<u8>, Errno> {
-    let mapped = || {
-        let areas = space.areas.iter();
-        let has_name = |file: &&Counted<File>| {
-            file.kind != FileKind::Shmem || !file.name.ends_with(" (deleted)")
-        };
-        areas.filter_map(move |area| Some((area, area.vma.file().filter(has_name)?)))
-    };
-    let names: usize = mapped().map(|(_, file)| file.name.len() + 1).sum();
-    let count = mapped().count();
+    let names: usize = space.map_files().map(|file| file.target().len() + 1).sum();
+    let count = space.map_files().count();
     let mut bytes = Vec::new();
     bytes
         .try_reserve_exact(16 + count * 24 + names)
@@ -182,13 +173,14 @@ pub fn files(space: &AddressSpace) -> Result<Vec<u8>, Errno> {
     let mut long = |number: u64| bytes.extend_from_slice(&number.to_le_bytes());
     long(count as u64);
     long(PAGE as u64);
-    for (area, _) in mapped() {
+    for file in space.map_files() {
+        let area = file.area();
         long(area.start);
         long(area.end);
         long(area.page_offset());
     }
-    for (_, file) in mapped() {
-        bytes.extend_from_slice(file.name.as_bytes());
+    for file in space.map_files() {
+        bytes.extend_from_slice(file.target().as_bytes());
         bytes.push(0);
     }
     Ok(bytes)
