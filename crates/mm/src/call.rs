@@ -6,7 +6,8 @@
 use alloc::boxed::Box;
 use core::num::NonZeroU32;
 
-use crate::file::{File, FileArg};
+use crate::file::{File, FileArg, FileKind};
+use crate::flags::PAGE_SIZE;
 use crate::heap::Counted;
 
 /// One system call of the `mmap` family. Lengths and offsets are in bytes unless said otherwise.
@@ -213,11 +214,27 @@ impl Call {
     }
 }
 
-/// A System V shared memory segment.
+/// A System V shared memory segment. One of huge pages (`SHM_HUGETLB`) has a [file](Self::file) of [`FileKind::HugeTlb`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShmSegment {
     /// The object (name as maps prints it, for example `/SYSV00000000 (deleted)`).
     pub file: Counted<File>,
     /// Size in bytes as given to `shmget`.
     pub size: u64,
+}
+
+impl ShmSegment {
+    /// Returns its length in bytes: whole pages, which are those of the pool for a segment of huge pages. `None` if that is too long.
+    pub(crate) fn len(&self) -> Option<u64> {
+        let page = match self.file.kind {
+            FileKind::HugeTlb(bytes) => bytes,
+            _ => PAGE_SIZE,
+        };
+        self.size.checked_next_multiple_of(page)
+    }
+
+    /// Returns its length in pages of 4 KiB.
+    pub(crate) fn pages(&self) -> u64 {
+        self.len().unwrap_or(u64::MAX) / PAGE_SIZE
+    }
 }

@@ -96,7 +96,7 @@
 //!
 //! Mappings with `MAP_HUGETLB` and of hugetlbfs are promised their pages when they are made, and take them when they are touched: a [`HugePool`], which
 //! address spaces share by their [`Config`], counts them. Nobody else need be told of these pages; owners of the pages (other than [`NoPages`] and
-//! those that only answer) cannot map them: `ENOSYS`. Segments with `SHM_HUGETLB` are not known.
+//! those that only answer) cannot map them: `ENOSYS`.
 //!
 //! # Costs
 //!

@@ -15,6 +15,12 @@ pub(crate) struct Alike {
 }
 
 impl Alike {
+    /// Returns the kernel's number of one of the engine's objects, if it is known.
+    fn shown(&self, own: u64) -> Option<u64> {
+        let pair = self.pairs.iter().find(|pair| pair.0 == own)?;
+        Some(pair.1)
+    }
+
     /// Notes that the two are the same object; false if either is known to be another's.
     fn agree(&mut self, own: u64, kernel: u64) -> bool {
         if self.pairs.contains(&(own, kernel)) {
@@ -72,11 +78,7 @@ pub(crate) fn compare<'a>(
             });
         }
         let id = line.id;
-        let shared = line.flags.contains(VmFlags::MAYSHARE);
-        let invented = id.inode != 0
-            && (shared && (name == SHARED_ANONYMOUS || name.starts_with(b"[anon_shmem:"))
-                || name == ANONYMOUS_HUGE);
-        let same_object = if invented {
+        let same_object = if is_invented(&line, name) {
             alike.agree(id.inode, area.inode)
         } else {
             (id.major, id.minor, id.inode) == (area.major, area.minor, area.inode)
@@ -97,6 +99,18 @@ pub(crate) fn compare<'a>(
         });
     }
     Ok(())
+}
+
+/// Returns `true` if the engine has made up the number of what it has mapped in an area with this name.
+fn is_invented(line: &MapsLine<'_>, name: &[u8]) -> bool {
+    let shared = line.flags.contains(VmFlags::MAYSHARE);
+    line.id.inode != 0 && has_no_file(name, shared)
+}
+
+/// Returns `true` if maps show memory with this name, which no program has opened, as a file.
+fn has_no_file(name: &[u8], shared: bool) -> bool {
+    shared && (name == SHARED_ANONYMOUS || name.starts_with(b"[anon_shmem:"))
+        || name == ANONYMOUS_HUGE
 }
 
 /// Areas of one of two maps that are several areas in the other, ascending, in pieces where they overlap. `None` if the maps differ otherwise, too.
@@ -157,11 +171,27 @@ const CONTEXT: usize = 2;
 const LINES: usize = 24;
 
 /// Both maps where they differ, with a little around it: engine on the left, kernel on the right, one row for each start.
-pub(crate) fn side_by_side(engine: &AddressSpace, kernel: &Map, difference: &Difference) -> String {
+///
+/// Objects that the engine has numbered itself get the device and the number that the kernel shows for the same ones.
+pub(crate) fn side_by_side(
+    engine: &AddressSpace,
+    kernel: &Map,
+    alike: &Alike,
+    difference: &Difference,
+) -> String {
     let own: Vec<(u64, String)> = engine
         .maps()
         .map(|line| {
-            let id = (line.id.major, line.id.minor, line.id.inode);
+            let numbered = is_invented(&line, line.name.as_bytes());
+            let shown = alike.shown(line.id.inode).filter(|_| numbered);
+            let of = |area: &&maps::Area, inode| {
+                area.inode == inode && has_no_file(kernel.name(area), area.perms[3] == b's')
+            };
+            let id = shown
+                .and_then(|inode| kernel.areas().iter().find(|area| of(area, inode)))
+                .map_or((line.id.major, line.id.minor, line.id.inode), |area| {
+                    (area.major, area.minor, area.inode)
+                });
             (
                 line.start,
                 text(

@@ -68,7 +68,9 @@ impl Kind {
     pub(crate) fn of(line: &MapsLine<'_>, program: &str) -> Self {
         let name = line.name;
         let executable = line.flags.contains(VmFlags::EXEC);
-        let given = name.starts_with("[anon:");
+        // Memory of the pool of huge pages is a file only to the kernel.
+        let pooled = name == "/anon_hugepage (deleted)";
+        let given = name.starts_with("[anon:") || pooled && line.perms[3] == b'p';
         match name {
             "[heap]" => return Kind::Heap,
             "[stack]" => return Kind::Stack,
@@ -86,7 +88,7 @@ impl Kind {
             _ => {}
         }
         let shared = ["/dev/zero", "/SYSV", "/memfd:", "/dev/shm/", "[anon_shmem:"];
-        if shared.iter().any(|prefix| name.starts_with(prefix)) {
+        if pooled || shared.iter().any(|prefix| name.starts_with(prefix)) {
             Kind::Shared
         } else if name.starts_with('[') {
             Kind::Special
@@ -123,11 +125,11 @@ mod tests {
             inode: 0,
         };
         let readable = VmFlags::READ;
-        let kind = |name, flags| {
+        let shown = |name, flags, perms| {
             let line = MapsLine {
                 start: 0x1000,
                 end: 0x2000,
-                perms: *b"r--p",
+                perms,
                 offset: 0,
                 id: nothing,
                 name,
@@ -135,6 +137,7 @@ mod tests {
             };
             Kind::of(&line, "/usr/bin/a.so.d")
         };
+        let kind = |name, flags| shown(name, flags, *b"r--p");
         let none = VmFlags::empty();
         assert_eq!(kind("/usr/bin/a.so.d", none), Kind::Program);
         assert_eq!(kind("/lib/libc.so.6", none), Kind::Library);
@@ -152,6 +155,9 @@ mod tests {
         assert_eq!(kind("/memfd:x (deleted)", none), Kind::Shared);
         assert_eq!(kind("[heap]", none), Kind::Heap);
         assert_eq!(kind("[stack]", none), Kind::Stack);
+        let pooled = "/anon_hugepage (deleted)";
+        assert_eq!(kind(pooled, readable), Kind::Anonymous);
+        assert_eq!(shown(pooled, readable, *b"r--s"), Kind::Shared);
     }
 
     #[test]

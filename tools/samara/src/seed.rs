@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use samara_mm::{
     AddressSpace, Config, Counted, DriverFlags, Errno, File, FileId, FileKind, Layout, Limits,
-    Object, SeedVma, VmFlags,
+    Object, PMD_SIZE, SeedVma, VmFlags,
 };
 
 use crate::counted::counted;
@@ -58,6 +58,10 @@ impl Files {
             minor: area.minor,
             inode: area.inode,
         };
+        // Who may not look where it is stored does not see the size of its pages: most have this one.
+        let huge = flags
+            .filter(|flags| flags.contains(VmFlags::HUGETLB))
+            .map(|_| FileKind::HugeTlb(PMD_SIZE));
         let file = (area.inode != 0 || name.starts_with('/')).then(|| {
             let entry = self.known.entry((id, (&*name).into()));
             let made = || {
@@ -68,7 +72,9 @@ impl Files {
                     writable: true,
                     noexec: false,
                     kind: match kind(&name) {
-                        kind @ (FileKind::Regular | FileKind::Shmem) => stored().unwrap_or(kind),
+                        kind @ (FileKind::Regular | FileKind::Shmem) => {
+                            stored().or(huge).unwrap_or(kind)
+                        }
                         kind => kind,
                     },
                     seals: 0,

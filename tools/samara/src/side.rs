@@ -369,7 +369,7 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
         } => {
             file.kind.is_driven()
                 // It may have been sealed since the call began.
-                || error == libc::EPERM && file.kind == FileKind::Shmem && is_to_be_shared(*flags)
+                || error == libc::EPERM && may_be_sealed(file.kind) && is_to_be_shared(*flags)
                 || matches!(
                     error,
                     libc::ENODEV | libc::EIO | libc::ENXIO | libc::ENFILE | libc::ENOLCK
@@ -483,6 +483,11 @@ fn no_holes(error: i32) -> bool {
     )
 }
 
+/// Returns `true` for files in memory, which may get seals (`fcntl(2)`) as long as they are open.
+pub(crate) fn may_be_sealed(kind: FileKind) -> bool {
+    matches!(kind, FileKind::Shmem | FileKind::HugeTlb(_))
+}
+
 fn is_to_be_shared(flags: u64) -> bool {
     const SHARED: [u64; 2] = [libc::MAP_SHARED as u64, libc::MAP_SHARED_VALIDATE as u64];
     SHARED.contains(&(flags & libc::MAP_TYPE as u64))
@@ -497,11 +502,7 @@ fn is_segment(engine: &AddressSpace, addr: u64) -> bool {
 /// Is a file in memory mapped there?
 fn is_memory(engine: &AddressSpace, addr: u64) -> bool {
     let area = engine.lookup(addr & !0xfff);
-    area.is_some_and(|area| {
-        area.vma
-            .file()
-            .is_some_and(|file| file.kind == FileKind::Shmem)
-    })
+    area.is_some_and(|area| area.vma.file().is_some_and(|file| may_be_sealed(file.kind)))
 }
 
 /// Is there a mapping of a driver's?

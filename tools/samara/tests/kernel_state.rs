@@ -163,6 +163,29 @@ fn mappings_of_the_pool_of_huge_pages_are_followed() {
     }
 }
 
+/// Segments (`SHM_HUGETLB`) and sealed files of the pool, where it has pages and where it has none.
+#[test]
+fn segments_and_seals_of_huge_pages_are_followed() {
+    let Some(program) = compiled("huge_kinds") else {
+        return;
+    };
+    let record = fresh("huge-kinds.rec");
+    for taken in [false, true] {
+        let pool = taken.then(pool::Pool::take);
+        if let Some(Err(why)) = &pool {
+            eprintln!("skipped: the pool of huge pages cannot be had: {why}");
+            return;
+        }
+        let options = ["--verify", "each", "--record", record.to_str().unwrap()];
+        let traced = trace_with(&options, &[&program], scratch());
+        traced.assert_agrees();
+        assert_eq!(traced.summary["started_anew"], serde_json::json!({}));
+        let replayed = samara().arg("replay").arg(&record).output().unwrap();
+        let told = String::from_utf8(replayed.stderr).unwrap();
+        assert_eq!(replayed.status.code(), Some(0), "{told}");
+    }
+}
+
 #[test]
 fn huge_pages_are_cut_at_their_borders() {
     let Some(program) = compiled("huge_pages") else {

@@ -122,7 +122,10 @@ impl AddressSpace {
     }
 
     /// Where it goes: where a huge page may begin.
-    fn place_huge(
+    ///
+    /// # Errors
+    /// Linux's.
+    pub(crate) fn place_huge(
         &self,
         addr: u64,
         len: u64,

@@ -2,11 +2,14 @@
 
 use crate::abi;
 use crate::call::ShmSegment;
+use crate::calls::huge::huge_flags;
 use crate::errno::Errno;
-use crate::flags::{PAGE_SIZE, VmFlags, page_align};
+use crate::file::FileKind;
+use crate::flags::{PAGE_SIZE, VmFlags};
 use crate::heap::Counted;
 use crate::pages::Pages;
 use crate::space::AddressSpace;
+use crate::space::huge::pool::Size;
 use crate::space::place::Huge;
 use crate::space::vma::{Backing, Vma, new_object};
 
@@ -36,9 +39,13 @@ impl AddressSpace {
         } else if flags & abi::SHM_REMAP != 0 {
             return Err(Errno::EINVAL);
         }
-        let len = page_align(segment.size);
+        let size = match segment.file.kind {
+            FileKind::HugeTlb(bytes) => Some(Size::of(bytes).ok_or(Errno::EINVAL)?),
+            _ => None,
+        };
+        let len = segment.len().ok_or(Errno::EINVAL)?;
         if addr != 0 && flags & abi::SHM_REMAP == 0 {
-            let end = addr.checked_add(segment.size).ok_or(Errno::EINVAL)?;
+            let end = addr.checked_add(len).ok_or(Errno::EINVAL)?;
             if self.areas.find_in(addr, end).is_some() {
                 return Err(Errno::EINVAL);
             }
@@ -56,12 +63,14 @@ impl AddressSpace {
         if self.over_map_limit() {
             return Err(Errno::ENOMEM);
         }
-        let huge = if self.config.shmem_huge {
-            Huge::File(0)
-        } else {
-            Huge::No
+        if size.is_some() && pages.listens() {
+            return Err(Errno::ENOSYS);
+        }
+        let place = match size {
+            Some(size) => self.place_huge(addr, len, fixed, fixed != 0, size)?,
+            None if self.config.shmem_huge => self.place(addr, len, fixed, Huge::File(0))?,
+            None => self.place(addr, len, fixed, Huge::No)?,
         };
-        let place = self.place(addr, len, fixed, huge)?;
         let start = if fixed != 0 {
             place
         } else {
@@ -70,15 +79,16 @@ impl AddressSpace {
         if !self.may_lock_new(area_flags, len) {
             return Err(Errno::EAGAIN);
         }
+        let filled = area_flags.contains(VmFlags::LOCKED);
+        if size.is_some() {
+            area_flags = huge_flags(area_flags);
+        }
         let backing = Backing::Shm {
             segment: segment.clone(),
             attachment: new_object(),
         };
         let vma = Vma::new(area_flags, 0u64.wrapping_sub(start >> 12), backing);
-        self.map_region(start, start + len, vma, true, pages)?;
-        if area_flags.contains(VmFlags::LOCKED) {
-            let _ = self.populate(start, start + len, pages);
-        }
+        self.map_and_fill(start, start + len, vma, filled, pages)?;
         Ok(start)
     }
 
@@ -105,7 +115,7 @@ impl AddressSpace {
             else {
                 continue;
             };
-            let limit = addr.saturating_add(page_align(segment.size));
+            let limit = addr.saturating_add(segment.len().unwrap_or(u64::MAX));
             match wanted {
                 Some((_, limit)) if end > limit => break,
                 Some((attachment_wanted, _)) if attachment_wanted != *attachment => continue,

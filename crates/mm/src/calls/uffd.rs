@@ -166,7 +166,8 @@ fn can_be_watched(vma: &Vma, wanted: VmFlags, asynchronous: bool) -> bool {
     let in_memory = match &vma.backing {
         Backing::SharedAnonymous(_) => true,
         Backing::File(file) => matches!(file.kind, FileKind::Shmem | FileKind::HugeTlb(_)),
-        Backing::Anonymous | Backing::Shm { .. } | Backing::Special(_) => false,
+        Backing::Shm { segment, .. } => matches!(segment.file.kind, FileKind::HugeTlb(_)),
+        Backing::Anonymous | Backing::Special(_) => false,
     };
     if vma.flags.contains(VmFlags::DROPPABLE) {
         return false;

@@ -386,9 +386,7 @@ impl Vma {
     pub(crate) fn has_page(&self, address: u64) -> bool {
         match &self.backing {
             Backing::SharedAnonymous(object) => self.page_offset(address) < object.pages(),
-            Backing::Shm { segment, .. } => {
-                self.page_offset(address) < segment.size.div_ceil(PAGE_SIZE)
-            }
+            Backing::Shm { segment, .. } => self.page_offset(address) < segment.pages(),
             _ => true,
         }
     }
@@ -397,7 +395,7 @@ impl Vma {
     pub(crate) fn reach(&self, start: u64, end: u64) -> u64 {
         let pages = match &self.backing {
             Backing::SharedAnonymous(object) => object.pages(),
-            Backing::Shm { segment, .. } => segment.size.div_ceil(PAGE_SIZE),
+            Backing::Shm { segment, .. } => segment.pages(),
             _ => return end,
         };
         let left = pages.saturating_sub(self.page_offset(start));

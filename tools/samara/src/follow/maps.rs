@@ -113,7 +113,7 @@ impl Follower {
             call_number: place.call_number,
             process: place.process,
             call: cause,
-            detail: compare::side_by_side(&self.side.engine, kernel, difference),
+            detail: self.side.side_by_side(kernel, difference),
         }
     }
 }

@@ -58,6 +58,11 @@ impl Side {
         }
     }
 
+    /// Both maps where they differ.
+    pub(crate) fn side_by_side(&self, kernel: &Map, difference: &Difference) -> String {
+        compare::side_by_side(&self.engine, kernel, &self.alike, difference)
+    }
+
     /// Where areas begin that the kernel has grown, the highest first: so one that ends where the one above has grown to may have found its owner there.
     /// [`written_below`](Self::written_below) is that it had one of its own before.
     fn grown(&self, kernel: &Map) -> Vec<u64> {

@@ -17,7 +17,6 @@ use super::i386;
 use super::memory;
 use super::ptrace::{Entry, Tid};
 use super::seeding::numa_nodes;
-use super::segments;
 use super::space::Registering;
 use super::watchers::Watchers;
 pub(crate) use name::name;
@@ -167,7 +166,7 @@ pub(crate) fn decode(
             flags: e,
         },
         libc::SYS_shmat => Call::Shmat {
-            segment: segments::segment(tid, i64::from(a as i32)),
+            segment: files.segments.segment(tid, i64::from(a as i32)),
             addr: b,
             flags: u64::from(c as u32),
         },

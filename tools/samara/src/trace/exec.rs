@@ -396,15 +396,15 @@ impl<'a> Shown<'a> {
 
     /// What is not as predicted.
     fn difference(&self, started: &Started) -> Option<String> {
-        let mut renamed = 0;
-        let compared = compare::compare(
-            started.space.maps(),
-            self.map,
-            &mut Alike::default(),
-            &mut renamed,
-        );
+        let (mut alike, mut renamed) = (Alike::default(), 0);
+        let compared = compare::compare(started.space.maps(), self.map, &mut alike, &mut renamed);
         if let Err(difference) = compared {
-            return Some(compare::side_by_side(&started.space, self.map, &difference));
+            return Some(compare::side_by_side(
+                &started.space,
+                self.map,
+                &alike,
+                &difference,
+            ));
         }
         let layout = started.space.layout();
         let shown = self.seed.layout;

@@ -20,9 +20,11 @@ use samara_mm::{
 };
 
 use crate::counted::counted;
+use crate::side::may_be_sealed;
 
 use super::opened::Opened;
 use super::ptrace::Tid;
+use super::segments::Segments;
 use mounts::Served;
 
 pub(super) use kind::{kind_and_length, kind_of_mapped};
@@ -48,6 +50,8 @@ pub(crate) struct Files {
     held: Vec<usize>,
     /// The last number given to an open file description.
     pub(crate) descriptions: u64,
+    /// System V segments.
+    pub(crate) segments: Segments,
     /// Whose descriptor was looked up last, which one, and its number in `list`.
     last: Option<(Tid, i32, usize)>,
     path: Vec<u8>,
@@ -165,7 +169,7 @@ impl Files {
             .last
             .filter(|last| (last.0, last.1) == (tid, descriptor))?;
         let known = &self.list[index];
-        let same = known.file.kind != FileKind::Shmem && known.opened.is_surely(tid, descriptor);
+        let same = !may_be_sealed(known.file.kind) && known.opened.is_surely(tid, descriptor);
         same.then_some(index)
     }
 
@@ -211,7 +215,7 @@ impl Files {
         self.last = Some((tid, descriptor, index));
         let known = &mut self.list[index];
         // Seals of a memfd may be added at any time: such files are looked at anew.
-        if known.file.kind == FileKind::Shmem {
+        if may_be_sealed(known.file.kind) {
             let seals = kind::seals(path, &key.name);
             if seals != known.file.seals {
                 let file = File {

@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 
-use samara_mm::VmFlags;
+use samara_mm::{FileId, VmFlags};
 
 use crate::living::Living;
 use crate::maps::{Area, BadLine, Map};
@@ -35,6 +35,18 @@ pub(crate) struct AreaInfo {
     pub(crate) major: u32,
     pub(crate) minor: u32,
     pub(crate) inode: u64,
+    /// The size of its pages in bytes, if the kernel was asked for this area alone.
+    pub(crate) page_size: Option<u64>,
+}
+
+impl AreaInfo {
+    pub(crate) fn id(&self) -> FileId {
+        FileId {
+            major: self.major,
+            minor: self.minor,
+            inode: self.inode,
+        }
+    }
 }
 
 /// `struct procmap_query` (Documentation/filesystems/proc.rst; Linux 6.11 and later).
@@ -108,6 +120,7 @@ impl MapsFile {
             major: area.major,
             minor: area.minor,
             inode: area.inode,
+            page_size: None,
         }))
     }
 
@@ -132,6 +145,7 @@ impl MapsFile {
             major: query.dev_major,
             minor: query.dev_minor,
             inode: query.inode,
+            page_size: Some(query.vma_page_size),
         }))
     }
 }
@@ -176,6 +190,17 @@ pub(crate) fn vm_flags(tid: Tid) -> io::Result<Vec<(u64, VmFlags)>> {
         }
     }
     Ok(flags)
+}
+
+/// Returns the size in bytes of the pages of the area that begins at `start`, by smaps.
+pub(crate) fn page_size(tid: Tid, start: u64) -> Option<u64> {
+    let text = proc_file::read_long(format!("/proc/{tid}/smaps")).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    let first = format!("{start:08x}-");
+    let mut lines = text.lines().skip_while(|line| !line.starts_with(&first));
+    let size = lines.find_map(|line| line.strip_prefix("KernelPageSize:"))?;
+    let kilobytes: u64 = size.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes << 10)
 }
 
 /// The private areas that have pages of their own, present or swapped out, by smaps: their ranges, ascending.
@@ -524,7 +549,12 @@ mod tests {
         let info = file.at(stack).unwrap().unwrap();
         assert_eq!(info.end, area.end);
         assert_eq!(file.at(8).unwrap(), None);
-        assert_eq!(file.look_through(stack).unwrap(), Some(info));
+        assert_eq!(info.page_size, page_size(own, info.start));
+        let unknown = AreaInfo {
+            page_size: None,
+            ..info
+        };
+        assert_eq!(file.look_through(stack).unwrap(), Some(unknown));
         assert_eq!(file.look_through(8).unwrap(), None);
         assert!(!vm_flags(own).unwrap().is_empty());
         let listed = proc_file::read_text("/proc/self/limits").unwrap();

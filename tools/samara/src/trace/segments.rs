@@ -1,16 +1,76 @@
 //! System V segments of traced programs.
+//!
+//! Nothing lists which segments have huge pages (`SHM_HUGETLB`): the first map that shows one does.
 
+use std::collections::HashMap;
 use std::fs;
 
-use samara_mm::{Counted, File, FileId, FileKind, ShmSegment};
+use samara_mm::{Counted, File, FileId, FileKind, PAGE_SIZE, ShmSegment};
 
 use crate::counted::counted;
 
 use super::ptrace::Tid;
 
-/// The System V segment with this identifier, as `/proc/sysvipc/shm` lists it: that is of our own namespace. What others have, their maps
-/// tell.
-pub(crate) fn segment(tid: Tid, identifier: i64) -> Option<Counted<ShmSegment>> {
+/// Segments of which a map has shown the device and the size of the pages.
+#[derive(Debug, Default)]
+pub(crate) struct Segments(HashMap<Listed, (FileId, FileKind)>);
+
+/// What the list of segments tells of one: identifier, key and size in bytes.
+type Listed = (i64, i64, u64);
+
+impl Segments {
+    /// Returns the System V segment with this identifier, as `/proc/sysvipc/shm` lists it: that is of our own namespace. What others have, their maps
+    /// tell. A segment that no map has shown yet counts as one of small pages.
+    pub(crate) fn segment(&self, tid: Tid, identifier: i64) -> Option<Counted<ShmSegment>> {
+        let (identifier, key, size) = listed(tid, identifier)?;
+        let small = FileId {
+            major: 0,
+            minor: 1,
+            inode: identifier as u64,
+        };
+        let known = self.0.get(&(identifier, key, size)).copied();
+        let (id, kind) = known.unwrap_or((small, FileKind::Shmem));
+        let name = format!("/SYSV{:08x} (deleted)", key as u32);
+        Some(segment_of(id, &name, size, kind))
+    }
+
+    /// Returns `true` if a map has shown this segment.
+    pub(crate) fn is_known(&self, segment: &ShmSegment) -> bool {
+        key(segment).is_some_and(|key| self.0.contains_key(&key))
+    }
+
+    /// Notes how a map shows this segment, and returns it so.
+    pub(crate) fn confirm(
+        &mut self,
+        segment: &ShmSegment,
+        id: FileId,
+        page_size: u64,
+    ) -> Counted<ShmSegment> {
+        let kind = kind_of(page_size);
+        if let Some(key) = key(segment) {
+            self.0.insert(key, (id, kind));
+        }
+        segment_of(id, &segment.file.name, segment.size, kind)
+    }
+}
+
+fn key(segment: &ShmSegment) -> Option<Listed> {
+    let digits = segment.file.name.strip_prefix("/SYSV")?.get(..8)?;
+    let key = u32::from_str_radix(digits, 16).ok()?;
+    let identifier = segment.file.id.inode as i64;
+    Some((identifier, i64::from(key as i32), segment.size))
+}
+
+/// Returns the kind of a segment with pages of this size in bytes.
+fn kind_of(page_size: u64) -> FileKind {
+    match page_size {
+        0..=PAGE_SIZE => FileKind::Shmem,
+        huge => FileKind::HugeTlb(huge),
+    }
+}
+
+/// Returns the identifier, the key and the size of a segment of our own namespace.
+fn listed(tid: Tid, identifier: i64) -> Option<Listed> {
     let own = fs::read_link("/proc/self/ns/ipc").ok()?;
     if fs::read_link(format!("/proc/{tid}/ns/ipc")).ok()? != own {
         return None;
@@ -25,22 +85,21 @@ pub(crate) fn segment(tid: Tid, identifier: i64) -> Option<Counted<ShmSegment>> 
         if fields.get(id)?.parse() != Ok(identifier) {
             continue;
         }
-        let key: i64 = fields.get(key)?.parse().ok()?;
-        let id = FileId {
-            major: 0,
-            minor: 1,
-            inode: identifier as u64,
-        };
-        let name = format!("/SYSV{:08x} (deleted)", key as u32);
-        return Some(segment_of(id, &name, fields.get(size)?.parse().ok()?));
+        let key = fields.get(key)?.parse().ok()?;
+        return Some((identifier, key, fields.get(size)?.parse().ok()?));
     }
     None
 }
 
-/// A segment with this identity, name and size in bytes.
-pub(crate) fn segment_of(id: FileId, name: &str, size: u64) -> Counted<ShmSegment> {
+/// Returns the segment of another namespace that a map shows in an area.
+pub(crate) fn shown(id: FileId, name: &str, size: u64, page_size: u64) -> Counted<ShmSegment> {
+    segment_of(id, name, size, kind_of(page_size))
+}
+
+/// A segment with this identity, name, size in bytes and kind.
+fn segment_of(id: FileId, name: &str, size: u64, kind: FileKind) -> Counted<ShmSegment> {
     let file = File {
-        kind: FileKind::Shmem,
+        kind,
         ..File::new(id, name.into())
     };
     counted(ShmSegment {

@@ -41,7 +41,7 @@ impl AddressSpace {
     }
 }
 
-/// Attached segments, private mappings of `/dev/zero` and files of some kinds choose their place themselves, and move alone; so does what a userfaultfd
+/// Attached segments of small pages, private mappings of `/dev/zero` and files of some kinds choose their place themselves, and move alone; so does what a userfaultfd
 /// watches. Of other drivers few choose, and which ones do is not known here.
 fn may_move_with_others(vma: &Vma) -> bool {
     if vma.flags.intersects(VmFlags::UFFD) {
@@ -52,7 +52,7 @@ fn may_move_with_others(vma: &Vma) -> bool {
             file.kind,
             FileKind::DevZero | FileKind::Placed | FileKind::PlacedDevice
         ),
-        Backing::Shm { .. } => false,
+        Backing::Shm { segment, .. } => matches!(segment.file.kind, FileKind::HugeTlb(_)),
         _ => true,
     }
 }

@@ -32,7 +32,7 @@ use crate::space::AddressSpace;
 use crate::space::huge::file::HugeFile;
 use crate::space::huge::pool::{HugePool, Size};
 use crate::space::huge::slots::Slots;
-use crate::space::vma::{Vma, new_object};
+use crate::space::vma::{Backing, Vma, new_object};
 
 /// The size of the pages of an area of the pool.
 pub(crate) fn size_of(vma: &Vma) -> Option<Size> {
@@ -95,6 +95,10 @@ impl AddressSpace {
     /// `ENOMEM`.
     pub(crate) fn reserve_huge(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
         let size = size_of(vma).ok_or(Errno::EINVAL)?;
+        if matches!(vma.backing, Backing::Shm { .. }) {
+            // All of it was promised when the segment was made, or nothing.
+            return Ok(());
+        }
         let pool = self.huge_pool()?;
         let count = (end - start) / size.bytes();
         let first = number(vma, size, start);

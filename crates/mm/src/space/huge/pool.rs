@@ -196,6 +196,22 @@ impl HugePool {
         Object::try_new(HugeFile::new(self.clone(), size, bytes))
     }
 
+    /// What [`File::object`](crate::File::object) is to be for a segment of huge pages (`SHM_HUGETLB`) of so many bytes. All of its pages are promised from now
+    /// on, unless it was made with `SHM_NORESERVE`: attaching it promises nothing (observed on 6.18).
+    ///
+    /// # Errors
+    /// `EINVAL` for a size that there is not, `ENOMEM`: `shmget` fails with it.
+    pub fn segment(&self, page_size: u64, bytes: u64, promised: bool) -> Result<Object, Errno> {
+        let size = Size::of(page_size).ok_or(Errno::EINVAL)?;
+        let pages = bytes.div_ceil(page_size);
+        let whole = pages.checked_mul(page_size).ok_or(Errno::EINVAL)?;
+        let file = HugeFile::new(self.clone(), size, whole);
+        if promised {
+            file.reserve(0, pages)?;
+        }
+        Object::try_new(file)
+    }
+
     fn state(&self, Size(size): Size) -> Guard<'_, State> {
         self.0.sizes[size % SIZES.len()].lock()
     }

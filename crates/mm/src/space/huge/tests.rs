@@ -2,7 +2,7 @@ use super::*;
 use crate::config::{Config, Layout, Limits};
 use crate::flags::PMD_SIZE;
 use crate::space::huge::pool::HugeFigures;
-use crate::{Call, FileArg, abi};
+use crate::{Call, FileArg, ShmSegment, abi};
 
 const PAGE: u64 = PMD_SIZE;
 const AT: u64 = 0x1_0000_0000;
@@ -185,4 +185,58 @@ fn a_pool_changes_its_size() {
     pool.resize(PAGE, 8);
     assert_eq!(figures(&pool), [8, 8, 3, 0]);
     assert_eq!(pool.figures(4096), None);
+}
+
+/// The numbers of `HugePages_*` are those of Linux 6.18 for the same history.
+#[test]
+fn segments_are_promised_their_pages_when_they_are_made() {
+    let pool = HugePool::new(16).unwrap();
+    let mut space = space(&pool);
+    let made = |promised| {
+        let id = FileId {
+            major: 0,
+            minor: 0x11,
+            inode: 4,
+        };
+        let size = PAGE + 4096;
+        let object = pool.segment(PAGE, size, promised).unwrap();
+        let file = File {
+            kind: FileKind::HugeTlb(PAGE),
+            object,
+            ..File::new(id, "/SYSV00000000 (deleted)".into())
+        };
+        let file = Counted::try_new(file).unwrap();
+        Counted::try_new(ShmSegment { file, size }).unwrap()
+    };
+    assert_eq!(pool.segment(PAGE, 17 * PAGE, true), Err(Errno::ENOMEM));
+    for (promised, before, after) in [
+        (true, [16, 16, 2, 0], [16, 15, 1, 0]),
+        (false, [16, 16, 0, 0], [16, 15, 0, 0]),
+    ] {
+        let segment = made(promised);
+        assert_eq!(figures(&pool), before);
+        let attach = |space: &mut AddressSpace, addr, flags| {
+            let segment = Some(segment.clone());
+            space.perform(&Call::Shmat {
+                segment,
+                addr,
+                flags,
+            })
+        };
+        let at = attach(&mut space, 0, 0).unwrap();
+        assert_eq!(figures(&pool), before);
+        let area = space.lookup(at).unwrap();
+        assert_eq!((at % PAGE, area.len()), (0, 2 * PAGE));
+        assert!(area.vma.flags.contains(VmFlags::HUGETLB));
+        space.fault(at + PAGE + 4096 * 3, true).unwrap();
+        assert_eq!(figures(&pool), after);
+        for addr in [at + 4096, at + 2 * PAGE + 4096] {
+            assert_eq!(attach(&mut space, addr, abi::SHM_REMAP), Err(Errno::EINVAL));
+        }
+        assert_eq!(attach(&mut space, at, 0), Err(Errno::EINVAL));
+        space.perform(&Call::Shmdt { addr: at }).unwrap();
+        assert!(space.lookup(at + PAGE).is_none());
+        drop(segment);
+        assert_eq!(figures(&pool), [16, 16, 0, 0]);
+    }
 }

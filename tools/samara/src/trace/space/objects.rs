@@ -1,6 +1,6 @@
 //! What only shows when a call returns: which object was mapped, and what other threads made of its arguments.
 
-use samara_mm::{Call, Counted, File, FileArg, FileId, FileKind};
+use samara_mm::{Call, Counted, File, FileArg, FileId, FileKind, PAGE_SIZE};
 
 use super::{Space, Who};
 use crate::maps;
@@ -35,6 +35,7 @@ impl Space {
         session: &mut Session,
     ) {
         if (-4095..0).contains(&returned) {
+            doubt_segment(call, returned, session);
             return;
         }
         match call {
@@ -57,12 +58,33 @@ impl Space {
                     && let Some(area) = session.map.at(returned as u64)
                 {
                     let name = String::from_utf8_lossy(session.map.name(area));
-                    let id = id_of(area);
-                    *segment = Some(segments::segment_of(id, &name, area.end - area.start));
+                    let (id, size) = (id_of(area), area.end - area.start);
+                    let page_size = self.page_size(who.tid, returned as u64);
+                    *segment = Some(segments::shown(id, &name, size, page_size));
+                }
+            }
+            Call::Shmat {
+                segment: Some(segment),
+                ..
+            } if !session.files.segments.is_known(segment) => {
+                if let Ok(Some(info)) = self.maps.at(returned as u64) {
+                    let page_size = self.page_size(who.tid, returned as u64);
+                    *segment = session
+                        .files
+                        .segments
+                        .confirm(segment, info.id(), page_size);
                 }
             }
             _ => {}
         }
+    }
+
+    /// Returns the size of the pages of the area at `address`: that of small ones where nothing can be seen.
+    fn page_size(&mut self, tid: Tid, address: u64) -> u64 {
+        let told = self.maps.at(address).ok().flatten();
+        let size =
+            told.and_then(|info| info.page_size.or_else(|| proc::page_size(tid, info.start)));
+        size.unwrap_or(PAGE_SIZE)
     }
 
     /// Where file systems show another device in maps than `fstat` tells, the map is right: asked once for each file. So it is where a name
@@ -85,17 +107,26 @@ impl Space {
                 *file = session.files.confirm(file, id_of(area), Some(name));
             }
         } else if let Ok(Some(info)) = self.maps.at(address) {
-            let id = FileId {
-                major: info.major,
-                minor: info.minor,
-                inode: info.inode,
-            };
+            let id = info.id();
             // A mapping of /dev/zero has another object, or none, behind it.
             if file.kind == FileKind::DevZero || id.inode == 0 {
                 return;
             }
             *file = session.files.confirm(file, id, None);
         }
+    }
+}
+
+/// Forgets the segment of a call that was refused for its address if no map has shown that segment: it may be one of huge pages, which begin and end elsewhere.
+fn doubt_segment(call: &mut Call, returned: i64, session: &Session) {
+    let Call::Shmat { segment, .. } = call else {
+        return;
+    };
+    let is_unknown = segment
+        .as_ref()
+        .is_some_and(|segment| !session.files.segments.is_known(segment));
+    if returned == -i64::from(libc::EINVAL) && is_unknown {
+        *segment = None;
     }
 }
 
