@@ -113,10 +113,12 @@ fn has_no_file(name: &[u8], shared: bool) -> bool {
         || name == ANONYMOUS_HUGE
 }
 
-/// Areas of one of two maps that are several areas in the other, ascending, in pieces where they overlap. `None` if the maps differ otherwise, too.
+/// Areas of one of two maps that are several areas in the other, ascending, in pieces where they overlap; and those that have another name where `unnamed` says that
+/// their names are not known. `None` if the maps differ otherwise, too.
 pub(crate) fn joints<'a>(
     engine: impl Iterator<Item = MapsLine<'a>>,
     kernel: &Map,
+    unnamed: &dyn Fn(Range) -> bool,
 ) -> Option<Vec<Range>> {
     let mut found = Vec::new();
     let mut own = engine.peekable();
@@ -139,6 +141,8 @@ pub(crate) fn joints<'a>(
             shared || (a.id.major, a.id.minor, a.id.inode) == (b.major, b.minor, b.inode);
         // Both go on from here, or both begin.
         let starts = [a.start.max(at), b.start.max(at)];
+        let piece = (starts[0], a.end.min(b.end));
+        let renamed = !same_name && b.inode == 0 && unnamed(piece);
         let offset = |start: u64, offset: u64| {
             let into = if b.inode == 0 { 0 } else { starts[0] - start };
             offset.wrapping_add(into)
@@ -147,9 +151,12 @@ pub(crate) fn joints<'a>(
             && a.perms == b.perms
             && offset(a.start, a.offset) == offset(b.start, b.offset)
             && same_object
-            && same_name;
+            && (same_name || renamed);
         if !alike {
             return None;
+        }
+        if renamed {
+            found.push(piece);
         }
         if a.start != b.start {
             found.push((a.start.min(b.start), a.end.max(b.end)));

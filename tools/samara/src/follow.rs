@@ -16,6 +16,7 @@ mod ends;
 mod figures;
 mod maps;
 mod reopened;
+mod unknown;
 mod vain;
 
 use samara_mm::{AddressSpace, Call, Config, Errno, Limits, NoPages, Pages};
@@ -25,6 +26,7 @@ use crate::histories::{Range, apart, histories, orders, untried};
 pub(crate) use crate::side::Verdict;
 use crate::side::{Side, halves, maps_device_over_others, replaced_by};
 use crate::tally::Tally;
+use crate::undecided::Unknown;
 
 /// At most so many alternatives are followed.
 const ALTERNATIVES: usize = 15;
@@ -49,8 +51,10 @@ pub(crate) struct Follower {
     performed: u64,
     /// Others that nothing had refuted, but that were too many or too old.
     given_up: u64,
-    /// Where these had told otherwise.
+    /// Where these had told otherwise, and where something else is not known.
     doubts: Doubts,
+    /// Why a wrong answer to the call that comes next decides nothing.
+    next_unknown: Option<Unknown>,
     /// How often another has taken the place of `side`.
     replaced: u64,
 }
@@ -139,6 +143,7 @@ impl Follower {
             performed: 0,
             given_up: 0,
             doubts: Doubts::default(),
+            next_unknown: None,
             replaced: 0,
         }
     }
@@ -187,6 +192,7 @@ impl Follower {
             performed: self.performed,
             given_up: self.given_up,
             doubts: self.doubts.clone(),
+            next_unknown: self.next_unknown,
             replaced: self.replaced,
         })
     }
@@ -211,6 +217,7 @@ impl Follower {
             performed: 0,
             given_up: 0,
             doubts: self.doubts.clone(),
+            next_unknown: None,
             replaced: 0,
         })
     }

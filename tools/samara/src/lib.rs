@@ -29,6 +29,7 @@ mod subject;
 mod tally;
 mod top;
 mod trace;
+mod undecided;
 mod usage;
 
 use clap::{Parser, Subcommand};

@@ -158,7 +158,7 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
     row(
         "results",
         share(
-            tally.results - tally.wrong_results - tally.wrong_predictions,
+            tally.results - tally.wrong_results - tally.wrong_predictions - tally.undecided_results,
             tally.results,
         ),
     );
@@ -205,6 +205,9 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
             );
         }
     }
+    for (reason, count) in &tally.undecided {
+        row("undecided", format!("{}: {reason}", grouped(*count)));
+    }
     for (reason, count) in &tally.resyncs {
         row("started anew", format!("{} {reason}", grouped(*count)));
     }
@@ -216,10 +219,6 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
         (
             tally.spaces.given_up,
             "assumptions about the order of page faults were given up undecided",
-        ),
-        (
-            tally.undecided_maps,
-            "maps are undecided: they differ where it could not be seen what was written first, or at all",
         ),
         (tally.random, "addresses (MAP_32BIT) the kernel drew by lot"),
         (tally.renamed, "names had changed while the file was mapped"),
@@ -287,9 +286,8 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
         ),
         Verdict::Undecided => writeln!(
             out,
-            "Engine and kernel agree as far as could be decided. UNDECIDED: {} of {} maps.",
-            grouped(tally.undecided_maps),
-            grouped(tally.maps)
+            "Engine and kernel agree as far as could be decided. UNDECIDED: {}.",
+            undecided(tally)
         ),
         Verdict::NotAll => writeln!(
             out,
@@ -302,6 +300,18 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
         Verdict::Nothing => writeln!(out, "NOTHING WAS COMPARED: {}.", reasons()),
     };
     out
+}
+
+/// Returns how many maps and results are undecided, in words.
+fn undecided(tally: &Tally) -> String {
+    let counted = [
+        (tally.undecided_maps, tally.maps, "maps"),
+        (tally.undecided_results, tally.results, "results"),
+    ];
+    let told = counted.iter().filter(|(count, ..)| *count > 0);
+    told.map(|(count, all, what)| format!("{} of {} {what}", grouped(*count), grouped(*all)))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 fn rate(calls: u64, time: Duration) -> f64 {
@@ -425,6 +435,8 @@ pub(crate) fn to_json(subject: &Subject<'_>, tally: &Tally) -> Value {
     });
     // The macro takes only so many at once.
     value["undecided_maps"] = json!(tally.undecided_maps);
+    value["undecided_results"] = json!(tally.undecided_results);
+    value["undecided"] = json!(tally.undecided);
     value["on_unknown"] = json!(tally.on_unknown);
     value["tracers_refused"] = json!(tally.tracers_refused);
     value["execs_predicted"] = json!(tally.execs_predicted);

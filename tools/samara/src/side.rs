@@ -11,6 +11,7 @@ use samara_mm::{
 
 use crate::compare::Alike;
 use crate::describe;
+use crate::undecided::Unknown;
 
 use self::owners::Owners;
 
@@ -22,6 +23,8 @@ pub(crate) enum Verdict {
     Agrees,
     /// They differ: the engine's map is no longer the kernel's.
     Differs,
+    /// They differ where something is not known on which the answer depends.
+    Undecided(Unknown),
     /// The kernel failed for a reason that no address space decides. The maps are still the same.
     Outside,
     /// The engine does not know the call.

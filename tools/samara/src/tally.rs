@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::describe::KINDS;
 use crate::outcome::{DISAGREED, INCOMPLETE};
+use crate::undecided::Unknown;
 
 /// What kind of disagreement was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,8 +73,12 @@ pub(crate) struct Tally {
     pub(crate) random: u64,
     pub(crate) maps: u64,
     pub(crate) wrong_maps: u64,
-    /// Maps that differ where assumptions about page faults had been given up, or could not be made, which may have explained them.
+    /// Maps that differ where [something is not known](Unknown), which may have explained them.
     pub(crate) undecided_maps: u64,
+    /// The same of results.
+    pub(crate) undecided_results: u64,
+    /// Both, by what is not known.
+    pub(crate) undecided: BTreeMap<&'static str, u64>,
     pub(crate) broken_invariants: u64,
     /// Areas of all compared maps.
     pub(crate) areas_compared: u64,
@@ -151,7 +156,7 @@ impl Tally {
             Verdict::Disagreed
         } else if self.results + self.maps == 0 {
             Verdict::Nothing
-        } else if self.undecided_maps > 0 {
+        } else if self.undecided_maps + self.undecided_results > 0 {
             Verdict::Undecided
         } else if self.not_followed.is_empty() {
             Verdict::Agreed
@@ -162,6 +167,11 @@ impl Tally {
 
     pub(crate) fn disagreements(&self) -> u64 {
         self.wrong_results + self.wrong_predictions + self.wrong_maps + self.broken_invariants
+    }
+
+    /// Counts a result or a map that is undecided since this is not known.
+    pub(crate) fn note_undecided(&mut self, unknown: Unknown) {
+        *self.undecided.entry(unknown.reason()).or_default() += 1;
     }
 
     /// Notes a disagreement; the first few of each kind are kept.

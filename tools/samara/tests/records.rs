@@ -111,7 +111,7 @@ fn the_head_describes_the_file() {
     let length = u32::from_le_bytes(bytes[12..16].try_into().unwrap()) as usize;
     let description: Value = serde_json::from_slice(&bytes[20..20 + length]).unwrap();
     assert_eq!(description["format"], "samara trace");
-    assert_eq!(description["version"], 13);
+    assert_eq!(description["version"], 14);
     assert_eq!(description["program"][0], "sh");
     assert!(
         description["records"]["7"]

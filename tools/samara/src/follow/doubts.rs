@@ -7,29 +7,52 @@
 use samara_mm::Call;
 
 use crate::histories::Range;
+use crate::undecided::Unknown;
 
 /// At most so many ranges are kept. Of more the oldest are forgotten: what differs there is a disagreement.
 const RANGES: usize = 1024;
 
-/// Ranges whose areas may have other owners than the engine has it, oldest first.
+/// A range, and what is not known of it.
+type Doubt = (Range, Unknown);
+
+/// Ranges of which something is not known, oldest first. Those of one reason that touch are one.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Doubts(Vec<Range>);
+pub(super) struct Doubts(Vec<Doubt>);
 
 impl Doubts {
+    /// Notes ranges whose areas may have other owners.
     pub(super) fn note(&mut self, ranges: &[Range]) {
         for range in ranges {
-            self.0.retain(|known| known != range);
-            self.0.push(*range);
+            self.note_for(*range, Unknown::Writes);
         }
+    }
+
+    /// Notes a range, and why.
+    pub(super) fn note_for(&mut self, range: Range, unknown: Unknown) {
+        let mut all = range;
+        self.0.retain(|&((start, end), reason)| {
+            let touches = reason == unknown && start <= range.1 && range.0 <= end;
+            if touches {
+                all = (all.0.min(start), all.1.max(end));
+            }
+            !touches
+        });
+        self.0.push((all, unknown));
         let more = self.0.len().saturating_sub(RANGES);
         self.0.drain(..more);
     }
 
-    /// Whether anything in this range may have another owner.
+    /// Returns `true` if anything in this range may have another owner, or is not known for another reason.
     pub(super) fn touch(&self, range: Range) -> bool {
-        self.within(range).next().is_some()
+        self.of(range).next().is_some()
     }
 
+    /// Returns what is not known of anything in this range.
+    pub(super) fn of(&self, range: Range) -> impl Iterator<Item = Unknown> {
+        self.within(range).map(|(_, unknown)| unknown)
+    }
+
+    #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -68,35 +91,37 @@ impl Doubts {
                 ..
             } => {
                 let old = to(old_addr, old_len);
-                let moved: Vec<Range> = self
+                let there = |address: u64| (address - old.0).saturating_add(place);
+                let moved: Vec<Doubt> = self
                     .within(old)
-                    .map(|(start, end)| (start - old.0 + place, end - old.0 + place))
+                    .map(|((start, end), unknown)| ((there(start), there(end)), unknown))
                     .collect();
                 if flags & DONTUNMAP == 0 {
                     self.forget(old);
                 }
                 self.forget(to(place, new_len));
-                self.note(&moved);
+                for (range, unknown) in moved {
+                    self.note_for(range, unknown);
+                }
             }
             _ => {}
         }
     }
 
     /// The parts of the ranges that lie in one.
-    fn within(&self, of: Range) -> impl Iterator<Item = Range> {
-        let parts = self
-            .0
-            .iter()
-            .map(move |&(start, end)| (start.max(of.0), end.min(of.1)));
-        parts.filter(|(start, end)| start < end)
+    fn within(&self, of: Range) -> impl Iterator<Item = Doubt> {
+        let parts = self.0.iter();
+        let parts = parts.map(move |&((start, end), why)| ((start.max(of.0), end.min(of.1)), why));
+        parts.filter(|((start, end), _)| start < end)
     }
 
     /// What is there now is new.
     fn forget(&mut self, gone: Range) {
-        let rest = |&(start, end): &Range| {
+        let rest = |&((start, end), unknown): &Doubt| {
             [(start, end.min(gone.0)), (start.max(gone.1), end)]
                 .into_iter()
                 .filter(|(start, end)| start < end)
+                .map(move |range| (range, unknown))
         };
         if gone.0 < gone.1 {
             self.0 = self.0.iter().flat_map(rest).collect();
@@ -109,6 +134,10 @@ mod tests {
     use super::*;
 
     const PAGE: u64 = 0x1000;
+
+    fn ranges(doubts: &Doubts) -> Vec<Range> {
+        doubts.0.iter().map(|(range, _)| *range).collect()
+    }
 
     fn doubts(ranges: &[Range]) -> Doubts {
         let mut doubts = Doubts::default();
@@ -124,9 +153,9 @@ mod tests {
             len: 1,
         };
         doubts.follow(&munmap, -22);
-        assert_eq!(doubts.0, [(PAGE, 9 * PAGE)]);
+        assert_eq!(ranges(&doubts), [(PAGE, 9 * PAGE)]);
         doubts.follow(&munmap, 0);
-        assert_eq!(doubts.0, [(PAGE, 4 * PAGE), (5 * PAGE, 9 * PAGE)]);
+        assert_eq!(ranges(&doubts), [(PAGE, 4 * PAGE), (5 * PAGE, 9 * PAGE)]);
         let mremap = |old_addr, old_len, new_len, flags| Call::Mremap {
             old_addr,
             old_len,
@@ -136,7 +165,7 @@ mod tests {
         };
         // Less in its place, and then elsewhere with more room.
         doubts.follow(&mremap(5 * PAGE, 4 * PAGE, 2 * PAGE, 0), 5 * PAGE as i64);
-        assert_eq!(doubts.0, [(PAGE, 4 * PAGE), (5 * PAGE, 7 * PAGE)]);
+        assert_eq!(ranges(&doubts), [(PAGE, 4 * PAGE), (5 * PAGE, 7 * PAGE)]);
         doubts.follow(&mremap(2 * PAGE, PAGE, 4 * PAGE, 1), 100 * PAGE as i64);
         let rest = [
             (PAGE, 2 * PAGE),
@@ -144,7 +173,7 @@ mod tests {
             (5 * PAGE, 7 * PAGE),
             (100 * PAGE, 101 * PAGE),
         ];
-        assert_eq!(doubts.0, rest);
+        assert_eq!(ranges(&doubts), rest);
         doubts.follow(&mremap(5 * PAGE, 2 * PAGE, 2 * PAGE, 5), 200 * PAGE as i64);
         let touched = |page| doubts.touch((page * PAGE, (page + 1) * PAGE));
         assert_eq!(
@@ -176,6 +205,18 @@ mod tests {
         };
         doubts.follow(&mremap, 3 * PAGE as i64);
         assert!(doubts.touch((PAGE, 9 * PAGE)));
+    }
+
+    #[test]
+    fn ranges_of_one_reason_that_touch_are_one() {
+        let mut doubts = doubts(&[(PAGE, 2 * PAGE), (3 * PAGE, 4 * PAGE)]);
+        doubts.note_for((2 * PAGE, 3 * PAGE), Unknown::Argument);
+        assert_eq!(doubts.0.len(), 3);
+        doubts.note(&[(2 * PAGE, 3 * PAGE)]);
+        let all = ((PAGE, 4 * PAGE), Unknown::Writes);
+        assert_eq!(doubts.0, [((2 * PAGE, 3 * PAGE), Unknown::Argument), all]);
+        let of: Vec<Unknown> = doubts.of((2 * PAGE, 3 * PAGE)).collect();
+        assert_eq!(of, [Unknown::Argument, Unknown::Writes]);
     }
 
     #[test]

@@ -28,10 +28,15 @@ impl Follower {
                 crate::tally::count(&mut tally.outside, name);
                 return;
             }
-            Verdict::Agrees | Verdict::Differs => {}
+            Verdict::Agrees | Verdict::Differs | Verdict::Undecided(_) => {}
         }
         tally.results += 1;
         tally.random += u64::from(placed_at_random(call, returned));
+        if let Verdict::Undecided(unknown) = verdict {
+            tally.undecided_results += 1;
+            tally.note_undecided(unknown);
+            return;
+        }
         let chosen = chosen(call, returned);
         if chosen {
             tally.predictions += 1;

@@ -1,26 +1,36 @@
 //! The engine's map beside the kernel's, under every assumption that is followed.
 
 use crate::compare::{self, Difference};
-use crate::follow::{Follower, Place};
+use crate::follow::{Follower, Place, unknown};
+use crate::histories::Range;
 use crate::maps::Map;
 use crate::side::Side;
 use crate::tally::{Finding, FindingKind};
+use crate::undecided::Unknown;
 
 impl Follower {
     /// Do the maps differ in nothing but where areas are joined, under every assumption?
     pub(crate) fn is_joined_otherwise(&self, kernel: &Map) -> bool {
         let mut sides = std::iter::once(&self.side).chain(&self.others);
         sides.all(|side| {
-            compare::joints(side.engine.maps(), kernel).is_some_and(|joints| !joints.is_empty())
+            compare::joints(side.engine.maps(), kernel, &|_| false)
+                .is_some_and(|joints| !joints.is_empty())
         })
     }
 
-    /// Whether assumptions that were given up may have explained this map, which differs: areas are joined in one of the two maps and not in the other,
-    /// in each of them there is something of which such an assumption had told otherwise.
-    pub(crate) fn is_open(&self, kernel: &Map) -> bool {
-        let joints = || compare::joints(self.side.engine.maps(), kernel);
-        !self.doubts.is_empty()
-            && joints().is_some_and(|joints| joints.iter().all(|area| self.doubts.touch(*area)))
+    /// Returns why a map that differs decides nothing: areas are joined in one of the two maps and not in the other, or have other names, and of each of them
+    /// something is not known. `None` if it is a disagreement.
+    pub(crate) fn undecided(&self, kernel: &Map) -> Option<Unknown> {
+        let engine = &self.side.engine;
+        let mut whys = |range: Range| {
+            let of_files = unknown::of_files(engine, range);
+            let served = of_files.filter(|why| *why == Unknown::Served);
+            served.or_else(|| self.doubts.of(range).next()).or(of_files)
+        };
+        let unnamed = |range| self.doubts.of(range).any(|why| why == Unknown::Argument);
+        let joints = compare::joints(engine.maps(), kernel, &unnamed)?;
+        let found: Option<Vec<Unknown>> = joints.into_iter().map(&mut whys).collect();
+        found?.first().copied()
     }
 
     /// Compares the whole map, growing stacks that the kernel has grown. `grown` gets the lowest addresses that areas grew to.

@@ -152,18 +152,24 @@ fn what_an_assumption_that_was_given_up_may_have_explained_is_open() {
         (false, true) => &one,
         both => panic!("one of the two maps is this one's: {both:?}"),
     };
-    assert!(!alone().0.is_open(differs), "nothing was given up");
+    assert!(
+        !alone().0.undecided(differs).is_some(),
+        "nothing was given up"
+    );
     follower.give_up(&others);
     assert_eq!(follower.given_up, others.len() as u64);
-    assert!(follower.is_open(differs));
-    assert!(follower.fork().unwrap().is_open(differs));
+    assert!(follower.undecided(differs).is_some());
+    assert!(follower.fork().unwrap().undecided(differs).is_some());
     for otherwise in [
         &["11c000-124000 r--p"][..],
         &["11c000-123000 rw-p"],
         &["11c000-124000 rw-p", "200000-201000 rw-p"],
         &["11b000-124000 rw-p"],
     ] {
-        assert!(!follower.is_open(&kernel(otherwise)), "{otherwise:?}");
+        assert!(
+            !follower.undecided(&kernel(otherwise)).is_some(),
+            "{otherwise:?}"
+        );
     }
     // What is there instead is beyond doubt.
     follower.adopt(&unmap(0x11_c000, 0x8000), 0);
@@ -522,9 +528,9 @@ fn what_shows_late_is_tried_again_or_undecided() {
     perform(&mut former, late);
     former.compare(&apart, &mut Vec::new(), &mut 0).unwrap();
     // Who does not look at once can tell no more, but only of that place.
-    assert!(!follower.is_open(&apart));
+    assert_eq!(follower.undecided(&apart), None);
     follower.doubt(HIGH.0, HIGH.1);
-    assert!(follower.is_open(&apart) && !follower.is_open(&elsewhere));
+    assert!(follower.undecided(&apart).is_some() && !follower.undecided(&elsewhere).is_some());
 }
 
 /// Of private memory with this protection that is charged.
@@ -675,4 +681,80 @@ fn what_joins_nothing_though_no_page_shows_has_an_owner() {
         assert!(shows(&mut follower, &new, &beside));
         assert_eq!(shows(&mut follower, &both(3), &writable), !joins);
     }
+}
+
+/// What another thread may have made of a set of nodes, of a name, or of ranges, and only where the call has named memory.
+#[test]
+fn what_arguments_may_have_said_is_undecided() {
+    let mut follower = follow(&[(mmap(0x40_0000, 0x4000, FIXED), 0x40_0000, &[], None)]);
+    let cut = kernel(&["400000-401000 rw-p", "401000-404000 rw-p"]);
+    assert_eq!(follower.undecided(&cut), None);
+    follower.doubt_for(0x40_1000, 0x40_2000, Unknown::Argument);
+    assert_eq!(follower.undecided(&cut), Some(Unknown::Argument));
+    let mut named = Map::default();
+    for line in [
+        &b"00400000-00401000 rw-p 00000000 00:00 0 "[..],
+        b"00401000-00402000 rw-p 00000000 00:00 0 [anon:a]",
+        b"00402000-00404000 rw-p 00000000 00:00 0 ",
+    ] {
+        named.push_line(line).unwrap();
+    }
+    assert_eq!(follower.undecided(&named), Some(Unknown::Argument));
+    for otherwise in ["400000-404000 r--p", "400000-405000 rw-p"] {
+        assert_eq!(follower.undecided(&kernel(&[otherwise])), None);
+    }
+    // The answer of that very call, and of none other; answers that agree are what they are.
+    let call = read_only(0x40_0000);
+    follower.next_is_unknown(Unknown::Argument);
+    let judged = |follower: &mut Follower, verdict| follower.judge(&call, -22, verdict);
+    assert_eq!(
+        judged(&mut follower, Verdict::Differs),
+        Verdict::Undecided(Unknown::Argument)
+    );
+    assert_eq!(judged(&mut follower, Verdict::Differs), Verdict::Differs);
+    follower.next_is_unknown(Unknown::Argument);
+    assert_eq!(judged(&mut follower, Verdict::Agrees), Verdict::Agrees);
+    assert_eq!(judged(&mut follower, Verdict::Differs), Verdict::Differs);
+}
+
+/// Of an area that was mapped before, nobody knows the open file: whether it joins what is mapped of the file now shows only later.
+#[test]
+fn areas_of_unknown_open_files_that_join_are_undecided() {
+    let id = samara_mm::FileId {
+        major: 8,
+        minor: 1,
+        inode: 7,
+    };
+    let areas = |description| {
+        let file = samara_mm::File {
+            description,
+            ..samara_mm::File::new(id, "/x".into())
+        };
+        let other = samara_mm::File {
+            description: 5,
+            ..file.clone()
+        };
+        let mut engine =
+            AddressSpace::new(Config::default(), Limits::default(), Layout::default()).unwrap();
+        for (page, file) in [(0, file), (1, other)] {
+            let area = SeedVma {
+                start: 0x40_0000 + page * 0x1000,
+                end: 0x40_1000 + page * 0x1000,
+                prot: 1,
+                shared: false,
+                offset: page * 0x1000,
+                file: Some(crate::counted::counted(file)),
+                flags: None,
+                name: None,
+                touched: false,
+            };
+            engine.seed(area).unwrap();
+        }
+        Follower::found(engine, false)
+    };
+    let mut joined = Map::default();
+    let line = b"00400000-00402000 r--p 00000000 08:01 7 /x";
+    joined.push_line(line).unwrap();
+    assert_eq!(areas(0).undecided(&joined), Some(Unknown::Opened));
+    assert_eq!(areas(4).undecided(&joined), None);
 }

@@ -270,6 +270,7 @@ impl Film {
             | Record::NodesMeanwhile { .. }
             | Record::PerhapsWritten { .. }
             | Record::ShownLate { .. }
+            | Record::Unknown { .. }
             | Record::Poisoned { .. }
             | Record::Brought { .. }
             | Record::Limits { .. }

@@ -8,16 +8,17 @@ use super::map::{MapChange, map_change};
 use super::state::{config, file, layout, limits, ranges, seed_area};
 use crate::counted::counted;
 use crate::seed::Seed;
+use crate::undecided::Unknown;
 
 /// First bytes of every file.
 pub(super) const MAGIC: &[u8; 8] = b"SAMARATR";
 /// Raised whenever the meaning of a byte changes.
-pub(super) const VERSION: u32 = 13;
+pub(super) const VERSION: u32 = 14;
 /// The oldest that can be read: the second one added `totals`, the third one what drivers do to flags, the fourth one
 /// `grown-meanwhile`, the fifth one `nodes-meanwhile`, the sixth one calls of userfaultfd and `PR_SET_MM`, the seventh
 /// one `perhaps-written`, the eighth one the table that calls come from, the ninth one `shown-late`, the tenth one
 /// devices that cannot be cut, the eleventh one `perhaps-written` below areas that grow, the twelfth one `bases`,
-/// the thirteenth one `poisoned` and `brought`.
+/// the thirteenth one `poisoned` and `brought`, the fourteenth one `unknown`.
 pub(super) const OLDEST: u32 = 1;
 
 /// Names of the records and of their fields, for the description at the head of a file.
@@ -86,6 +87,11 @@ pub(super) const SCHEMA: &[(u8, &str, &str)] = &[
         "brought",
         "space start length (a userfaultfd has brought these pages, where guards or poison were)",
     ),
+    (
+        21,
+        "unknown",
+        "space start length reason (not known of these addresses, or, of length 0, of the answer to the next call of this space: what differs decides nothing. 0 writes, 1 what arguments point to, 2 advice through a ring, 3 a BPF arena, 4 a FUSE file, 5 the open file, 6 the kernel's memory, 7 vm.max_map_count, 8 seals)",
+    ),
 ];
 
 /// Why an engine is started.
@@ -139,6 +145,13 @@ pub(crate) enum Record {
         space: u32,
         start: u64,
         end: u64,
+    },
+    /// Something is not known of these addresses, or, if there are none, of the next call.
+    Unknown {
+        space: u32,
+        start: u64,
+        end: u64,
+        unknown: Unknown,
     },
     /// A userfaultfd has poisoned pages.
     Poisoned {
@@ -214,6 +227,7 @@ impl Record {
             | Record::NodesMeanwhile { space, .. }
             | Record::PerhapsWritten { space, .. }
             | Record::ShownLate { space, .. }
+            | Record::Unknown { space, .. }
             | Record::Poisoned { space, .. }
             | Record::Brought { space, .. }
             | Record::Limits { space, .. }
@@ -332,6 +346,15 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
                 space,
                 start,
                 end: start.checked_add(fields.number()?)?,
+            }
+        }
+        21 => {
+            let (space, start) = (memory.known_space(fields)?, fields.number()?);
+            Record::Unknown {
+                space,
+                start,
+                end: start.checked_add(fields.number()?)?,
+                unknown: Unknown::of_number(fields.number()?)?,
             }
         }
         kind @ (19 | 20) => {

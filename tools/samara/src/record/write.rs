@@ -12,6 +12,7 @@ use crate::follow::Evidence;
 use crate::maps::Map;
 use crate::seed::Seed;
 use crate::tally::Tally;
+use crate::undecided::Unknown;
 
 use super::call::put_call;
 use super::fields::{put, put_signed, put_text};
@@ -214,6 +215,15 @@ impl Writer {
         put(&mut self.chunk, u64::from(space));
         put(&mut self.chunk, start);
         put(&mut self.chunk, end - start);
+        self.flush_full();
+    }
+
+    pub(crate) fn unknown(&mut self, space: u32, (start, end): (u64, u64), unknown: Unknown) {
+        self.chunk.push(21);
+        put(&mut self.chunk, u64::from(space));
+        put(&mut self.chunk, start);
+        put(&mut self.chunk, end - start);
+        put(&mut self.chunk, unknown.number());
         self.flush_full();
     }
 

@@ -149,6 +149,19 @@ impl Player {
                     replayed.follower.doubt(*start, *end);
                 }
             }
+            Record::Unknown {
+                space,
+                start,
+                end,
+                unknown,
+            } => {
+                if let Some(replayed) = self.space(*space) {
+                    match start == end {
+                        true => replayed.follower.next_is_unknown(*unknown),
+                        false => replayed.follower.doubt_for(*start, *end, *unknown),
+                    }
+                }
+            }
             Record::Poisoned { space, start, end } => {
                 if let Some(replayed) = self.space(*space) {
                     replayed.follower.poison(*start, *end);
@@ -303,6 +316,7 @@ impl Player {
             &mut listed
         };
         let (verdict, own) = replayed.follower.perform(call, returned, evidence, facts);
+        let verdict = replayed.follower.judge(call, returned, verdict);
         let known = self.tally.on_unknown.is_none();
         self.tally.ambiguous += u64::from(known && evidence.after.is_some());
         let place = Place {
@@ -325,7 +339,12 @@ impl Player {
             });
         }
         let both_failed = own < 0 && (-4095..0).contains(&returned);
-        if !matches!(verdict, Verdict::Agrees | Verdict::Outside) && !both_failed {
+        // Where an undecided answer has changed another map, the record starts the engine anew next.
+        let goes_on = matches!(
+            verdict,
+            Verdict::Agrees | Verdict::Outside | Verdict::Undecided(_)
+        );
+        if !goes_on && !both_failed {
             replayed.parted = true;
         }
     }
@@ -345,8 +364,9 @@ impl Player {
             .compare(kernel, &mut self.grown, &mut self.tally.renamed);
         self.grown.clear();
         let Err(difference) = compared else { return };
-        if replayed.follower.is_open(kernel) {
+        if let Some(unknown) = replayed.follower.undecided(kernel) {
             self.tally.undecided_maps += 1;
+            self.tally.note_undecided(unknown);
             replayed.parted = true;
             return;
         }

@@ -181,7 +181,7 @@ impl Side {
         if !self.assumes {
             return None;
         }
-        let joints = compare::joints(self.engine.maps(), kernel)?;
+        let joints = compare::joints(self.engine.maps(), kernel, &|_| false)?;
         let mut other = self.try_clone().ok()?;
         let mut learnt = false;
         for (start, end) in joints {

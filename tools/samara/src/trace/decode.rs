@@ -364,6 +364,8 @@ pub(crate) fn clones_untraced(tid: Tid, entry: &Entry) -> bool {
 /// Where the arguments lie that a call points to, and that decide what it does to a map.
 pub(crate) fn points_to(entry: &Entry) -> Option<u64> {
     const NAME: u64 = filter::PR_SET_VMA as u64;
+    const BOUNDS: u64 = libc::PR_SET_MM as u64;
+    const ALL_BOUNDS: u64 = 14;
     let [first, second, third, fourth, fifth, _] = entry.args;
     match entry.nr as i64 {
         _ if entry.mark == mark::X32 => None,
@@ -371,6 +373,7 @@ pub(crate) fn points_to(entry: &Entry) -> Option<u64> {
         libc::SYS_process_madvise => Some(second),
         libc::SYS_ioctl => Some(third),
         libc::SYS_prctl if first == NAME => Some(fifth),
+        libc::SYS_prctl if first == BOUNDS && second == ALL_BOUNDS => Some(third),
         _ => None,
     }
 }

@@ -27,7 +27,7 @@ use super::ptrace::Tid;
 use super::segments::Segments;
 use mounts::Served;
 
-pub(super) use kind::{kind_and_length, kind_of_mapped};
+pub(super) use kind::{kind_and_length, kind_of_mapped, seals_of_mapped};
 
 /// What two look-ups of one open file description have in common.
 #[derive(Debug, PartialEq, Eq, Hash, Clone)]
@@ -265,7 +265,7 @@ impl Files {
             _ => {
                 let (kind, noexec) = match served {
                     true => (FileKind::Fuse, false),
-                    false => kind::of_descriptor(tid, path, &key.name, object),
+                    false => kind::of_descriptor((tid, descriptor), path, &key.name, object),
                 };
                 self.descriptions += 1;
                 self.list.push(Known {

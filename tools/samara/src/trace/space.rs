@@ -13,6 +13,7 @@ mod objects;
 mod restarted;
 mod rings;
 mod tables;
+mod unknown;
 mod uring;
 mod watched;
 
@@ -87,6 +88,8 @@ pub(crate) struct Space {
     nothing_at: Vec<u64>,
     /// Where the set of nodes lies that the call under way names, and the bits that it has.
     pub(crate) nodes_at: Option<NodeMask>,
+    /// Others could write what the call under way points to.
+    racing: bool,
     /// The last such set.
     nodes_before: u64,
     /// Between the return of a call and its end here: what another thread may have made of it.
@@ -168,6 +171,7 @@ impl Space {
             grown_meanwhile: Vec::new(),
             nothing_at: Vec::new(),
             nodes_at: None,
+            racing: false,
             nodes_before: 0,
             nodes_meanwhile: Vec::new(),
             rings: Vec::new(),
@@ -242,6 +246,7 @@ impl Space {
             grown_meanwhile: Vec::new(),
             nothing_at: Vec::new(),
             nodes_at: None,
+            racing: false,
             nodes_before: 0,
             nodes_meanwhile: Vec::new(),
             rings: Vec::new(),

@@ -10,6 +10,8 @@ struct server {
 	/* The file is `file` in the folder that is mounted, or else what is mounted. */
 	int in_folder;
 	unsigned pages;
+	/* `FOPEN_` flags of whoever opens it. */
+	unsigned opened;
 	/* For so many seconds the kernel knows what it was told of the file and its name. */
 	unsigned long valid;
 	/* After somebody has asked for an attribute (getxattr(2)) it stands still, until there is a byte to read here. */
@@ -68,6 +70,7 @@ static void serve(const struct server *server)
 			len = sizeof answer.body.attributes;
 			break;
 		case FUSE_OPEN:
+			answer.body.opened.open_flags = server->opened;
 			len = sizeof answer.body.opened;
 			break;
 		case FUSE_STATFS:

@@ -1,5 +1,5 @@
 /* Areas of a file of FUSE, whose driver is told of each that ends: they grow and shrink, but none vanishes in another. A child serves the file, mounted over
-   the one that the argument names, or in /tmp without one. */
+   the one that the argument names, or in /tmp without one. With a second argument the server wants it uncached (FOPEN_DIRECT_IO): the driver is told nothing then. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>
@@ -83,7 +83,7 @@ int main(int count, char **words)
 	fflush(stdout);
 	pid_t server = fork();
 	if (!server)
-		serve(&(struct server){.device = device, .pages = 16, .valid = 1000});
+		serve(&(struct server){.device = device, .pages = 16, .valid = 1000, .opened = count > 2 ? FOPEN_DIRECT_IO : 0});
 	close(device);
 	int file = open(file_name, O_RDWR);
 	if (file < 0)

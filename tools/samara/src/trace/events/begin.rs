@@ -160,6 +160,7 @@ impl Tracer<'_> {
                 }
                 let standing = task.standing.get_or_insert_with(|| Standing::of(tid));
                 space.nodes_at = decode::nodes_at(&entry);
+                space.look_who_writes(&entry);
                 space.prepare(&call, who, (standing, entry.is_i386()), self.session);
                 if space.may_lose_writes(&call) && self.hold_others(tid, index) {
                     self.look_beside_held(&call, index);

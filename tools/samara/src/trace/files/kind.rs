@@ -23,13 +23,15 @@ const RAMFS: i64 = 0x8584_58f6_u32 as i64;
 /// The kind of the file with this path and name that a descriptor of a thread stands for, and whether its mount, as far as that tells, lets nothing be executed.
 /// No process serves it.
 pub(super) fn of_descriptor(
-    tid: Tid,
+    (tid, descriptor): (Tid, i32),
     path: &CStr,
     name: &[u8],
     object: &libc::stat64,
 ) -> (FileKind, bool) {
     let system = file_system(path);
-    let kind = if let Some(kind) = seed::kind_of_driver(name) {
+    let kind = if name == b"anon_inode:bpf-map" && is_arena(tid, descriptor) {
+        FileKind::WholeDevice
+    } else if let Some(kind) = seed::kind_of_driver(name) {
         kind
     } else if is_packet_socket(tid, object) {
         FileKind::PacketSocket
@@ -149,17 +151,33 @@ pub(super) fn seals(path: &CStr, name: &[u8]) -> u32 {
     if !name.starts_with(b"/memfd:") {
         return 0;
     }
-    let Ok(path) = path.to_str() else { return 0 };
-    let Ok(file) = fs::File::options()
+    path.to_str().ok().and_then(seals_at).unwrap_or(0)
+}
+
+fn seals_at(path: &str) -> Option<u32> {
+    let file = fs::File::options()
         .read(true)
         .custom_flags(libc::O_NONBLOCK)
         .open(path)
-    else {
-        return 0;
-    };
+        .ok()?;
     // SAFETY: asks a descriptor of our own, which `file` keeps open.
     let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
-    u32::try_from(seals).unwrap_or(0)
+    u32::try_from(seals).ok()
+}
+
+/// Returns the seals of the file that is mapped in just this area, for who may look there.
+pub(in crate::trace) fn seals_of_mapped(tid: Tid, (start, end): (u64, u64)) -> Option<u32> {
+    seals_at(&format!("/proc/{tid}/map_files/{start:x}-{end:x}"))
+}
+
+/// Returns `true` for an arena among the maps of BPF: its areas cannot be cut, and its driver places them (`bpf_map_type` in bpf(2)'s header).
+fn is_arena(tid: Tid, descriptor: i32) -> bool {
+    const ARENA: &str = "33";
+    let info = crate::proc_file::read_text(format!("/proc/{tid}/fdinfo/{descriptor}"));
+    info.is_ok_and(|info| {
+        let kind = info.lines().find_map(|line| line.strip_prefix("map_type:"));
+        kind.is_some_and(|kind| kind.trim() == ARENA)
+    })
 }
 
 pub(super) fn opened_as_path(tid: Tid, descriptor: i32) -> bool {

@@ -14,6 +14,7 @@ use crate::trace::exec::{self, Predicted};
 use crate::trace::ptrace::Tid;
 use crate::trace::seeding::{self, Asked, Moment};
 use crate::trace::session::Session;
+use crate::undecided::Unknown;
 
 impl Space {
     /// Compares the whole map, if anything happened since the last time.
@@ -88,8 +89,14 @@ impl Space {
         if let Some(record) = &mut session.record {
             record.map(self.number, &session.map);
         }
-        if compared.is_err() && (open || self.follower.is_open(&session.map)) {
+        let undecided = match &compared {
+            Err(_) if open => Some(Unknown::Advice),
+            Err(_) => self.follower.undecided(&session.map),
+            Ok(()) => None,
+        };
+        if let Some(unknown) = undecided {
             session.tally.undecided_maps += 1;
+            session.tally.note_undecided(unknown);
             self.resync(who, session, "after an undecided map");
         } else if let Err(difference) = compared {
             let cause = cause.unwrap_or_else(|| "the start of the program".to_owned());
@@ -161,7 +168,9 @@ impl Space {
             Moment::Again { layout, shows_end },
             &mut session.files.descriptions,
         );
-        let built = seed.and_then(|seed| {
+        let built = seed.and_then(|mut seed| {
+            // It may have been read anew.
+            seed.config.max_map_count = self.follower.engine().config().max_map_count;
             if let Some(record) = &mut session.record {
                 record.seed(self.number, Reason::Resync, &seed);
             }

@@ -83,6 +83,10 @@ impl Space {
                 self.follower = former;
             }
         }
+        let differs = verdict == Verdict::Differs;
+        let answers = (returned, own);
+        let changed = differs.then(|| self.look_for_unknown(&call, who, answers, session));
+        let verdict = self.follower.judge(&call, returned, verdict);
         self.look_for_growing(&call);
         let evidence = self.samples.evidence(ambiguous || late);
         session.tally.unsampled += missed.len() as u64;
@@ -96,11 +100,16 @@ impl Space {
             };
             record.call(self.number, who.tid, returned, evidence, &call);
         }
+        if let Some(config) = changed.flatten() {
+            self.set_config(&config, session);
+        }
         Follower::count(&call, returned, own, verdict, place, &mut session.tally);
         for address in std::mem::take(&mut self.nothing_at) {
             self.perhaps_written(address, session);
         }
         self.look_for_ends(&call, returned, who, session);
+        self.doubt_arguments(&call, session);
+        self.doubt_seals(&call, who, returned, session);
         self.calls_since_compare += 1;
         let reason = match verdict {
             Verdict::Agrees | Verdict::Outside if running => return,
@@ -114,6 +123,7 @@ impl Space {
                 return;
             }
             Verdict::Differs => PARTED,
+            Verdict::Undecided(_) => "after an undecided result",
             Verdict::NotModelled => "after a call that is not modelled",
         };
         if running {

@@ -11,15 +11,19 @@ use crate::trace::segments;
 use crate::trace::session::Session;
 
 impl Space {
-    /// Other threads may have changed a set of nodes while the kernel read it. It may have found what is there now, what the call before named, or
-    /// nothing, as between two changes.
+    /// Other threads have changed a set of nodes while the kernel read it, if it is another one now. It may have found that, what the call before named, or
+    /// nothing, as between two changes; or anything else, which is [not known](super::unknown).
     pub(super) fn look_at_nodes(&mut self, nodes: u64, tid: Tid, at: NodeMask) {
         let others = &mut self.nodes_meanwhile;
         others.clear();
-        if let Nodes::These(now) | Nodes::Beyond(now) = at.read(tid) {
-            others.push(now);
+        let now = match at.read(tid) {
+            Nodes::These(now) | Nodes::Beyond(now) => Some(now),
+            Nodes::Refused => None,
+        };
+        if now != Some(nodes) {
+            others.extend(now);
+            others.extend([self.nodes_before, 0]);
         }
-        others.extend([self.nodes_before, 0]);
         others.retain(|other| *other != nodes);
         others.sort_unstable();
         others.dedup();

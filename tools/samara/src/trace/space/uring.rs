@@ -13,6 +13,7 @@ use super::{Space, Who};
 use crate::trace::memory;
 use crate::trace::ptrace::Tid;
 use crate::trace::session::Session;
+use crate::undecided::Unknown;
 
 /// `struct io_uring_params`, and what of it is asked (`io_uring_setup(2)`).
 const PARAMS: usize = 120;
@@ -463,7 +464,7 @@ impl Space {
         };
         for (start, end) in ranges {
             if let Some(record) = &mut session.record {
-                record.shown_late(self.number, start, end);
+                record.unknown(self.number, (start, end), Unknown::Advice);
             }
         }
     }

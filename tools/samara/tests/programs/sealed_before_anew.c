@@ -1,0 +1,23 @@
+// A file in memory that is sealed after it was mapped, and mapped anew by remap_file_pages: it can never be written there from then on.
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGE 4096ul
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x10
+#endif
+
+int main(void) {
+    int file = memfd_create("sealed", MFD_ALLOW_SEALING);
+    ftruncate(file, 8 * PAGE);
+    char *at = mmap(0, 8 * PAGE, PROT_READ, MAP_SHARED, file, 0);
+    fcntl(file, F_ADD_SEALS, F_SEAL_FUTURE_WRITE);
+    remap_file_pages(at + 2 * PAGE, PAGE, 0, 2, 0);
+    printf("%d ", mprotect(at, PAGE, PROT_READ | PROT_WRITE) ? errno : 0);
+    printf("%d\n", mprotect(at + 2 * PAGE, PAGE, PROT_READ | PROT_WRITE) ? errno : 0);
+    return 0;
+}
