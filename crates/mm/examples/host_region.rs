@@ -57,7 +57,7 @@ impl Pages for Region {
         };
         let (prot, (at, len)) = (vma.flags & VmFlags::ACCESS, place(start, end));
         let (prot, flags) = (prot.bits() as i32, flags | MAP_FIXED);
-        // SAFETY: the region is ours, and nothing of this program lies in it.
+        // SAFETY: the range lies in the region, to which the address space is confined, and nothing of this program lies there.
         host(unsafe { libc::mmap(at, len, prot, flags, fd, offset) } as i64)
     }
 
@@ -84,12 +84,27 @@ impl Pages for Region {
         self.unmap(from, from + len)
     }
 
-    // Other advice likewise, each with its own number.
+    // Other advice likewise, each with its own number. What changes contents and cannot be done here is refused.
     fn discard(&mut self, start: u64, end: u64, _: &Vma, how: Discard) -> Result<(), Errno> {
-        let advice = if how == Discard::DontNeed { 4 } else { 0 };
+        let advice = match how {
+            Discard::DontNeed => libc::MADV_DONTNEED,
+            Discard::Remove => libc::MADV_REMOVE,
+            Discard::GuardInstall | Discard::GuardRemove => return Err(Errno::EINVAL),
+            _ => libc::MADV_NORMAL,
+        };
         let (at, len) = place(start, end);
         // SAFETY: as in `map`.
         host(unsafe { libc::madvise(at, len, advice) }.into())
+    }
+
+    // The host brings pages in as they are used.
+    fn populate(&mut self, _: u64, _: u64, _: &Area<'_>, _: bool) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    // There is no file: shared memory is all that there is of it.
+    fn sync(&mut self, _: u64, _: u64, _: &Vma, _: SyncFlags) -> Result<(), Errno> {
+        Ok(())
     }
 }
 
@@ -142,10 +157,8 @@ fn main() {
     let (nowhere, size) = place(0, PAGES * PAGE_SIZE);
     // SAFETY: a new mapping.
     let base = unsafe { libc::mmap(nowhere, size, PROT_NONE, RESERVED, -1, 0) } as u64;
-    let mut config = Config::default();
-    (config.mmap_min_addr, config.task_size) = (base, base + PAGES * PAGE_SIZE);
-    let mut layout = Layout::default();
-    (layout.legacy_base, layout.mmap_base) = (base, config.task_size);
+    let region = base..base + PAGES * PAGE_SIZE;
+    let (config, layout) = Config::default().within(region).unwrap();
     let mut space = AddressSpace::new(config, Limits::default(), layout).unwrap();
     let (mut model, mut state, mut done) = (Model::default(), 1u64, 0);
     let mut random = |n: u64| {

@@ -1,5 +1,8 @@
 //! What is decided outside the address space: the kernel's build and settings, limits, the layout at exec.
 
+use core::ops::Range;
+
+use crate::errno::Errno;
 use crate::flags::PAGE_SIZE;
 use crate::kernel::KernelVersion;
 use crate::space::huge::pool::HugePool;
@@ -22,6 +25,9 @@ pub struct Config {
     /// above the former are answered by addresses above it. Programs with 32-bit addresses have `0xffff_e000`, and `0xc000_0000` with the personality
     /// `ADDR_LIMIT_3GB`.
     pub task_size: u64,
+    /// First address of user space. Nothing is ever mapped below it, whatever the call, its flags and the privileges of the caller: the two minima
+    /// below count as no less. It is 0 on Linux; [`within`](Self::within) sets it.
+    pub task_base: u64,
     /// Hints below this address are raised to it. The kernel takes the larger of the sysctl
     /// `vm.mmap_min_addr` and its security module's build-time minimum (65536 in distributions).
     pub mmap_min_addr: u64,
@@ -101,6 +107,66 @@ impl Config {
         self.task_size > END_OF_32BIT
     }
 
+    /// Confines an address space to a range: returns the settings and the layout of a guest that lives in a part of its host.
+    ///
+    /// All of the range is the guest's. No call is answered by an address outside, and the owner of the pages is told of none, whatever the guest asks
+    /// for and whatever [`capabilities`](Self::capabilities) it has: fixed addresses, hints, `MAP_32BIT`, the program break, targets of `mremap`,
+    /// stacks that grow. The heap begins at the start of the range, and mappings are placed downwards from its end. There is no `[stack]`. Who puts a
+    /// program there moves [`start_brk`](Layout::start_brk), [`brk`](Layout::brk) and [`stack_top`](Layout::stack_top).
+    ///
+    /// The other settings stay as they are. A range that ends at 4 GiB or below makes a program with 32-bit addresses ([`is_wide`](Self::is_wide)).
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Call, Config, Errno, Limits, MmapOptions};
+    ///
+    /// let (config, layout) = Config::default().within(0x7f00_0000_0000..0x7f00_0004_0000)?;
+    /// let mut space = AddressSpace::new(config, Limits::default(), layout)?;
+    /// let page = MmapOptions::anonymous(0x1000);
+    /// assert_eq!(space.mmap(&page)?, 0x7f00_0003_f000);
+    /// assert_eq!(space.mmap(&page.fixed(0x5555_0000_0000)), Err(Errno::EPERM));
+    /// assert_eq!(space.perform(&Call::Brk { addr: 0x7f00_0000_1000 })?, 0x7f00_0000_1000);
+    /// # Ok::<(), Errno>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `EINVAL` if the range is empty or does not begin and end with a page, `ENOMEM` if it ends above [`task_size`](Self::task_size).
+    pub fn within(self, range: Range<u64>) -> Result<(Self, Layout), Errno> {
+        let Range { start, end } = range;
+        if start >= end || !start.is_multiple_of(PAGE_SIZE) || !end.is_multiple_of(PAGE_SIZE) {
+            return Err(Errno::EINVAL);
+        }
+        if end > self.task_size {
+            return Err(Errno::ENOMEM);
+        }
+        let config = Config {
+            task_size: end,
+            task_base: start,
+            mmap_min_addr: start,
+            fixed_min_addr: start,
+            calls: Calls::Own,
+            ..self
+        };
+        let layout = Layout {
+            mmap_base: end,
+            legacy_base: start,
+            bottom_up: false,
+            start_brk: start,
+            brk: start,
+            data_size: 0,
+            stack_top: 0,
+        };
+        Ok((config, layout))
+    }
+
+    /// The settings with no minimum below [`task_base`](Self::task_base).
+    pub(crate) fn raised(self) -> Self {
+        Config {
+            mmap_min_addr: self.mmap_min_addr.max(self.task_base),
+            fixed_min_addr: self.fixed_min_addr.max(self.task_base),
+            ..self
+        }
+    }
+
     /// Whether its calls come from the table of x86-64, as opposed to i386's.
     #[must_use]
     pub fn calls_are_wide(&self) -> bool {
@@ -166,6 +232,7 @@ impl Default for Config {
         Config {
             kernel: KernelVersion::NEWEST,
             task_size: 0x7fff_ffff_f000,
+            task_base: 0,
             mmap_min_addr: 0x1_0000,
             fixed_min_addr: 0x1000,
             calls: Calls::Own,
@@ -237,8 +304,26 @@ pub struct Layout {
     pub brk: u64,
     /// Size of the program's data segment in bytes, which `RLIMIT_DATA` counts against brk.
     pub data_size: u64,
-    /// An address inside the area that is called `[stack]`: the stack pointer at exec.
+    /// An address inside the area that is called `[stack]`: the stack pointer at exec. 0: there is none.
     pub stack_top: u64,
+}
+
+impl Layout {
+    /// Returns `true` if an address space with these settings can have this layout: the bases of placement are in whole pages, and nothing lies above the end
+    /// of user space, nor the heap below its start or that of user space. No heap at all, at 0, is fine.
+    pub(crate) fn fits(&self, config: &Config) -> bool {
+        let end = config.task_size;
+        let heap = self.start_brk >= config.task_base && self.start_brk < end;
+        self.mmap_base.is_multiple_of(PAGE_SIZE)
+            && self.legacy_base.is_multiple_of(PAGE_SIZE)
+            && self.mmap_base <= end
+            && self.legacy_base <= end
+            && (heap || self.start_brk == 0)
+            && self.start_brk <= self.brk
+            && self.brk <= end
+            && self.data_size <= end
+            && self.stack_top <= end
+    }
 }
 
 impl Default for Layout {

@@ -50,7 +50,7 @@
 //!
 //! The first write to a private area gives it an *anon_vma*, the owner of its private pages, and areas with different owners never
 //! merge. So the map depends on faults. A program that takes its own faults reports each one with
-//! [`AddressSpace::fault`]. One that watches a process from outside cannot see them: it implements [`Pages`], performs calls with
+//! [`AddressSpace::fault`]. One that watches a process from outside cannot see them: it implements [`Watch`], performs calls with
 //! [`AddressSpace::perform_with`], and is asked whether an area has private
 //! pages when that decides something; [`AddressSpace::facts_needed`] tells beforehand for which. If several areas were written
 //! between two looks, the order of these writes is unknown; the likeliest is taken, in which neighbours come to share an owner.
@@ -63,9 +63,10 @@
 //!
 //! | owner | who | how |
 //! |---|---|---|
-//! | nobody | a tool that wants the map; a tracer or a mirror, which answers questions | [`NoPages`], which costs nothing; `samara trace` |
+//! | nobody | a tool that wants the map | [`NoPages`], which costs nothing |
+//! | somebody else | a tracer, which answers questions; a counter or a mirror, which listens | [`Watch`]; `samara trace` |
 //! | page tables | a kernel, a hypervisor, an emulator with an MMU of its own | the feature `paging` and its module `process` |
-//! | a region of a host process | a library OS, an emulator | `examples/host_region.rs`, complete in 200 lines |
+//! | a region of a host process | a library OS, an emulator | [`Pages`] and [`Config::within`]; `examples/host_region.rs`, complete in 200 lines |
 //!
 //! An owner that cannot do what it is told may refuse it ([`Pages::refuses`]): then nothing of the call has happened, neither in the map nor with the owner.
 //!
@@ -141,7 +142,7 @@ pub use file::{DriverFlags, File, FileArg, FileId, FileKind};
 pub use flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
 pub use heap::Counted;
 pub use kernel::KernelVersion;
-pub use pages::{Coming, Discard, Moving, NoPages, Object, Pages};
+pub use pages::{Coming, Discard, Moving, NoPages, Object, Pages, Watch};
 pub use space::check::Broken;
 pub use space::counts::PageCounts;
 pub use space::huge::pool::{HugeFigures, HugePool};

@@ -19,7 +19,7 @@ mod reopened;
 mod unknown;
 mod vain;
 
-use samara_mm::{AddressSpace, Call, Config, Errno, Limits, NoPages, Pages};
+use samara_mm::{AddressSpace, Call, Config, Errno, Limits, NoPages, Pages, Watch};
 
 use crate::follow::doubts::Doubts;
 use crate::histories::{Range, apart, histories, orders, untried};
@@ -78,7 +78,7 @@ pub(crate) struct Place {
 /// The facts that a list of ranges holds.
 pub(crate) struct Listed<'a>(pub(crate) &'a [(u64, u64)]);
 
-impl Pages for Listed<'_> {
+impl Watch for Listed<'_> {
     fn informed(&self) -> bool {
         true
     }

@@ -2,7 +2,7 @@
 
 use core::ffi::c_int;
 
-use samara_mm::{Backing, Errno, Pages, VmFlags, Vma, abi};
+use samara_mm::{Area, Backing, Discard, Errno, Object, Pages, SyncFlags, VmFlags, Vma, abi};
 
 use crate::mm::abi::MmBackend;
 use crate::mm::file::open_of;
@@ -90,5 +90,23 @@ impl Pages for Backend {
         };
         // SAFETY: as above.
         answer(unsafe { relocate(self.0.ctx, from, to, len) })
+    }
+
+    // Of what follows the header's functions are not told.
+
+    fn discard(&mut self, _: u64, _: u64, _: &Vma, _: Discard) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn populate(&mut self, _: u64, _: u64, _: &Area<'_>, _: bool) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn sync(&mut self, _: u64, _: u64, _: &Vma, _: SyncFlags) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn object(&mut self, _: u64) -> Result<Object, Errno> {
+        Ok(Object::none())
     }
 }

@@ -48,6 +48,10 @@ impl AddressSpace {
         if addr < self.layout.start_brk {
             return Err(Errno::EINVAL);
         }
+        // Also of what would be 0 when it is rounded up.
+        if addr > self.config.task_size {
+            return Err(Errno::ENOMEM);
+        }
         let size = addr - self.layout.start_brk;
         if self.limits.data != u64::MAX
             && size.saturating_add(self.layout.data_size) > self.limits.data
@@ -68,8 +72,8 @@ impl AddressSpace {
             }
             return self.unmap_span(&span, owner);
         }
-        let task_size = self.config.task_size;
-        if new < old || new > task_size {
+        // A space without a heap has the break at 0.
+        if old < self.config.task_base {
             return Err(Errno::ENOMEM);
         }
         let flags = VmFlags::READ | VmFlags::WRITE | VmFlags::MAY_ALL | self.future_locked;

@@ -147,7 +147,7 @@ impl AddressSpace {
         if address > task_size - len {
             return Err(Errno::ENOMEM);
         }
-        if address < self.config.fixed_min_addr && !self.config.capabilities.sys_rawio {
+        if !self.is_above_minimum(address) {
             return Err(Errno::EPERM);
         }
         Ok(address)

@@ -229,16 +229,13 @@ impl AddressSpace {
                 brk,
                 data_size,
                 stack_top,
-            } => {
-                self.layout = Layout {
-                    start_brk: *start_brk,
-                    brk: *brk,
-                    data_size: *data_size,
-                    stack_top: *stack_top,
-                    ..self.layout
-                };
-                Ok(0)
-            }
+            } => self.set_mm(Layout {
+                start_brk: *start_brk,
+                brk: *brk,
+                data_size: *data_size,
+                stack_top: *stack_top,
+                ..self.layout
+            }),
         }
     }
 }

@@ -83,6 +83,8 @@ impl AddressSpace {
         self.check_unmap(start, over)?;
         let gone = Stretches::of(pages, &self.areas, (start, end), over)?;
         if over.areas > 0 && !PREPARED {
+            // What lies below is nobody's business here.
+            let start = start.max(self.config.task_base);
             self.prepare(pages, Coming::Unmap { start, end })?;
         }
         self.counters.splits += u64::from(over.is_divided());

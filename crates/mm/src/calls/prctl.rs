@@ -1,8 +1,8 @@
-//! `prctl(2)` for a whole address space: `PR_SET_MDWE` and `PR_SET_MEMORY_MERGE`.
+//! `prctl(2)` for a whole address space: `PR_SET_MDWE`, `PR_SET_MEMORY_MERGE` and `PR_SET_MM`.
 
 use alloc::vec::Vec;
 
-use crate::config::Mdwe;
+use crate::config::{Layout, Mdwe};
 use crate::errno::Errno;
 use crate::flags::VmFlags;
 use crate::kernel::Rule;
@@ -33,6 +33,23 @@ impl AddressSpace {
         }
         self.config.mdwe = wanted;
         Ok(0)
+    }
+
+    /// `PR_SET_MM`. Linux refuses what is no address of user space, a break below the heap's start, and more than `RLIMIT_DATA` allows heap and data.
+    /// Start and end of the data are not given: their size is.
+    pub(crate) fn set_mm(&mut self, layout: Layout) -> Result<u64, Errno> {
+        let user = self.config.mmap_min_addr..self.config.task_size;
+        let addresses = [layout.start_brk, layout.brk, layout.stack_top];
+        let heap = layout.brk.checked_sub(layout.start_brk);
+        let heap = heap.filter(|_| addresses.iter().all(|address| user.contains(address)));
+        let data = layout.data_size;
+        match heap {
+            Some(heap) if data < user.end && heap.saturating_add(data) <= self.limits.data => {
+                self.layout = layout;
+                Ok(0)
+            }
+            _ => Err(Errno::EINVAL),
+        }
     }
 
     /// Whether an area with properties `old`, if there was one, may get the properties `new`.

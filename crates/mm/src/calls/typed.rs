@@ -325,20 +325,18 @@ impl AddressSpace {
     /// The same calls, for the owner of the pages.
     ///
     /// ```
-    /// use samara_mm::{AddressSpace, Config, Errno, Layout, Limits, MmapOptions, Pages, Vma};
+    /// use samara_mm::{AddressSpace, Config, Errno, Layout, Limits, MmapOptions, Vma, Watch};
     ///
     /// /// Counts pages.
     /// struct Counter(u64);
     ///
-    /// impl Pages for Counter {
-    ///     fn map(&mut self, start: u64, end: u64, _: &Vma) -> Result<(), Errno> {
+    /// impl Watch for Counter {
+    ///     fn map(&mut self, start: u64, end: u64, _: &Vma) {
     ///         self.0 += (end - start) / 4096;
-    ///         Ok(())
     ///     }
     ///
-    ///     fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+    ///     fn unmap(&mut self, start: u64, end: u64) {
     ///         self.0 -= (end - start) / 4096;
-    ///         Ok(())
     ///     }
     /// }
     ///

@@ -18,6 +18,8 @@ pub(super) struct Frame {
     pub(super) class: Class,
     /// First address above what is used of user space unless asked.
     pub(super) task_size: u64,
+    /// First address of it.
+    task_base: u64,
     /// Bases are drawn by lot.
     pub(super) is_random: bool,
     /// So is the heap.
@@ -46,11 +48,14 @@ impl Frame {
             }
             Class::Elf32 => (END_32, settings.random_bits_32),
         };
+        // Numbers drawn by lot are as large as user space is on Linux, and so is what they are added to.
         let is_random = settings.randomize != Randomize::Nothing
+            && config.task_base == 0
             && !personality.contains(Personality::ADDR_NO_RANDOMIZE);
         Frame {
             class,
-            task_size,
+            task_size: task_size.min(config.task_size),
+            task_base: config.task_base,
             is_random,
             moves_heap: is_random && settings.randomize == Randomize::Everything,
             is_legacy: settings.legacy_layout
@@ -79,12 +84,11 @@ impl Frame {
         if self.is_random {
             margin += self.stack_pages() * PAGE_SIZE;
         }
-        let room = limits
-            .stack
-            .saturating_add(margin)
-            .clamp(LEAST_ROOM, self.task_size / 6 * MOST_SIXTHS);
+        let size = self.task_size.saturating_sub(self.task_base);
+        let most = size / 6 * MOST_SIXTHS;
+        let room = (limits.stack.saturating_add(margin)).clamp(LEAST_ROOM.min(most), most);
         let highest = page_align(self.task_size - room);
-        let lowest_up = page_align(self.task_size / 3);
+        let lowest_up = self.task_base + page_align(size / 3);
         if !self.is_random {
             return (highest, lowest_up);
         }
@@ -112,11 +116,13 @@ impl Frame {
     /// Where position-independent programs begin that have an interpreter, and the heaps of those that have none: two thirds up. This
     /// need not be the start of a page.
     pub(super) const fn program_base(self) -> u64 {
-        match self.class {
-            Class::Elf64 => self.task_size / 3 * 2,
+        let size = self.task_size.saturating_sub(self.task_base);
+        let distance = match self.class {
+            Class::Elf64 => size / 3 * 2,
             // A sixteenth of the space above where placement would go upwards.
-            Class::Elf32 => page_align(self.task_size / 3) + 0x100_0000,
-        }
+            Class::Elf32 => page_align(size / 3) + 0x100_0000,
+        };
+        self.task_base + distance
     }
 
     /// Where the first segment goes of a position-independent program that has an interpreter.

@@ -116,7 +116,8 @@ pub struct Exec<'a> {
     /// Likewise.
     pub environment: &'a [&'a [u8]],
     /// For the new address space. Its [`task_size`](Config::task_size) is that of programs with 64-bit addresses;
-    /// [`read_implies_exec`](Config::read_implies_exec) is decided anew.
+    /// [`read_implies_exec`](Config::read_implies_exec) is decided anew. In a [range](Config::within) nothing is random, and programs that are not
+    /// position-independent find no place.
     pub config: &'a Config,
     /// In force when exec is called.
     pub limits: Limits,

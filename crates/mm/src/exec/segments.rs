@@ -361,7 +361,7 @@ fn map_zeroes(
     if start > end || end > space.config.task_size {
         return Err(Errno::ENOMEM);
     }
-    if start < space.config.fixed_min_addr && !space.config.capabilities.sys_rawio {
+    if !space.is_above_minimum(start) {
         return Err(Errno::EPERM);
     }
     let mut flags = VmFlags::READ | VmFlags::WRITE | VmFlags::MAY_ALL;

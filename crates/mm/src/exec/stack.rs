@@ -130,6 +130,9 @@ pub(super) fn map<R: Random + ?Sized>(
     let len = page_align(strings.deepest).max(PAGE_SIZE);
     let wanted = (len + ROOM).min(space.limits.stack & PAGE_MASK);
     let start = end.checked_sub(len).ok_or(Errno::ENOMEM)?;
+    if start < space.config.task_base {
+        return Err(Errno::ENOMEM);
+    }
     let mut flags =
         VmFlags::READ | VmFlags::WRITE | VmFlags::MAY_ALL | VmFlags::GROWSDOWN | VmFlags::ACCOUNT;
     if executable {

@@ -2,12 +2,13 @@
 
 use alloc::vec::Vec;
 
+use crate::abi::SyncFlags;
 use crate::call::Call;
 use crate::config::Layout;
 use crate::errno::Errno;
 use crate::file::FileId;
 use crate::flags::{PAGE_SIZE, VmFlags};
-use crate::pages::Pages;
+use crate::pages::{Discard, Object, Pages};
 use crate::space::AddressSpace;
 use crate::space::maps::{MapsLine, line};
 use crate::space::vma::{Area, Vma};
@@ -226,6 +227,32 @@ impl Pages for MmapEvents {
 
     fn protect(&mut self, start: u64, end: u64, _: &Vma) -> Result<(), Errno> {
         self.note(start, end)
+    }
+
+    // Of nothing else there is a record.
+
+    fn unmap(&mut self, _: u64, _: u64) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn relocate(&mut self, _: u64, _: u64, _: u64) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn discard(&mut self, _: u64, _: u64, _: &Vma, _: Discard) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn populate(&mut self, _: u64, _: u64, _: &Area<'_>, _: bool) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn sync(&mut self, _: u64, _: u64, _: &Vma, _: SyncFlags) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn object(&mut self, _: u64) -> Result<Object, Errno> {
+        Ok(Object::none())
     }
 
     fn undoing(&mut self) {

@@ -4,9 +4,8 @@ use core::ops::Range;
 
 use alloc::boxed::Box;
 
-use crate::errno::Errno;
 use crate::heap::Counted;
-use crate::pages::Pages;
+use crate::pages::Watch;
 use crate::space::AddressSpace;
 use crate::space::vma::{Area, Backing, Vma};
 
@@ -67,22 +66,20 @@ impl Special {
     }
 }
 
-impl Pages for Special {
+impl Watch for Special {
     /// A call that is undone brings it back.
-    fn map(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
+    fn map(&mut self, start: u64, end: u64, vma: &Vma) {
         if matches!(&vma.backing, Backing::Special(name) if *name == self.name) {
             self.place = Some(start..end);
         }
-        Ok(())
     }
 
-    fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+    fn unmap(&mut self, start: u64, end: u64) {
         let gone = |place: &Range<u64>| (start..end).contains(&place.start);
         self.place = self.place.take().filter(|place| !gone(place));
-        Ok(())
     }
 
-    fn relocate(&mut self, from: u64, to: u64, len: u64) -> Result<(), Errno> {
+    fn relocate(&mut self, from: u64, to: u64, len: u64) {
         if let Some(place) = &mut self.place
             && let Some(offset) = place.start.checked_sub(from)
             && offset < len
@@ -90,7 +87,6 @@ impl Pages for Special {
             let size = place.end - place.start;
             *place = to + offset..to + offset + size;
         }
-        Ok(())
     }
 }
 

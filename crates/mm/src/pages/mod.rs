@@ -5,14 +5,17 @@
 //! | `mod` | the door itself, and nobody behind it |
 //! | `object` | what an owner keeps with a file or a shared object |
 //! | `tell` | how calls tell: in which order, and of which ranges |
+//! | `watch` | who only looks on |
 //!
 //! May know: areas and error numbers. Knows nothing of calls.
 
 mod object;
 mod tell;
+mod watch;
 
 pub use object::Object;
 pub(crate) use tell::Stretches;
+pub use watch::Watch;
 
 use crate::abi::SyncFlags;
 use crate::errno::Errno;
@@ -21,12 +24,13 @@ use crate::space::vma::{Area, Vma};
 /// The owner of the pages of an address space: asked what only it knows, and told what a call does.
 ///
 /// It is passed to the call ([`AddressSpace::perform_with`](crate::AddressSpace::perform_with)); the address space holds the map and knows no
-/// pages. Every method has a default that does nothing, so that an owner says only what concerns it. Three kinds:
+/// pages. Three kinds:
 ///
 /// * **Nobody** ([`NoPages`]): a map alone. Costs nothing: the calls are compiled for it without a trace of the door.
-/// * **A tracer or a mirror**, which looks at the pages of a process elsewhere: it is [`informed`](Self::informed) and answers
-///   [`written`](Self::written), and does not [listen](Self::listens).
-/// * **Whoever has the pages**: page tables, or a region of a host process. It is told which pages are mapped, unmapped, moved and so on.
+/// * **A watcher**, which has no pages itself: a tracer that looks at those of a process elsewhere, or a mirror. It implements [`Watch`], whose methods all
+///   have defaults, and so is an owner that refuses nothing.
+/// * **Whoever has the pages**: page tables, or a region of a host process. It is told which pages are mapped, unmapped, moved and so on, and implements this
+///   trait. What contents depend on has no default: an owner that forgets to move pages, to give them up or to write them back does not compile.
 ///
 /// # What is told, and when
 ///
@@ -44,6 +48,28 @@ use crate::space::vma::{Area, Vma};
 /// Memory is asked for before the map changes: [`prepare`](Self::prepare). If that fails, the call fails, and nothing of this step was done.
 /// What is told afterwards is to succeed. An owner that may refuse it all the same says so ([`refuses`](Self::refuses)), and pays for a journal:
 /// a refusal then undoes the whole call. Undoing takes no memory. It may wait for readers ([`SharedMap`](crate::SharedMap)), as any change may.
+///
+/// ```compile_fail,E0046
+/// use samara_mm::{Errno, Pages, Vma};
+///
+/// struct Region;
+///
+/// // What `mremap` moves, `madvise` gives up and `msync` writes would stay where it is: that is no owner.
+/// impl Pages for Region {
+///     fn refuses(&self) -> bool {
+///         true
+///     }
+///     fn map(&mut self, _: u64, _: u64, _: &Vma) -> Result<(), Errno> {
+///         Ok(())
+///     }
+///     fn unmap(&mut self, _: u64, _: u64) -> Result<(), Errno> {
+///         Ok(())
+///     }
+///     fn protect(&mut self, _: u64, _: u64, _: &Vma) -> Result<(), Errno> {
+///         Ok(())
+///     }
+/// }
+/// ```
 pub trait Pages {
     /// Whether [`written`](Self::written) can ever answer true; asking costs a look-up. `false` unless said otherwise.
     fn informed(&self) -> bool {
@@ -102,19 +128,13 @@ pub trait Pages {
     ///
     /// # Errors
     /// A refusal.
-    fn map(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
-        let _ = (start, end, vma);
-        Ok(())
-    }
+    fn map(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno>;
 
     /// No longer mapped.
     ///
     /// # Errors
     /// A refusal.
-    fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno> {
-        let _ = (start, end);
-        Ok(())
-    }
+    fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno>;
 
     /// Whether it wants to know what is [left around](Self::left_around) what it has just been told of. `false` unless said otherwise; it costs two look-ups.
     fn asks_what_is_left(&self) -> bool {
@@ -132,28 +152,19 @@ pub trait Pages {
     ///
     /// # Errors
     /// A refusal.
-    fn protect(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
-        let _ = (start, end, vma);
-        Ok(())
-    }
+    fn protect(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno>;
 
     /// The `len` bytes at `from` are at `to` now, pages and all, and nothing is mapped at `from`. Nothing was at `to`, and the two do not overlap.
     ///
     /// # Errors
     /// A refusal.
-    fn relocate(&mut self, from: u64, to: u64, len: u64) -> Result<(), Errno> {
-        let _ = (from, to, len);
-        Ok(())
-    }
+    fn relocate(&mut self, from: u64, to: u64, len: u64) -> Result<(), Errno>;
 
     /// The pages are given up, or treated otherwise as `how` says; the range stays mapped. It lies in one area.
     ///
     /// # Errors
     /// The call's. What is gone is not brought back when a call is undone.
-    fn discard(&mut self, start: u64, end: u64, vma: &Vma, how: Discard) -> Result<(), Errno> {
-        let _ = (start, end, vma, how);
-        Ok(())
-    }
+    fn discard(&mut self, start: u64, end: u64, vma: &Vma, how: Discard) -> Result<(), Errno>;
 
     /// Whether populating `[start, end)` of an area for reading gives it its anon_vma: a huge page comes there, be it one of zeroes. Asked only of private areas with
     /// `MADV_HUGEPAGE` that have none. `false` unless said otherwise.
@@ -169,34 +180,20 @@ pub trait Pages {
     /// # Errors
     /// `EFAULT` beyond the end of a file, `ENOMEM` when memory runs out, `EIO` … Each call does with it what Linux does: `mmap`
     /// says nothing of it. It is no refusal.
-    fn populate(
-        &mut self,
-        start: u64,
-        end: u64,
-        area: &Area<'_>,
-        write: bool,
-    ) -> Result<(), Errno> {
-        let _ = (start, end, area, write);
-        Ok(())
-    }
+    fn populate(&mut self, start: u64, end: u64, area: &Area<'_>, write: bool)
+    -> Result<(), Errno>;
 
     /// `msync`: what was written to a shared mapping goes to its object. The range lies in one area.
     ///
     /// # Errors
     /// The call's: `EIO` … It is no refusal.
-    fn sync(&mut self, start: u64, end: u64, vma: &Vma, flags: SyncFlags) -> Result<(), Errno> {
-        let _ = (start, end, vma, flags);
-        Ok(())
-    }
+    fn sync(&mut self, start: u64, end: u64, vma: &Vma, flags: SyncFlags) -> Result<(), Errno>;
 
     /// A shared anonymous object of so many pages is made (`MAP_SHARED | MAP_ANONYMOUS`): what the owner wants to keep with it, as long as an area maps it.
     ///
     /// # Errors
     /// The call's; nothing has changed.
-    fn object(&mut self, pages: u64) -> Result<Object, Errno> {
-        let _ = pages;
-        Ok(Object::none())
-    }
+    fn object(&mut self, pages: u64) -> Result<Object, Errno>;
 
     /// The call is undone: what is told from now until it returns is the reverse of what it had told, and answers to it are ignored.
     fn undoing(&mut self) {}
@@ -279,7 +276,7 @@ pub enum Discard {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoPages;
 
-impl Pages for NoPages {
+impl Watch for NoPages {
     #[inline(always)]
     fn listens(&self) -> bool {
         false

@@ -144,6 +144,7 @@ impl AddressSpace {
     /// What is around `[start, end)`, where another area may already be in the place of what was there.
     #[cold]
     fn tell_what_is_left<P: Pages + ?Sized>(&self, pages: &mut P, start: u64, end: u64) {
+        let start = start.max(self.config.task_base);
         let below = self
             .areas
             .before(start)

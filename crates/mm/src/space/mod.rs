@@ -194,15 +194,14 @@ impl AddressSpace {
     /// An empty address space.
     ///
     /// # Errors
-    /// `EINVAL` if the configuration makes no sense: limits that are not multiples of a page, or a minimum above the maximum.
-    /// `ENOMEM` when an allocation fails.
+    /// `EINVAL` if the configuration makes no sense: bounds and bases that are not multiples of a page, a minimum above the maximum, a base, heap or stack
+    /// above the end of user space, a program break below the heap's start. `ENOMEM` when an allocation fails.
     pub fn new(config: Config, limits: Limits, layout: Layout) -> Result<Self, Errno> {
-        let aligned = |n: u64| n.is_multiple_of(PAGE_SIZE);
-        if !aligned(config.task_size)
-            || !aligned(layout.mmap_base)
-            || !aligned(layout.legacy_base)
-            || layout.mmap_base > config.task_size
+        let config = config.raised();
+        if !config.task_size.is_multiple_of(PAGE_SIZE)
+            || !config.task_base.is_multiple_of(PAGE_SIZE)
             || config.mmap_min_addr >= config.task_size
+            || !layout.fits(&config)
         {
             return Err(Errno::EINVAL);
         }
@@ -258,9 +257,10 @@ impl AddressSpace {
         &self.config
     }
 
-    /// Changes the settings, as a write to `/proc/sys/vm` or a change of privileges does.
+    /// Changes the settings, as a write to `/proc/sys/vm` or a change of privileges does. Start from [`config`](Self::config), so that a guest that is
+    /// [confined](Config::within) stays so.
     pub fn set_config(&mut self, config: Config) {
-        self.config = config;
+        self.config = config.raised();
     }
 
     /// Changes where placement begins: downwards, and upwards. For following a process that does not show it before it first maps something.

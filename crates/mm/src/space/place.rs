@@ -51,10 +51,18 @@ impl AddressSpace {
         if !address.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);
         }
-        if address < self.config.fixed_min_addr && !self.config.capabilities.sys_rawio {
+        if !self.is_above_minimum(address) {
             return Err(Errno::EPERM);
         }
         Ok(address)
+    }
+
+    /// Returns `true` if the caller may map something as low as `address`.
+    #[inline(always)]
+    pub(crate) fn is_above_minimum(&self, address: u64) -> bool {
+        // The minimum is not below the base: most calls compare once.
+        address >= self.config.fixed_min_addr
+            || self.config.capabilities.sys_rawio && address >= self.config.task_base
     }
 
     #[inline(always)]
@@ -170,13 +178,14 @@ impl AddressSpace {
         let padded = len.checked_add(grain - PAGE_SIZE).ok_or(Errno::ENOMEM)?;
         let task_size = self.config.task_size;
         if !(self.layout.bottom_up || low_32) {
-            let extra = if hint > DEFAULT_WINDOW {
-                task_size.saturating_sub(DEFAULT_WINDOW)
+            let top = if hint > DEFAULT_WINDOW {
+                let extra = task_size.saturating_sub(DEFAULT_WINDOW);
+                base.saturating_add(extra).min(task_size)
             } else {
-                0
+                base
             };
             let bottom = PAGE_SIZE.max(self.config.mmap_min_addr);
-            if let Some(found) = self.gap_down(bottom, base.saturating_add(extra), padded) {
+            if let Some(found) = self.gap_down(bottom, top, padded) {
                 let highest = found + (padded - len);
                 return Ok(highest & !(grain - 1));
             }
@@ -193,6 +202,7 @@ impl AddressSpace {
                 return Ok(hint);
             }
         }
+        let low = low.max(self.config.task_base);
         let found = self.gap_up(low, high, padded).ok_or(Errno::ENOMEM)?;
         Ok(found.next_multiple_of(grain))
     }

@@ -4,8 +4,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use samara_mm::abi::SyncFlags;
 use samara_mm::{
-    AddressSpace, Coming, Errno, MmapOptions, MremapOptions, Pages, Prot, SharedMap, Vma,
+    AddressSpace, Area, Coming, Discard, Errno, MmapOptions, MremapOptions, Object, Pages, Prot,
+    SharedMap, Vma, Watch,
 };
 
 use crate::world::space;
@@ -76,6 +78,22 @@ impl Pages for Guard {
 
     fn undoing(&mut self) {
         self.undoing = true;
+    }
+
+    fn discard(&mut self, _: u64, _: u64, _: &Vma, _: Discard) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn populate(&mut self, _: u64, _: u64, _: &Area<'_>, _: bool) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn sync(&mut self, _: u64, _: u64, _: &Vma, _: SyncFlags) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn object(&mut self, _: u64) -> Result<Object, Errno> {
+        Ok(Object::none())
     }
 }
 
@@ -193,24 +211,23 @@ struct Witness<'a> {
 }
 
 impl Witness<'_> {
-    fn look(&self) -> Result<(), Errno> {
+    fn look(&self) {
         self.told.store(true, Ordering::SeqCst);
         assert!(!self.held.load(Ordering::SeqCst), "told while it is held");
-        Ok(())
     }
 }
 
-impl Pages for Witness<'_> {
-    fn unmap(&mut self, _: u64, _: u64) -> Result<(), Errno> {
-        self.look()
+impl Watch for Witness<'_> {
+    fn unmap(&mut self, _: u64, _: u64) {
+        self.look();
     }
 
-    fn protect(&mut self, _: u64, _: u64, _: &Vma) -> Result<(), Errno> {
-        self.look()
+    fn protect(&mut self, _: u64, _: u64, _: &Vma) {
+        self.look();
     }
 
-    fn relocate(&mut self, _: u64, _: u64, _: u64) -> Result<(), Errno> {
-        self.look()
+    fn relocate(&mut self, _: u64, _: u64, _: u64) {
+        self.look();
     }
 }
 

@@ -316,4 +316,38 @@ impl samara_mm::Pages for Patient {
     fn relocate(&mut self, from: u64, to: u64, len: u64) -> Result<(), Errno> {
         self.while_fed(|mirror| mirror.relocate(from, to, len))
     }
+
+    fn discard(
+        &mut self,
+        start: u64,
+        end: u64,
+        vma: &samara_mm::Vma,
+        how: samara_mm::Discard,
+    ) -> Result<(), Errno> {
+        self.while_fed(|mirror| mirror.discard(start, end, vma, how))
+    }
+
+    fn populate(
+        &mut self,
+        start: u64,
+        end: u64,
+        area: &samara_mm::Area<'_>,
+        write: bool,
+    ) -> Result<(), Errno> {
+        self.while_fed(|mirror| mirror.populate(start, end, area, write))
+    }
+
+    fn sync(
+        &mut self,
+        start: u64,
+        end: u64,
+        vma: &samara_mm::Vma,
+        flags: samara_mm::abi::SyncFlags,
+    ) -> Result<(), Errno> {
+        self.while_fed(|mirror| mirror.sync(start, end, vma, flags))
+    }
+
+    fn object(&mut self, pages: u64) -> Result<samara_mm::Object, Errno> {
+        self.while_fed(|mirror| mirror.object(pages))
+    }
 }

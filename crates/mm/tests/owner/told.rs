@@ -2,7 +2,7 @@
 
 use samara_mm::{
     AddressSpace, Advice, Area, Call, Coming, Discard, Errno, LockFlags, MapFlags, MmapOptions,
-    MremapOptions, Pages, Prot, SyncFlags, Vma,
+    MremapOptions, Prot, SyncFlags, Vma, Watch,
 };
 
 use crate::world::space;
@@ -23,9 +23,8 @@ fn page(address: u64) -> u64 {
 }
 
 impl Diary {
-    fn write(&mut self, line: String) -> Result<(), Errno> {
+    fn write(&mut self, line: String) {
         self.lines.push(line);
-        Ok(())
     }
 
     fn read(&mut self) -> Vec<String> {
@@ -41,10 +40,10 @@ fn prot(vma: &Vma) -> String {
         .collect()
 }
 
-impl Pages for Diary {
-    fn prepare(&mut self, coming: Coming) -> Result<(), Errno> {
+impl Watch for Diary {
+    fn prepare(&mut self, coming: Coming) {
         if !self.coming {
-            return Ok(());
+            return;
         }
         self.write(match coming {
             Coming::Map { start, end } => format!("coming: map {}-{}", page(start), page(end)),
@@ -56,40 +55,41 @@ impl Pages for Diary {
                 format!("coming: {} to {}, {}", page(from), page(to), len / PAGE)
             }
             _ => unreachable!(),
-        })
+        });
     }
 
-    fn map(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
-        self.write(format!("map {}-{} {}", page(start), page(end), prot(vma)))
+    fn map(&mut self, start: u64, end: u64, vma: &Vma) {
+        self.write(format!("map {}-{} {}", page(start), page(end), prot(vma)));
     }
 
-    fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno> {
-        self.write(format!("unmap {}-{}", page(start), page(end)))
+    fn unmap(&mut self, start: u64, end: u64) {
+        self.write(format!("unmap {}-{}", page(start), page(end)));
     }
 
-    fn protect(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
+    fn protect(&mut self, start: u64, end: u64, vma: &Vma) {
         self.write(format!(
             "protect {}-{} {}",
             page(start),
             page(end),
             prot(vma)
-        ))
+        ));
     }
 
-    fn relocate(&mut self, from: u64, to: u64, len: u64) -> Result<(), Errno> {
-        self.write(format!("{} to {}, {}", page(from), page(to), len / PAGE))
+    fn relocate(&mut self, from: u64, to: u64, len: u64) {
+        self.write(format!("{} to {}, {}", page(from), page(to), len / PAGE));
     }
 
-    fn discard(&mut self, start: u64, end: u64, _: &Vma, how: Discard) -> Result<(), Errno> {
-        self.write(format!("{how:?} {}-{}", page(start), page(end)))
+    fn discard(&mut self, start: u64, end: u64, _: &Vma, how: Discard) {
+        self.write(format!("{how:?} {}-{}", page(start), page(end)));
     }
 
     fn populate(&mut self, start: u64, end: u64, _: &Area<'_>, write: bool) -> Result<(), Errno> {
-        self.write(format!("populate {}-{} {write}", page(start), page(end)))
+        self.write(format!("populate {}-{} {write}", page(start), page(end)));
+        Ok(())
     }
 
-    fn sync(&mut self, start: u64, end: u64, _: &Vma, flags: SyncFlags) -> Result<(), Errno> {
-        self.write(format!("sync {}-{} {flags:?}", page(start), page(end)))
+    fn sync(&mut self, start: u64, end: u64, _: &Vma, flags: SyncFlags) {
+        self.write(format!("sync {}-{} {flags:?}", page(start), page(end)));
     }
 }
 

@@ -5,10 +5,10 @@ use std::thread;
 
 use samara_mm::abi::{
     MADV_DONTNEED, MADV_GUARD_INSTALL, MADV_GUARD_REMOVE, MADV_HUGEPAGE, MAP_PRIVATE, MAP_SHARED,
-    MREMAP_FIXED, MREMAP_MAYMOVE,
+    MREMAP_FIXED, MREMAP_MAYMOVE, SyncFlags,
 };
 use samara_mm::process::{Access, Fault, ForkMode};
-use samara_mm::{Call, Counted, Errno, File, Pages, Vma};
+use samara_mm::{Area, Call, Counted, Discard, Errno, File, Object, Pages, Vma};
 
 use crate::world::{
     BASE, Disk, Hosted, PAGE, anonymous, byte, free_frames, machine, mapping, open, process,
@@ -159,6 +159,22 @@ impl Pages for Moody {
 
     fn relocate(&mut self, _: u64, _: u64, _: u64) -> Result<(), Errno> {
         self.answer()
+    }
+
+    fn discard(&mut self, _: u64, _: u64, _: &Vma, _: Discard) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn populate(&mut self, _: u64, _: u64, _: &Area<'_>, _: bool) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn sync(&mut self, _: u64, _: u64, _: &Vma, _: SyncFlags) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn object(&mut self, _: u64) -> Result<Object, Errno> {
+        Ok(Object::none())
     }
 }
 

@@ -1,7 +1,7 @@
 //! A second owner of the pages.
 
-use samara_mm::abi::{MREMAP_FIXED, MREMAP_MAYMOVE, PROT_READ, PROT_WRITE};
-use samara_mm::{Call, Errno, Pages, Vma};
+use samara_mm::abi::{MREMAP_FIXED, MREMAP_MAYMOVE, PROT_READ, PROT_WRITE, SyncFlags};
+use samara_mm::{Area, Call, Discard, Errno, Object, Pages, Vma};
 
 use crate::world::{BASE, PAGE, anonymous, byte, machine, process};
 
@@ -33,6 +33,26 @@ impl Pages for Record {
     fn protect(&mut self, start: u64, end: u64, _: &Vma) -> Result<(), Errno> {
         self.told.push(format!("protect {}", (end - start) / PAGE));
         Ok(())
+    }
+
+    fn relocate(&mut self, _: u64, _: u64, _: u64) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn discard(&mut self, _: u64, _: u64, _: &Vma, _: Discard) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn populate(&mut self, _: u64, _: u64, _: &Area<'_>, _: bool) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn sync(&mut self, _: u64, _: u64, _: &Vma, _: SyncFlags) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn object(&mut self, _: u64) -> Result<Object, Errno> {
+        Ok(Object::none())
     }
 }
 

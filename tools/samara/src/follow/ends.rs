@@ -3,7 +3,7 @@
 //! A write there is answered by `SIGBUS`, and a call that fills pages in comes as far as there. Neither leaves a page behind, but the area has its
 //! anon_vma from then on (observed: a private mapping of a file that is written beyond its end no longer joins what continues it).
 
-use samara_mm::{Area, Call, Errno, Pages, VmFlags};
+use samara_mm::{Area, Call, Errno, Pages, VmFlags, Watch};
 
 use super::{Evidence, Follower, Listed, learn};
 use crate::histories::histories;
@@ -18,7 +18,7 @@ struct Ends<'a> {
     facts: &'a mut dyn Pages,
 }
 
-impl Pages for Ends<'_> {
+impl Watch for Ends<'_> {
     fn informed(&self) -> bool {
         self.facts.informed()
     }

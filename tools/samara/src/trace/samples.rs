@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use samara_mm::{AddressSpace, Call, Pages};
+use samara_mm::{AddressSpace, Call, Watch};
 
 use super::facts::Pagemap;
 use crate::follow::Evidence;
@@ -253,7 +253,7 @@ pub(crate) struct Known<'a> {
     pub(crate) missed: Vec<(u64, u64)>,
 }
 
-impl Pages for Known<'_> {
+impl Watch for Known<'_> {
     fn informed(&self) -> bool {
         true
     }

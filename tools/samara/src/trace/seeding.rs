@@ -273,9 +273,13 @@ pub(crate) fn seed(
             } else {
                 let mmap_base = first.map_or(layout.mmap_base, |(_, end)| end);
                 // Both bases are moved by the same random number.
-                layout.legacy_base = layout
+                let legacy_base = layout
                     .legacy_base
                     .wrapping_add(layout.mmap_base.wrapping_sub(mmap_base));
+                // A guess after something odd that was mapped first may be no place at all.
+                if legacy_base <= config.task_size {
+                    layout.legacy_base = legacy_base;
+                }
                 layout.mmap_base = mmap_base;
             }
             layout.start_brk = numbers.start_brk;

@@ -84,6 +84,10 @@ impl AddressSpace {
         {
             return Err(Errno::EINVAL);
         }
+        // As [`place`](Self::place) says later, when what is at the destination has gone: there is nothing below the base.
+        if new < self.config.task_base && request.has(abi::MREMAP_FIXED) {
+            return Err(Errno::EPERM);
+        }
         let overlap = old.wrapping_add(request.old_len) > new && new + request.new_len > old;
         if overlap {
             return Err(Errno::EINVAL);

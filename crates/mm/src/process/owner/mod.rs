@@ -261,6 +261,10 @@ impl<P: Platform> Pages for Owner<'_, P> {
         }
     }
 
+    fn map(&mut self, _: u64, _: u64, _: &Vma) -> Result<(), Errno> {
+        Ok(())
+    }
+
     fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         self.tell(Act::Unmap(start..end))
     }

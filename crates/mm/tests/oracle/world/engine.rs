@@ -1,6 +1,6 @@
 //! The engine's side: performs one step on an address space.
 
-use samara_mm::{AddressSpace, Backing, Capabilities, Errno, Moving, Pages, VmFlags};
+use samara_mm::{AddressSpace, Backing, Capabilities, Errno, Moving, VmFlags, Watch};
 
 use super::World;
 use crate::generate::{ARENA, PAGE};
@@ -10,7 +10,7 @@ use crate::op::Op;
 /// The pages of the arena before a call, and whether the kernel has found some elsewhere (`mbind`).
 struct Written(Option<u64>, bool);
 
-impl Pages for Written {
+impl Watch for Written {
     fn written(&mut self, start: u64, end: u64) -> bool {
         let bits = self.0.unwrap_or(0);
         (0..64).any(|page| bits >> page & 1 != 0 && (start..end).contains(&(ARENA + page * PAGE)))

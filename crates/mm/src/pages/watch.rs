@@ -1,0 +1,208 @@
+//! Who looks on while calls are performed, and has no pages.
+
+use crate::abi::SyncFlags;
+use crate::errno::Errno;
+use crate::pages::{Coming, Discard, Moving, Object, Pages};
+use crate::space::vma::{Area, Vma};
+
+/// Somebody who is asked and told as an owner of pages is ([`Pages`]), and has none: a tracer, a counter, a mirror of the map.
+///
+/// A watcher says only what concerns it: every method has a default, which answers `false` or does nothing. It cannot refuse. If a call that it was told of is
+/// undone because another owner refuses it, it is told the reverse.
+///
+/// ```
+/// use samara_mm::{AddressSpace, Config, Layout, Limits, MmapOptions, Vma, Watch};
+///
+/// /// Counts pages.
+/// struct Counter(u64);
+///
+/// impl Watch for Counter {
+///     fn map(&mut self, start: u64, end: u64, _: &Vma) {
+///         self.0 += (end - start) / 4096;
+///     }
+///
+///     fn unmap(&mut self, start: u64, end: u64) {
+///         self.0 -= (end - start) / 4096;
+///     }
+/// }
+///
+/// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
+/// let mut counter = Counter(0);
+/// let memory = space.with(&mut counter).mmap(&MmapOptions::anonymous(0x4000))?;
+/// space.with(&mut counter).munmap(memory + 0x1000, 0x8000)?;
+/// assert_eq!(counter.0, 1);
+/// # Ok::<(), samara_mm::Errno>(())
+/// ```
+#[allow(
+    unused_variables,
+    reason = "defaults do nothing with what they are told"
+)]
+pub trait Watch {
+    /// As [`Pages::informed`].
+    #[inline(always)]
+    fn informed(&self) -> bool {
+        false
+    }
+
+    /// As [`Pages::written`].
+    #[inline(always)]
+    fn written(&mut self, start: u64, end: u64) -> bool {
+        false
+    }
+
+    /// As [`Pages::strays`].
+    #[inline(always)]
+    fn strays(&mut self, start: u64, end: u64, nodes: u64, moving: Moving) -> bool {
+        false
+    }
+
+    /// As [`Pages::listens`]: `true` unless said otherwise.
+    #[inline(always)]
+    fn listens(&self) -> bool {
+        true
+    }
+
+    /// As [`Pages::listens_to_maps`]: `true` unless said otherwise.
+    #[inline(always)]
+    fn listens_to_maps(&self) -> bool {
+        true
+    }
+
+    /// As [`Pages::prepare`].
+    #[inline(always)]
+    fn prepare(&mut self, coming: Coming) {}
+
+    /// As [`Pages::map`].
+    #[inline(always)]
+    fn map(&mut self, start: u64, end: u64, vma: &Vma) {}
+
+    /// As [`Pages::unmap`].
+    #[inline(always)]
+    fn unmap(&mut self, start: u64, end: u64) {}
+
+    /// As [`Pages::protect`].
+    #[inline(always)]
+    fn protect(&mut self, start: u64, end: u64, vma: &Vma) {}
+
+    /// As [`Pages::relocate`].
+    #[inline(always)]
+    fn relocate(&mut self, from: u64, to: u64, len: u64) {}
+
+    /// As [`Pages::discard`].
+    #[inline(always)]
+    fn discard(&mut self, start: u64, end: u64, vma: &Vma, how: Discard) {}
+
+    /// As [`Pages::populate`]: all pages are there, unless said otherwise.
+    ///
+    /// # Errors
+    /// Says that a page cannot be had. It is no refusal.
+    #[inline(always)]
+    fn populate(
+        &mut self,
+        start: u64,
+        end: u64,
+        area: &Area<'_>,
+        write: bool,
+    ) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    /// As [`Pages::sync`].
+    #[inline(always)]
+    fn sync(&mut self, start: u64, end: u64, vma: &Vma, flags: SyncFlags) {}
+
+    /// As [`Pages::undoing`].
+    #[inline(always)]
+    fn undoing(&mut self) {}
+}
+
+/// A watcher is an owner that answers what it knows, and refuses nothing.
+impl<W: Watch + ?Sized> Pages for W {
+    #[inline(always)]
+    fn informed(&self) -> bool {
+        Watch::informed(self)
+    }
+
+    #[inline(always)]
+    fn written(&mut self, start: u64, end: u64) -> bool {
+        Watch::written(self, start, end)
+    }
+
+    #[inline(always)]
+    fn strays(&mut self, start: u64, end: u64, nodes: u64, moving: Moving) -> bool {
+        Watch::strays(self, start, end, nodes, moving)
+    }
+
+    #[inline(always)]
+    fn listens(&self) -> bool {
+        Watch::listens(self)
+    }
+
+    #[inline(always)]
+    fn listens_to_maps(&self) -> bool {
+        Watch::listens_to_maps(self)
+    }
+
+    #[inline(always)]
+    fn prepare(&mut self, coming: Coming) -> Result<(), Errno> {
+        Watch::prepare(self, coming);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn map(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
+        Watch::map(self, start, end, vma);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        Watch::unmap(self, start, end);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn protect(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
+        Watch::protect(self, start, end, vma);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn relocate(&mut self, from: u64, to: u64, len: u64) -> Result<(), Errno> {
+        Watch::relocate(self, from, to, len);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn discard(&mut self, start: u64, end: u64, vma: &Vma, how: Discard) -> Result<(), Errno> {
+        Watch::discard(self, start, end, vma, how);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn populate(
+        &mut self,
+        start: u64,
+        end: u64,
+        area: &Area<'_>,
+        write: bool,
+    ) -> Result<(), Errno> {
+        Watch::populate(self, start, end, area, write)
+    }
+
+    #[inline(always)]
+    fn sync(&mut self, start: u64, end: u64, vma: &Vma, flags: SyncFlags) -> Result<(), Errno> {
+        Watch::sync(self, start, end, vma, flags);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn object(&mut self, _: u64) -> Result<Object, Errno> {
+        Ok(Object::none())
+    }
+
+    #[inline(always)]
+    fn undoing(&mut self) {
+        Watch::undoing(self);
+    }
+}
