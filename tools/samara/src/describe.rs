@@ -4,6 +4,8 @@ use std::fmt;
 
 use samara_mm::{Call, Errno, FileArg};
 
+use crate::names::printable;
+
 /// Prints a call like `mmap(NULL, 8192, PROT_READ, MAP_PRIVATE, 3</lib/x.so>, 0)`.
 pub(crate) struct Described<'a>(pub(crate) &'a Call);
 
@@ -200,7 +202,7 @@ impl fmt::Display for Described<'_> {
                 match file {
                     FileArg::None => f.write_str("-1")?,
                     FileArg::Bad => f.write_str("<not open>")?,
-                    FileArg::File(file) => write!(f, "<{}>", file.name)?,
+                    FileArg::File(file) => write!(f, "<{}>", printable(&file.name))?,
                 }
                 write!(f, ", {offset:#x})")
             }
@@ -320,7 +322,7 @@ impl fmt::Display for Described<'_> {
                     Address(*addr)
                 )?;
                 match name {
-                    Some(name) => write!(f, "{name:?})"),
+                    Some(name) => write!(f, "{})", printable(&format!("{name:?}"))),
                     None => f.write_str("NULL)"),
                 }
             }

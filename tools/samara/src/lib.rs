@@ -13,6 +13,7 @@ mod kind;
 mod living;
 mod maps;
 mod minimise;
+mod names;
 mod outcome;
 mod picture;
 mod proc_file;

@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use crate::names::printable;
+
 /// Engine and kernel disagreed (`EX_SOFTWARE` of sysexits).
 pub(crate) const DISAGREED: i32 = 70;
 /// They agreed about what was compared, but something was not, or nothing was (`EX_UNAVAILABLE` of sysexits).
@@ -46,7 +48,7 @@ pub(crate) fn distinct(files: &[(&str, &Path)]) -> Result<(), String> {
 /// Says in one line what is wrong and what to do; the value is the exit code for it.
 pub(crate) fn complain(text: &str) -> i32 {
     use std::io::Write;
-    let _ = writeln!(std::io::stderr().lock(), "samara: {text}");
+    let _ = writeln!(std::io::stderr().lock(), "samara: {}", printable(text));
     MISUSE
 }
 

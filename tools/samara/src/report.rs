@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::describe::KINDS;
 use crate::destination::Destination;
-use crate::show::grid::printable;
+use crate::names::printable;
 use crate::tally::{FindingKind, SpaceFigures, Tally, Verdict};
 
 /// What the summary is about.
@@ -260,10 +260,10 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
             title(finding.kind),
             grouped(finding.call_number),
             finding.process,
-            finding.call
+            printable(&finding.call)
         );
         for line in finding.detail.lines() {
-            let _ = writeln!(out, "  {line}");
+            let _ = writeln!(out, "  {}", printable(line));
         }
     }
     let reasons = || {

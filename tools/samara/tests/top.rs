@@ -88,12 +88,34 @@ fn the_list_is_sorted_and_printed_once() {
     let text = String::from_utf8(output.stdout).unwrap();
     let mut lines = text.lines();
     let heading = lines.next().unwrap();
-    for name in ["PID", "AREAS", "LEFT", "FRAGMENTS", "FORK", "NAME"] {
+    for name in ["PID", "USER", "AREAS", "LEFT", "FRAGMENTS", "FORK", "NAME"] {
         assert!(heading.contains(name), "{text}");
     }
     let pid = |line: &str| line.split_whitespace().next().unwrap().parse::<i32>();
     let pids: Vec<i32> = lines.map(|line| pid(line).unwrap()).collect();
     assert!(pids.len() > 1 && pids.is_sorted(), "{text}");
+}
+
+/// As `ps` names them.
+#[test]
+fn each_process_has_its_user() {
+    let cat = cat();
+    let pid = cat.0.id().to_string();
+    let ps = Command::new("ps")
+        .args(["-o", "user:64=", "-p", &pid])
+        .output();
+    let Ok(ps) = ps else {
+        eprintln!("skipped: this machine has no `ps`");
+        return;
+    };
+    let user = String::from_utf8(ps.stdout).unwrap();
+    let process = of(&listed(samara().args(["top", "--json"])), cat.0.id());
+    assert_eq!(process["user"], user.trim());
+    let output = samara().args(["top", "--once", "--sort", "user"]).output();
+    let text = String::from_utf8(output.unwrap().stdout).unwrap();
+    let line = text.lines().map(|line| line.split_whitespace().collect());
+    let mut lines = line.filter(|words: &Vec<&str>| words[0] == pid);
+    assert_eq!(lines.next().unwrap()[1], user.trim());
 }
 
 #[test]

@@ -6,11 +6,12 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::ShowOptions;
-use super::grid::{Column, Grid, Paper, printable};
+use super::grid::{Column, Grid, Paper};
 use super::smaps::Figures;
 use super::snapshot::{Gap, Snapshot, Sum};
 use crate::kind::Kind;
 use crate::maps::Area;
+use crate::names::printable;
 use crate::report::{bytes, grouped};
 
 /// So many lines are shown if not all are asked for.

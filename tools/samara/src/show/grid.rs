@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use comfy_table::{Attribute, Cell, CellAlignment, Table, presets};
+use crate::names::{printable, width};
 
 /// Where a table goes.
 #[derive(Debug, Clone, Copy)]
@@ -24,20 +24,38 @@ impl Paper {
         }
     }
 
-    /// Any, without colours.
-    pub(crate) fn plain() -> Self {
-        Self {
-            width: None,
-            colours: false,
-        }
-    }
-
-    #[cfg(test)]
+    /// One of so many columns, without colours.
     pub(crate) fn of_width(width: Option<usize>) -> Self {
         Self {
             width,
             colours: false,
         }
+    }
+
+    /// Returns a text behind a label as lines that fit: each but the first is indented as far as the text.
+    pub(crate) fn fold(self, label: &str, text: &str) -> String {
+        let indent = width(label);
+        // So narrow a terminal that nothing fits has to fold lines itself.
+        let room = self.width.filter(|room| *room > indent + SHORTEST);
+        let mut out = label.to_owned();
+        let mut at = indent;
+        for word in text.split(' ') {
+            let long = width(word);
+            if at > indent {
+                if room.is_some_and(|room| at + 1 + long > room) {
+                    out.push('\n');
+                    out.push_str(&" ".repeat(indent));
+                    at = indent;
+                } else {
+                    out.push(' ');
+                    at += 1;
+                }
+            }
+            out.push_str(word);
+            at += long;
+        }
+        out.push('\n');
+        out
     }
 }
 
@@ -61,6 +79,8 @@ pub(crate) struct Column {
     pub(crate) right: bool,
     /// Columns with a higher number are left out first; those with 0 never.
     pub(crate) spare: u8,
+    /// A text is not shortened to less than this.
+    pub(crate) least: usize,
 }
 
 impl Column {
@@ -69,6 +89,7 @@ impl Column {
             heading,
             right: false,
             spare: 0,
+            least: SHORTEST,
         }
     }
 
@@ -77,6 +98,7 @@ impl Column {
             heading,
             right: true,
             spare,
+            least: SHORTEST,
         }
     }
 }
@@ -90,8 +112,11 @@ pub(crate) struct Grid {
     pub(crate) summed: bool,
 }
 
-/// A text column is never shorter than this, where it has to be.
+/// A text column is not shorter than this on a terminal, unless it says otherwise.
 const SHORTEST: usize = 12;
+/// A text column is not wider than this in a pipe: what is longer moves the rest of its row to the right. One long path else makes
+/// every row as long.
+const WIDEST: usize = 32;
 /// Spaces around a cell.
 const PADDING: usize = 2;
 
@@ -105,101 +130,138 @@ impl Grid {
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
-        let row: Vec<String> = cells.into_iter().map(|cell| printable(&cell)).collect();
+        let printed = |cell: String| printable(&cell).into_owned();
+        let row: Vec<String> = cells.into_iter().map(printed).collect();
         debug_assert_eq!(row.len(), self.columns.len(), "a cell for each column");
         self.rows.push(row);
     }
 
     fn width_of(&self, column: usize) -> usize {
         let cells = self.rows.iter().filter_map(|row| row.get(column));
-        let widest = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
-        widest.max(self.columns[column].heading.chars().count())
+        let widest = cells.map(|cell| width(cell)).max().unwrap_or(0);
+        widest.max(width(self.columns[column].heading))
+    }
+
+    /// The columns that are shown, each with its width.
+    fn shown(&self, paper: Paper) -> Vec<(usize, usize)> {
+        let full: Vec<usize> = (0..self.columns.len()).map(|i| self.width_of(i)).collect();
+        let mut shown: Vec<(usize, usize)> = full.iter().copied().enumerate().collect();
+        let Some(room) = paper.width else {
+            for (column, width) in &mut shown {
+                if !self.columns[*column].right {
+                    *width = (*width).min(WIDEST);
+                }
+            }
+            return shown;
+        };
+        // Texts are shortened first, the longest ones first; where that is not enough, a column goes, and they are as they were.
+        while !self.shorten(&mut shown, room, false) {
+            let spare = |&(column, _): &(usize, usize)| self.columns[column].spare;
+            let Some(most) = shown.iter().map(spare).max().filter(|most| *most > 0) else {
+                self.shorten(&mut shown, room, true);
+                break;
+            };
+            shown.retain(|column| spare(column) != most);
+            for (column, width) in &mut shown {
+                *width = full[*column];
+            }
+        }
+        shown
+    }
+
+    /// Shortens texts until all columns fit, or none may be shorter: of the `last` columns all may be as short as any. Returns
+    /// `false` if they do not fit.
+    fn shorten(&self, shown: &mut [(usize, usize)], room: usize, last: bool) -> bool {
+        let least = |column: usize| match last {
+            true => SHORTEST,
+            false => self.columns[column].least,
+        };
+        loop {
+            let needed: usize = shown.iter().map(|(_, width)| width + PADDING).sum();
+            let Some(over) = needed.checked_sub(room).filter(|over| *over > 0) else {
+                return true;
+            };
+            let longest = (shown.iter_mut())
+                .filter(|(column, width)| !self.columns[*column].right && *width > least(*column))
+                .max_by_key(|(_, width)| *width);
+            let Some((column, width)) = longest else {
+                return false;
+            };
+            *width = width.saturating_sub(over).max(least(*column));
+        }
     }
 
     /// As text, each line with its line feed.
     pub(crate) fn text(&self, paper: Paper) -> String {
-        let mut shown: Vec<usize> = (0..self.columns.len()).collect();
-        let mut widths: Vec<usize> = shown.iter().map(|&i| self.width_of(i)).collect();
-        if let Some(width) = paper.width {
-            let needed = |shown: &[usize], widths: &[usize]| -> usize {
-                shown.iter().map(|&i| widths[i] + PADDING).sum()
-            };
-            // Texts are shortened first, then columns go.
-            while needed(&shown, &widths) > width {
-                let longest = (shown.iter().copied())
-                    .filter(|&i| !self.columns[i].right && widths[i] > SHORTEST)
-                    .max_by_key(|&i| widths[i]);
-                if let Some(longest) = longest {
-                    let over = needed(&shown, &widths) - width;
-                    widths[longest] = widths[longest].saturating_sub(over).max(SHORTEST);
-                    continue;
-                }
-                let Some(spare) = (shown.iter().copied())
-                    .filter(|&i| self.columns[i].spare > 0)
-                    .max_by_key(|&i| self.columns[i].spare)
-                else {
-                    break;
-                };
-                shown.retain(|&i| i != spare);
-            }
-        }
-        let mut table = Table::new();
-        table.load_preset(presets::NOTHING);
-        if paper.colours {
-            table.enforce_styling();
-        } else {
-            table.force_no_tty();
-        }
-        table.set_header(
-            shown
-                .iter()
-                .map(|&i| Cell::new(self.columns[i].heading).add_attribute(Attribute::Bold)),
-        );
+        let shown = self.shown(paper);
+        let mut text = String::new();
+        let headings = shown
+            .iter()
+            .map(|&(i, _)| self.columns[i].heading.to_owned());
+        self.line(&mut text, &shown, headings, paper.colours);
         for (number, row) in self.rows.iter().enumerate() {
             let sum = self.summed && number + 1 == self.rows.len();
-            table.add_row(shown.iter().map(|&i| {
-                let cell = Cell::new(short(&row[i], widths[i]));
-                if sum {
-                    cell.add_attribute(Attribute::Bold)
-                } else {
-                    cell
-                }
-            }));
-        }
-        for (at, &i) in shown.iter().enumerate() {
-            if self.columns[i].right
-                && let Some(column) = table.column_mut(at)
-            {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
-        let mut text = String::new();
-        for line in table.lines() {
-            text.push_str(line.trim_end());
-            text.push('\n');
+            let cells = shown.iter().map(|&(i, width)| match paper.width {
+                Some(_) => short(&row[i], width),
+                None => row[i].clone(),
+            });
+            self.line(&mut text, &shown, cells, paper.colours && sum);
         }
         text
+    }
+
+    /// A row, without spaces at its end.
+    fn line(
+        &self,
+        text: &mut String,
+        shown: &[(usize, usize)],
+        cells: impl Iterator<Item = String>,
+        bold: bool,
+    ) {
+        let mut line = String::new();
+        for (&(column, wide), cell) in shown.iter().zip(cells) {
+            let blank = " ".repeat(wide.saturating_sub(width(&cell)));
+            line.push(' ');
+            if self.columns[column].right {
+                line.push_str(&blank);
+                line.push_str(&cell);
+            } else {
+                line.push_str(&cell);
+                line.push_str(&blank);
+            }
+            line.push(' ');
+        }
+        let line = line.trim_end();
+        match bold {
+            true => text.extend(["\u{1b}[1m", line, "\u{1b}[0m\n"]),
+            false => text.extend([line, "\n"]),
+        }
     }
 }
 
 /// Shortened in the middle: what is at the ends tells most.
-fn short(text: &str, width: usize) -> String {
-    let length = text.chars().count();
-    if length <= width || width == 0 {
+fn short(text: &str, most: usize) -> String {
+    if width(text) <= most || most == 0 {
         return text.to_owned();
     }
-    let front = (width - 1) / 3;
-    let back = width - 1 - front;
-    let head = text.chars().take(front);
-    let tail = text.chars().skip(length - back);
-    head.chain(['…']).chain(tail).collect()
+    let front = (most - 1) / 3;
+    let head = fitting(text.chars(), front);
+    let tail = fitting(text.chars().rev(), most - 1 - front);
+    let tail: String = tail.chars().rev().collect();
+    format!("{head}…{tail}")
 }
 
-/// Without what a terminal would take for commands: names are the program's.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
+/// The first characters that take no more columns than this.
+fn fitting(characters: impl Iterator<Item = char>, most: usize) -> String {
+    let mut out = String::new();
+    for c in characters {
+        out.push(c);
+        if width(&out) > most {
+            out.pop();
+            break;
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -247,8 +309,42 @@ mod tests {
     }
 
     #[test]
-    fn names_command_no_terminal() {
-        assert_eq!(printable("a\u{1b}[2Jb"), "a\u{fffd}[2Jb");
+    fn texts_are_shortened_in_the_middle() {
         assert_eq!(short("abcdefghij", 5), "a…hij");
+        // Each of these takes two columns.
+        assert_eq!(short("日本語日本語", 7), "日…本語");
+    }
+
+    /// One long path makes no other line long, wherever its column is.
+    #[test]
+    fn a_long_text_lengthens_its_own_line_only() {
+        for columns in [["one", "name"], ["name", "one"]] {
+            let mut grid = Grid::new(&columns.map(Column::text));
+            for name in ["a", &"x".repeat(3000), "b"] {
+                let cells = columns.map(|column| if column == "name" { name } else { "-" });
+                grid.row(cells.map(str::to_owned));
+            }
+            let text = grid.text(Paper::of_width(None));
+            let short = text.lines().filter(|line| line.len() < 100);
+            assert_eq!((text.lines().count(), short.count()), (4, 3), "{text}");
+        }
+    }
+
+    /// Where a column goes, the others have its room.
+    #[test]
+    fn texts_are_no_shorter_than_they_must_be() {
+        let mut grid = Grid::new(&[Column::text("name"), Column::number("rest", 1)]);
+        grid.row(["n".repeat(30), "1".repeat(20)]);
+        let text = grid.text(Paper::of_width(Some(32)));
+        assert!(text.contains(&"n".repeat(30)), "{text}");
+    }
+
+    #[test]
+    fn lines_are_folded_between_words() {
+        let words = "one two three four five six";
+        let folded = Paper::of_width(Some(24)).fold("label   ", words);
+        assert_eq!(folded, "label   one two three\n        four five six\n");
+        let flat = Paper::of_width(None).fold("label   ", words);
+        assert_eq!(flat, format!("label   {words}\n"));
     }
 }

@@ -117,7 +117,7 @@ fn carry_out(options: &ShowOptions) -> Result<String, String> {
         (options.smaps, |s, p| Ok(text::smaps(s, p))),
         (options.gaps, |s, p| Ok(text::gaps(s, p))),
         (options.tree, |s, _| text::tree(s)),
-        (options.fork, |s, _| Ok(text::fork(s))),
+        (options.fork, |s, p| Ok(text::fork(s, p))),
     ];
     let mut chosen = sections.iter().filter(|(wanted, _)| *wanted).peekable();
     if chosen.peek().is_none() {

@@ -5,9 +5,11 @@ use std::fmt::Write;
 use samara_mm::VmFlags;
 
 use super::fork::Fork;
-use super::grid::{Column, Grid, Paper, printable};
+use super::grid::{Column, Grid, Paper};
 use super::smaps::Figures;
 use super::snapshot::{Border, Gaps, Snapshot};
+use crate::maps::Area;
+use crate::names::printable;
 use crate::report::{bytes, grouped};
 
 /// A number of bytes, or nothing for none.
@@ -71,36 +73,37 @@ pub(crate) fn summary(snapshot: &Snapshot, paper: Paper) -> String {
     grid.summed = true;
     let mut text = grid.text(paper);
     text.push('\n');
-    for line in [limit(snapshot), gaps_line(snapshot), borders_line(snapshot)]
-        .into_iter()
-        .flatten()
-        .chain(fork_line(snapshot))
-    {
-        text.push_str(&line);
-        text.push('\n');
+    let lines = [
+        ("limit   ", Some(limit(snapshot))),
+        ("gaps    ", gaps_line(snapshot)),
+        ("borders ", borders_line(snapshot)),
+        ("fork    ", fork_line(snapshot)),
+    ];
+    for (label, line) in lines {
+        text.extend(line.map(|line| paper.fold(label, &line)));
     }
     text
 }
 
-fn limit(snapshot: &Snapshot) -> Option<String> {
+fn limit(snapshot: &Snapshot) -> String {
     let (areas, limit) = (
         snapshot.map.areas().len() as u64,
         u64::from(snapshot.config.max_map_count),
     );
     let share = 100.0 * areas as f64 / limit.max(1) as f64;
-    Some(format!(
-        "limit   {} of {} areas (vm.max_map_count): {} more until mmap fails, {share:.1} % used",
+    format!(
+        "{} of {} areas (vm.max_map_count): {} more until mmap fails, {share:.1} % used",
         grouped(areas),
         grouped(limit),
         grouped(limit.saturating_sub(areas)),
-    ))
+    )
 }
 
 fn gaps_line(snapshot: &Snapshot) -> Option<String> {
     let gaps = Gaps::of(snapshot.gaps().into_iter());
     (gaps.count > 0).then(|| {
         format!(
-            "gaps    {}, {} in all, the largest {}; fragments: {} in {} below 1 GiB",
+            "{}, {} in all, the largest {}; fragments: {} in {} below 1 GiB",
             grouped(gaps.count),
             bytes(gaps.bytes),
             bytes(gaps.largest),
@@ -121,7 +124,7 @@ fn borders_line(snapshot: &Snapshot) -> Option<String> {
         .collect();
     (all > 0).then(|| {
         format!(
-            "borders {} between areas that touch: {}",
+            "{} between areas that touch: {}",
             grouped(all),
             list.join(" · ")
         )
@@ -139,43 +142,41 @@ pub(crate) fn microseconds(us: f64) -> String {
 fn fork_line(snapshot: &Snapshot) -> Option<String> {
     let fork = Fork::of(snapshot)?;
     Some(format!(
-        "fork    about {} now, about {} with shared page tables (estimates, see --fork)",
+        "about {} now, about {} with shared page tables (estimates, see --fork)",
         microseconds(fork.now_us),
         microseconds(fork.shared_us)
     ))
 }
 
 /// What a fork would do.
-pub(super) fn fork(snapshot: &Snapshot) -> String {
+pub(super) fn fork(snapshot: &Snapshot, paper: Paper) -> String {
     let Some(fork) = Fork::of(snapshot) else {
         return "nothing is known of the pages of a recording, so that a fork cannot be estimated\n"
             .to_owned();
     };
-    let mut text = String::new();
-    // Writing to a string does not fail.
-    let _ = writeln!(
-        text,
-        "fork    {} and {} in {} go to the child",
+    let counts = format!(
+        "{} and {} in {} go to the child",
         plural(fork.areas, "area", "areas"),
         plural(fork.entries, "page-table entry", "page-table entries"),
         plural(fork.tables, "table", "tables"),
     );
-    let _ = writeln!(
-        text,
-        "  now     about {}: Linux duplicates the areas and copies the entries",
+    let now = format!(
+        "about {}: Linux duplicates the areas and copies the entries",
         microseconds(fork.now_us)
     );
-    let _ = writeln!(
-        text,
-        "  shared  about {}: the areas as now, and the tables shared one by one; then up to {} more, if everything is written to",
+    let shared = format!(
+        "about {}: the areas as now, and the tables shared one by one; then up to {} more, if everything is written to",
         microseconds(fork.shared_us),
         microseconds(fork.shared_later_us)
     );
-    let _ = writeln!(
-        text,
-        "  Estimates: counts of this process times medians that docs/benchmarks.md has; another machine takes other times."
-    );
-    text
+    let estimates = "Estimates: counts of this process times medians that docs/benchmarks.md has; another machine takes other times.";
+    let lines = [
+        ("fork    ", &counts[..]),
+        ("  now     ", &now),
+        ("  shared  ", &shared),
+        ("  ", estimates),
+    ];
+    lines.map(|(label, line)| paper.fold(label, line)).concat()
 }
 
 /// How the area differs from the one below it that it touches, in a few words.
@@ -197,45 +198,60 @@ fn border_text(snapshot: &Snapshot, at: usize, border: Option<Border>) -> String
     }
 }
 
+/// A column of names and paths, which are worth much room.
+const NAME: Column = Column {
+    least: 24,
+    ..Column::text("name")
+};
+
+/// The device and the number of an area's file in it: nothing where there is none.
+fn object(area: &Area) -> [String; 2] {
+    match (area.major, area.minor, area.inode) {
+        (0, 0, 0) => ["·", "·"].map(str::to_owned),
+        (major, minor, inode) => [format!("{major:02x}:{minor:02x}"), inode.to_string()],
+    }
+}
+
 /// Every area.
 pub(super) fn maps(snapshot: &Snapshot, paper: Paper) -> String {
-    let known = snapshot.known;
-    let mut columns = vec![
+    let mut grid = Grid::new(&[
         Column::text("from"),
+        Column::number("to (not in it)", 7),
         Column::number("size", 1),
         Column::text("may"),
-    ];
-    if known {
-        columns.push(Column::number("resident", 3));
-    }
-    columns.extend([
+        Column::number("offset", 9),
+        Column::number("device", 10),
+        Column::number("inode", 11),
+        Column::number("resident", 3),
+        Column::number("PSS", 8),
         Column {
             spare: 4,
             ..Column::text("is")
         },
-        Column::text("name"),
         Column {
-            spare: 5,
+            spare: 6,
             ..Column::text("why apart from the one below")
         },
+        NAME,
     ]);
-    let mut grid = Grid::new(&columns);
     let borders = &snapshot.borders;
     for (i, (area, kind, figures)) in snapshot.areas().enumerate() {
-        let mut row = vec![
+        let [device, inode] = object(area);
+        let of_pages = |figure: fn(&Figures) -> u64| some(figures.map_or(0, figure));
+        grid.row([
             format!("{:012x}", area.start),
+            format!("{:012x}", area.end),
             bytes(area.end - area.start),
             String::from_utf8_lossy(&area.perms).into_owned(),
-        ];
-        if let Some(figures) = figures {
-            row.push(some(figures.resident + figures.hugetlb));
-        }
-        row.extend([
+            format!("{:x}", area.offset),
+            device,
+            inode,
+            of_pages(|figures| figures.resident + figures.hugetlb),
+            of_pages(|figures| figures.proportional),
             kind.name().to_owned(),
-            String::from_utf8_lossy(snapshot.map.name(area)).into_owned(),
             border_text(snapshot, i, borders.get(i).copied().flatten()),
+            String::from_utf8_lossy(snapshot.map.name(area)).into_owned(),
         ]);
-        grid.row(row);
     }
     grid.text(paper)
 }
@@ -247,9 +263,10 @@ pub(super) fn smaps(snapshot: &Snapshot, paper: Paper) -> String {
     }
     let mut grid = Grid::new(&[
         Column::text("from"),
+        Column::number("to (not in it)", 11),
         Column::number("size", 1),
         Column::number("resident", 0),
-        Column::number("share", 6),
+        Column::number("PSS", 6),
         Column::number("shared", 5),
         Column::number("private", 4),
         Column::number("dirty", 2),
@@ -261,7 +278,7 @@ pub(super) fn smaps(snapshot: &Snapshot, paper: Paper) -> String {
             spare: 8,
             ..Column::text("is")
         },
-        Column::text("name"),
+        NAME,
     ]);
     let cells = |sum: &Figures| {
         [
@@ -279,14 +296,18 @@ pub(super) fn smaps(snapshot: &Snapshot, paper: Paper) -> String {
     };
     for (area, kind, figures) in snapshot.areas() {
         let figures = figures.copied().unwrap_or_default();
-        let mut row = vec![format!("{:012x}", area.start), bytes(area.end - area.start)];
+        let mut row = vec![
+            format!("{:012x}", area.start),
+            format!("{:012x}", area.end),
+            bytes(area.end - area.start),
+        ];
         row.extend(cells(&figures));
         row.push(kind.name().to_owned());
         row.push(String::from_utf8_lossy(snapshot.map.name(area)).into_owned());
         grid.row(row);
     }
     let (_, all) = snapshot.sums();
-    let mut row = vec!["all".to_owned(), bytes(all.bytes)];
+    let mut row = vec!["all".to_owned(), String::new(), bytes(all.bytes)];
     row.extend(cells(&all.figures));
     row.extend([String::new(), String::new()]);
     grid.row(row);

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use clap::ValueEnum;
 
 use super::sample::{Process, Sample};
+use crate::names::printable;
 use crate::report::{bytes, grouped};
 use crate::show::text::microseconds;
 
@@ -12,6 +13,7 @@ use crate::show::text::microseconds;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Column {
     Pid,
+    User,
     Areas,
     Used,
     Left,
@@ -26,8 +28,9 @@ pub(super) enum Column {
 }
 
 impl Column {
-    pub(super) const ALL: [Column; 12] = [
+    pub(super) const ALL: [Column; 13] = [
         Column::Pid,
+        Column::User,
         Column::Areas,
         Column::Used,
         Column::Left,
@@ -44,6 +47,7 @@ impl Column {
     pub(super) fn heading(self) -> &'static str {
         match self {
             Column::Pid => "PID",
+            Column::User => "USER",
             Column::Areas => "AREAS",
             Column::Used => "USED",
             Column::Left => "LEFT",
@@ -62,6 +66,7 @@ impl Column {
     pub(super) fn meaning(self) -> &'static str {
         match self {
             Column::Pid => "number of the process",
+            Column::User => "whose it is",
             Column::Areas => "areas that it has mapped",
             Column::Used => "how much of vm.max_map_count these are",
             Column::Left => "areas more until mmap fails",
@@ -77,7 +82,7 @@ impl Column {
     }
 
     pub(super) fn is_number(self) -> bool {
-        self != Column::Name
+        !matches!(self, Column::User | Column::Name)
     }
 
     /// Columns with a higher number are left out first where there is no room; those with 0 never.
@@ -85,20 +90,24 @@ impl Column {
         match self {
             Column::Pid | Column::Areas | Column::Name => 0,
             Column::Fork => 1,
-            Column::Used => 2,
-            Column::Fragments => 3,
-            Column::Resident => 4,
-            Column::Left => 5,
-            Column::Shared => 6,
-            Column::Gaps => 7,
-            Column::Size => 8,
-            Column::Swapped => 9,
+            Column::User => 2,
+            Column::Used => 3,
+            Column::Fragments => 4,
+            Column::Resident => 5,
+            Column::Left => 6,
+            Column::Shared => 7,
+            Column::Gaps => 8,
+            Column::Size => 9,
+            Column::Swapped => 10,
         }
     }
 
     /// Whether the largest come first, unless a person wants otherwise.
     pub(super) fn descends(self) -> bool {
-        !matches!(self, Column::Pid | Column::Name | Column::Left)
+        !matches!(
+            self,
+            Column::Pid | Column::User | Column::Name | Column::Left
+        )
     }
 
     /// The figure; `None` if it is not known.
@@ -115,14 +124,15 @@ impl Column {
             Column::Size => process.size as f64,
             Column::Resident => process.resident as f64,
             Column::Swapped => process.swapped as f64,
-            Column::Name => return None,
+            Column::User | Column::Name => return None,
         })
     }
 
     pub(super) fn text(self, process: &Process, limit: u64) -> String {
         let number = self.number(process, limit);
         match (self, number) {
-            (Column::Name, _) => crate::show::grid::printable(&process.name),
+            (Column::Name, _) => printable(&process.name).into_owned(),
+            (Column::User, _) => printable(&process.user).into_owned(),
             (_, None) => "–".to_owned(),
             (Column::Pid, _) => process.pid.to_string(),
             (Column::Used, Some(areas)) => {
@@ -162,6 +172,7 @@ impl Order {
         let number = |process| self.column.number(process, limit);
         let order = match (number(a), number(b)) {
             _ if self.column == Column::Name => turned(a.name.cmp(&b.name)),
+            _ if self.column == Column::User => turned(a.user.cmp(&b.user)),
             (Some(a), Some(b)) => turned(a.total_cmp(&b)),
             (a, b) => a.is_none().cmp(&b.is_none()),
         };

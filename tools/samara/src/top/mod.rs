@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `sample` | what is known of all processes at one moment |
 //! | `columns` | figures, and the order of processes |
+//! | `users` | names of users |
 //! | `view` | the list that is looked at, and what keys do to it |
 //! | `screen` | the list on a terminal |
 //! | `terminal` | the terminal, and a thread that looks at processes meanwhile |
@@ -12,6 +13,7 @@ mod columns;
 mod sample;
 mod screen;
 mod terminal;
+mod users;
 mod view;
 
 use std::io::IsTerminal;
@@ -100,6 +102,7 @@ fn text(sample: &Sample) -> String {
         heading: column.heading(),
         right: column.is_number(),
         spare: column.spare(),
+        ..grid::Column::text("")
     });
     let mut grid = Grid::new(&columns);
     for process in &sample.processes {
@@ -125,6 +128,7 @@ fn to_json(sample: &Sample) -> Value {
         json!({
             "pid": process.pid,
             "name": process.name,
+            "user": &*process.user,
             "threads": process.threads,
             "size": process.size,
             "resident": process.resident,

@@ -6,14 +6,18 @@
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
+use std::sync::Arc;
 
 use samara_mm::Config;
 
 use crate::living;
 use crate::maps::Map;
+use crate::names;
 use crate::show::fork::Fork;
 use crate::show::snapshot::{Gaps, gaps};
 use crate::trace::proc;
+
+use super::users::Users;
 
 /// What a process's map tells.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,6 +32,8 @@ pub(super) struct Mapped {
 pub(super) struct Process {
     pub(super) pid: i32,
     pub(super) name: String,
+    /// The name of the user as whom it acts, or that user's number.
+    pub(super) user: Arc<str>,
     pub(super) threads: u64,
     /// Bytes: mapped, in memory, swapped out.
     pub(super) size: u64,
@@ -59,12 +65,14 @@ impl Sample {
 pub(super) struct Sampler {
     status: Vec<u8>,
     map: Map,
+    users: Users,
 }
 
 /// What status says of a process.
 #[derive(Debug, Default)]
 struct Status {
     name: String,
+    user: u32,
     threads: u64,
     /// In KiB; `None` for threads of the kernel, and for those that have ended.
     size: Option<u64>,
@@ -123,6 +131,7 @@ impl Sampler {
         Some(Process {
             pid,
             name: status.name,
+            user: self.users.name(status.user),
             threads: status.threads,
             size: size << 10,
             resident: status.resident << 10,
@@ -145,7 +154,12 @@ impl Sampler {
                 digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
             };
             match label {
-                "Name" => status.name = value.trim_start_matches('\t').to_owned(),
+                "Name" => status.name = names::of_status(value.strip_prefix('\t').unwrap_or(value)),
+                // The real one, and then that as which it acts.
+                "Uid" => {
+                    let user = value.split_ascii_whitespace().nth(1);
+                    status.user = user.and_then(|user| user.parse().ok()).unwrap_or(u32::MAX);
+                }
                 "Threads" => status.threads = number(),
                 "VmSize" => status.size = Some(number()),
                 "VmRSS" => status.resident = number(),
@@ -190,7 +204,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
         let own = folder.join(pid.to_string());
         fs::create_dir(&own).unwrap();
         let status = format!(
-            "Name:\t{name}\nState:\tS (sleeping)\nThreads:\t2\nVmSize:\t    200 kB\nVmRSS:\t     80 kB\nRssAnon:\t    {anonymous} kB\nVmSwap:\t      4 kB\nVmPTE:\t     12 kB\n"
+            "Name:\t{name}\nState:\tS (sleeping)\nUid:\t1\t0\t0\t0\nThreads:\t2\nVmSize:\t    200 kB\nVmRSS:\t     80 kB\nRssAnon:\t    {anonymous} kB\nVmSwap:\t      4 kB\nVmPTE:\t     12 kB\n"
         );
         fs::write(own.join("status"), status).unwrap();
         fs::write(own.join("maps"), MAPS).unwrap();
@@ -205,6 +219,7 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
             panic!("one process: {sample:?}");
         };
         assert_eq!((found.pid, &found.name[..], found.threads), (7, "a b", 2));
+        assert_eq!(&*found.user, "root");
         assert_eq!((found.size, found.resident), (200 << 10, 80 << 10));
         let mapped = found.mapped.unwrap();
         assert_eq!(mapped.areas, 3);

@@ -8,8 +8,8 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 
 use super::columns::Column;
 use super::view::{Mode, View};
+use crate::names::printable;
 use crate::report::grouped;
-use crate::show::grid::printable;
 
 /// Names are cut at so many columns only where the terminal ends.
 const NAME: usize = 15;
@@ -300,7 +300,7 @@ mod tests {
             lines[2].trim_start().starts_with("40 ") && lines[2].contains("4.0 KiB"),
             "{lines:#?}"
         );
-        assert!(lines[2].contains("name\u{fffd}[2J40"), "{lines:#?}");
+        assert!(lines[2].contains("name\\u{1b}[2J40"), "{lines:#?}");
         assert!(lines[9].starts_with("F1Help F3Search"), "{lines:#?}");
         // What is not known is last.
         press(&mut view, KeyCode::End);

@@ -15,7 +15,8 @@ use super::columns::Order;
 use super::sample::{Sample, Sampler};
 use super::screen;
 use super::view::{Mode, View, Wish};
-use crate::show::grid::{Paper, printable};
+use crate::names::printable;
+use crate::show::grid::Paper;
 use crate::show::{live, text};
 
 /// Keys are waited for so long before it is asked whether there is something new.
@@ -80,6 +81,8 @@ fn show(
     view: &mut View,
     samples: &Receiver<Sample>,
 ) -> std::io::Result<()> {
+    // The process of which all is shown.
+    let mut detailed = 0;
     loop {
         if let Ok(sample) = samples.try_recv() {
             view.refresh(sample);
@@ -98,8 +101,17 @@ fn show(
         if !ready {
             continue;
         }
-        let Event::Key(key) = event::read()? else {
-            continue;
+        let key = match event::read()? {
+            Event::Key(key) => key,
+            Event::Resize(columns, _) => {
+                if let Mode::Details(_, first) = view.mode {
+                    let lines = details(detailed, columns);
+                    let last = lines.len().saturating_sub(1);
+                    view.mode = Mode::Details(lines, first.min(last));
+                }
+                continue;
+            }
+            _ => continue,
         };
         if key.kind == KeyEventKind::Release {
             continue;
@@ -107,7 +119,10 @@ fn show(
         match view.press(key) {
             Wish::Nothing => {}
             Wish::Quit => return Ok(()),
-            Wish::Details(pid) => view.mode = Mode::Details(details(pid), 0),
+            Wish::Details(pid) => {
+                detailed = pid;
+                view.mode = Mode::Details(details(pid, size.width), 0);
+            }
         }
     }
 }
@@ -122,11 +137,13 @@ fn believed(columns: u16, rows: u16) -> std::io::Result<()> {
     )))
 }
 
-/// What `samara show` prints of a process.
-fn details(pid: i32) -> Vec<String> {
+/// What `samara show` prints of a process on a terminal of so many columns.
+fn details(pid: i32, columns: u16) -> Vec<String> {
+    let paper = Paper::of_width(Some(columns.into()));
     let text = match live::look(pid) {
-        Ok(snapshot) => text::title(&snapshot) + "\n" + &text::summary(&snapshot, Paper::plain()),
+        Ok(snapshot) => text::title(&snapshot) + "\n" + &text::summary(&snapshot, paper),
         Err(text) => text,
     };
-    text.lines().map(printable).collect()
+    let printed = |line: &str| printable(line).into_owned();
+    text.lines().map(printed).collect()
 }

@@ -365,9 +365,9 @@ mod tests {
                 &mut view,
                 &[open, KeyCode::Home, KeyCode::Down, KeyCode::Enter],
             );
-            assert_eq!(view.order, Order::by(Column::Areas));
+            assert_eq!(view.order, Order::by(Column::User));
             press(&mut view, &[open, KeyCode::Down, KeyCode::Esc]);
-            assert_eq!(view.order, Order::by(Column::Areas));
+            assert_eq!(view.order, Order::by(Column::User));
         }
     }
 

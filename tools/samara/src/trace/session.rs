@@ -7,6 +7,7 @@ use samara_mm::{Call, KernelVersion};
 
 use crate::describe::{Described, Returned};
 use crate::maps::Map;
+use crate::names::printable;
 use crate::record::Writer;
 use crate::tally::Tally;
 
@@ -79,7 +80,8 @@ impl Session {
     }
 }
 
-/// A line on standard error. That it may be closed or full is no reason to fail.
-pub(crate) fn say(line: &str) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+/// Prints lines on standard error. That it may be closed or full is no reason to fail.
+pub(crate) fn say(lines: &str) {
+    let printed: Vec<_> = lines.split('\n').map(printable).collect();
+    let _ = writeln!(io::stderr().lock(), "{}", printed.join("\n"));
 }
