@@ -6,7 +6,7 @@
 //! look   kind:byte perms:4 bytes name names-of-flags
 //! form   a text with marks for numbers (see `texts`)
 //! life   number parent+1 born gone+1 name bands steps stays written held (of those that began)
-//! band   pages height look+1                                        (from address 0, without holes)
+//! band   pages height look*                                         (from address 0, without holes; a look of each name: a gap has none)
 //! step   call-number-since-last thread flags:byte form number*      (0 since the last one: it is no call)
 //! stay   start-since-last pages offset look born lasted+1           (in pages and the life's own steps; ascending; 0: to the end)
 //! written  step-since-last start pages                              (in the life's own steps, and in pages)
@@ -17,13 +17,14 @@
 use super::bands::bands;
 use super::film::Film;
 use crate::kind::Kind;
+use crate::names::printable;
 
 const PAGE: u64 = 4096;
 
 /// The bytes, before base64.
 pub(super) fn encode(film: &Film) -> Vec<u8> {
     let mut out = Out::default();
-    out.text(&film.title);
+    out.text(&printable(&film.title));
     out.text(&film.kernel);
     out.number(Kind::ALL.len() as u64);
     for kind in Kind::ALL {
@@ -33,7 +34,7 @@ pub(super) fn encode(film: &Film) -> Vec<u8> {
     for look in &film.looks {
         out.0.push(look.kind as u8);
         out.0.extend_from_slice(&look.perms);
-        out.text(&look.name);
+        out.text(&printable(&look.name));
         let flags: Vec<_> = look.flags.smaps_names().collect();
         out.text(&flags.join(" "));
     }
@@ -130,7 +131,7 @@ impl Out {
         self.number(or_none(life.parent));
         self.number(u64::from(life.born.unwrap_or_default()));
         self.number(or_none(life.gone));
-        self.text(&life.program);
+        self.text(&printable(&life.program));
 
         let mut by_birth: Vec<u32> = own.stays.clone();
         by_birth.sort_unstable();
@@ -142,7 +143,10 @@ impl Out {
         for band in bands {
             self.number((band.end - band.start) / PAGE);
             self.number(u64::from(band.height));
-            self.number(or_none(band.look));
+            self.number(band.looks.len() as u64);
+            for look in band.looks {
+                self.number(u64::from(look));
+            }
         }
 
         self.number(own.steps.len() as u64);

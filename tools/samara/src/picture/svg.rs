@@ -6,6 +6,7 @@ use super::bands::{Band, bands};
 use super::encode::{Lives, OneLife};
 use super::film::{Film, Look};
 use crate::kind::Kind;
+use crate::names::printable;
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 620.0;
@@ -13,6 +14,8 @@ const HEIGHT: f64 = 620.0;
 const LEFT: f64 = 170.0;
 const TOP: f64 = 46.0;
 const RIGHT: f64 = 12.0;
+/// The most characters of the name of a band.
+const LABEL: usize = 24;
 /// For numbers of steps.
 const BELOW: f64 = 26.0;
 
@@ -57,7 +60,7 @@ fn write_all(out: &mut String, film: &Film) -> std::fmt::Result {
 }
 
 fn title(out: &mut String, film: &Film, own: &OneLife) -> std::fmt::Result {
-    let words = shortened(&film.title, 95);
+    let words = shortened(&printable(&film.title), 95);
     writeln!(
         out,
         r##"<text x="{LEFT}" y="16" font-size="13" font-weight="bold">{}</text>"##,
@@ -129,7 +132,7 @@ fn life(out: &mut String, film: &Film, own: &OneLife) -> std::fmt::Result {
 
     for band in &scale.bands {
         let (top, bottom) = (scale.y(band.end), scale.y(band.start));
-        if band.look.is_none() {
+        if band.looks.is_empty() {
             writeln!(
                 out,
                 r##"<rect x="{LEFT}" y="{top:.2}" width="{:.2}" height="{:.2}" fill="#eceef1"/>"##,
@@ -172,7 +175,7 @@ fn life(out: &mut String, film: &Film, own: &OneLife) -> std::fmt::Result {
             stay.start,
             stay.end,
             String::from_utf8_lossy(&look.perms),
-            Escaped(&look.name)
+            Escaped(&printable(&look.name))
         )?;
     }
     names(out, film, &scale)?;
@@ -214,20 +217,41 @@ fn names(out: &mut String, film: &Film, scale: &Scale) -> std::fmt::Result {
             continue;
         }
         free = middle + 6.0;
-        let (text, colour) = match band.look.and_then(|look| film.looks.get(look as usize)) {
-            Some(look) => (named(look), "#16191d"),
-            None => (
+        let looks = band.looks.iter().map(|&look| &film.looks[look as usize]);
+        let looks: Vec<&Look> = looks.collect();
+        let (text, colour) = match &looks[..] {
+            [look] => (shortened(&named(look), LABEL), "#16191d"),
+            [look, others @ ..] => {
+                let more = format!(" and {} more", others.len());
+                (
+                    shortened(&named(look), LABEL - more.len()) + &more,
+                    "#16191d",
+                )
+            }
+            [] => (
                 format!("gap of {}", crate::report::bytes(band.end - band.start)),
                 "#5b636e",
             ),
         };
-        writeln!(
+        write!(
             out,
-            r#"<text x="{}" y="{:.2}" fill="{colour}" text-anchor="end">{}</text>"#,
+            r#"<text x="{}" y="{:.2}" fill="{colour}" text-anchor="end">{}"#,
             LEFT - 6.0,
             middle + 4.0,
-            Escaped(&shortened(&text, 24))
+            Escaped(&text)
         )?;
+        // All of them, for who points at it.
+        for (number, look) in looks.iter().enumerate().filter(|_| looks.len() > 1) {
+            let separator = if number == 0 { "<title>" } else { "\n" };
+            let whole = if look.name.is_empty() {
+                look.kind.name()
+            } else {
+                &look.name
+            };
+            write!(out, "{separator}{}", Escaped(&printable(whole)))?;
+        }
+        let end = if looks.len() > 1 { "</title>" } else { "" };
+        writeln!(out, "{end}</text>")?;
     }
     Ok(())
 }
@@ -237,7 +261,7 @@ fn named(look: &Look) -> String {
     if last.is_empty() {
         look.kind.name().to_owned()
     } else {
-        last.to_owned()
+        printable(last).into_owned()
     }
 }
 

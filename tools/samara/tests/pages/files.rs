@@ -24,6 +24,42 @@ fn pictures_are_files_of_their_own() {
     assert!(svg.contains("[stack]</title>") && svg.contains(">gap of "));
 }
 
+/// Two files are mapped at one place, one after the other: the label counts both, and who points at
+/// it is told their names.
+#[test]
+fn a_band_with_several_tenants_names_them_all() {
+    let Some(([first, second], svg)) = tenants("--svg") else {
+        return;
+    };
+    let mut labels = svg
+        .split("<text ")
+        .filter_map(|text| text.split_once("</text>"));
+    let both = labels.find(|(label, _)| label.contains(&first) && label.contains(&second));
+    let (label, _) = both.expect("one label tells of both");
+    assert!(label.contains(" more<title>"), "{label}");
+}
+
+/// The names of two files that are mapped at one place, and the picture of that.
+pub(super) fn tenants(option: &str) -> Option<([String; 2], String)> {
+    if !common::has("python3") {
+        return None;
+    }
+    let files = [fresh("one"), fresh("other")];
+    for file in &files {
+        fs::write(file, [0; 1 << 20]).unwrap();
+    }
+    let picture = fresh("picture");
+    let script = "import mmap, os, sys\n\
+        def maps(name, size):\n f = os.open(name, os.O_RDONLY); m = mmap.mmap(f, size, prot=mmap.PROT_READ); m.close(); os.close(f)\n\
+        maps(sys.argv[1], 1 << 20)\n\
+        for _ in range(3): maps(sys.argv[2], 1 << 19)";
+    let names = files.map(|file| file.to_str().unwrap().to_owned());
+    let words = ["python3", "-c", script, &names[0], &names[1]];
+    let options = ["--verify", "each", option, picture.to_str().unwrap()];
+    trace_with(&options, &words, scratch()).assert_agrees();
+    Some((names, fs::read_to_string(picture).unwrap()))
+}
+
 #[test]
 fn a_dash_is_standard_output() {
     let output = samara()

@@ -2,6 +2,46 @@
 
 use super::*;
 
+/// Who points at the label of a band is told of all that was ever mapped there.
+#[test]
+#[ignore = "needs Chromium: cargo xtask test --tier pages"]
+fn a_label_tells_of_all_tenants() {
+    let Some((names, page)) = super::files::tenants("--html") else {
+        return;
+    };
+    let seen = ask(
+        &page,
+        WINDOW,
+        r##"
+        const { picture, life, all } = samara, stage = document.getElementById("marks");
+        samara.fit();
+        samara.draw();
+        const box = stage.getBoundingClientRect(), tips = [];
+        for (const band of life.bands) {
+            const y = picture.y(picture.axis.height((band.start + band.end) / 2));
+            stage.dispatchEvent(new PointerEvent("pointermove", { clientX: box.left + 20, clientY: box.top + y, pointerType: "mouse", bubbles: true }));
+            const tip = document.getElementById("tip");
+            tips.push(tip.hidden ? null : tip.textContent);
+        }
+        const texts = [], taker = { fillText: text => texts.push(text) };
+        picture.names(taker, picture.palette());
+        return { tips, gaps: life.bands.filter(band => !band.looks.length).length, texts };"##,
+    );
+    let tips: Vec<&str> = seen["tips"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let both = |tip: &&&str| names.iter().all(|name| tip.contains(name));
+    assert!(tips.iter().any(|tip| both(&tip)), "{seen}");
+    let silent = seen["tips"].as_array().unwrap().len() - tips.len();
+    assert_eq!(seen["gaps"], silent, "{seen}");
+    let texts = seen["texts"].as_array().unwrap();
+    let more = |text: &&Value| text.as_str().unwrap().ends_with(" more");
+    assert!(texts.iter().any(|text| more(&text)), "{seen}");
+}
+
 #[test]
 #[ignore = "needs Chromium: cargo xtask test --tier pages"]
 fn keys_and_pointers_work() {

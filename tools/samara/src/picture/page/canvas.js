@@ -118,7 +118,7 @@ class Picture {
     if (this.trueDistances) g.fillRect(left, 0, plotWidth, plotHeight);
     else for (const band of life.bands) {
       const top = this.y(axis.height(band.end)), bottom = this.y(axis.height(band.start));
-      if (band.look < 0 && bottom > 0 && top < plotHeight) g.fillRect(left, top, plotWidth, bottom - top);
+      if (!band.looks.length && bottom > 0 && top < plotHeight) g.fillRect(left, top, plotWidth, bottom - top);
     }
     this.rectangles(g, colours);
     this.writes(g, colours);
@@ -198,11 +198,11 @@ class Picture {
     g.textBaseline = "middle";
     g.textAlign = "right";
     let free = Infinity;
-    const write = (text, y, colour) => {
+    const write = (text, y, colour, more = "") => {
       if (y > free - 12 || y < 6) return;
       free = y;
       g.fillStyle = colour;
-      g.fillText(cut(text, left - 10, 6.4), left - 6, y);
+      g.fillText(cut(text, left - 10 - 6.4 * more.length, 6.4) + more, left - 6, y);
     };
     if (this.trueDistances) {
       const span = axis.address(this.view.high) - axis.address(this.view.low);
@@ -212,11 +212,20 @@ class Picture {
     } else for (const band of life.bands) {
       const top = Math.max(0, this.y(axis.height(band.end))), bottom = Math.min(plotHeight, this.y(axis.height(band.start)));
       if (bottom - top < 9) continue;
-      const look = this.all.looks[band.look];
+      const look = this.all.looks[band.looks[0]], others = band.looks.length - 1;
       const text = look ? base(look.name) || this.all.kinds[look.kind] : "gap of " + size(band.end - band.start);
-      write(text, (top + bottom) / 2, look ? colours.text : colours.soft);
+      write(text, (top + bottom) / 2, look ? colours.text : colours.soft, others > 0 ? ` and ${others} more` : "");
     }
     g.textAlign = "left";
+  }
+
+  /** All that was ever mapped in the band whose name is written at that height, the largest share first; of a gap, nothing. */
+  tenants(y) {
+    if (this.trueDistances) return [];
+    const address = this.axis.address(this.heightAt(y));
+    const band = this.life.bands.find(band => address < band.end);
+    const names = (band ? band.looks : []).map(look => this.all.looks[look].name || this.all.kinds[this.all.looks[look].kind]);
+    return names.length > 40 ? [...names.slice(0, 40), `and ${names.length - 40} more`] : names;
   }
 
   ticks(g, colours) {

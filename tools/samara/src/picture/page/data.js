@@ -59,7 +59,7 @@ class Life {
 
     let start = 0;
     this.bands = from.list(() => {
-      const band = { start, end: start + from.number() * PAGE, height: from.number(), look: from.number() - 1 };
+      const band = { start, end: start + from.number() * PAGE, height: from.number(), looks: from.list(() => from.number()) };
       start = band.end;
       return band;
     });

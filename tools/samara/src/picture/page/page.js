@@ -290,10 +290,11 @@
   function point(at) {
     const stay = picture.at(at.x, at.y);
     if (stay !== picture.hovered) { picture.hovered = stay; ask(false); }
-    tip.hidden = at.x < picture.left || at.y > picture.plotHeight;
+    const tenants = at.x < picture.left ? picture.tenants(at.y) : [];
+    tip.hidden = at.x < picture.left && !tenants.length || at.y > picture.plotHeight;
     if (tip.hidden) return;
     const address = picture.axis.address(picture.heightAt(at.y)), when = Math.floor(picture.timeAt(at.x));
-    tip.textContent = stay >= 0 ? story(stay).join("\n") : `${hex(Math.floor(address / PAGE) * PAGE)}: nothing is mapped after step ${when}`;
+    tip.textContent = tenants.length ? tenants.join("\n") : stay >= 0 ? story(stay).join("\n") : `${hex(Math.floor(address / PAGE) * PAGE)}: nothing is mapped after step ${when}`;
     const right = at.x > picture.width / 2, low = at.y > picture.height / 2;
     tip.style.left = right ? "" : at.x + 16 + "px";
     tip.style.right = right ? picture.width - at.x + 16 + "px" : "";
