@@ -1,15 +1,17 @@
 //! The thread through which a process is asked for its memory.
 //!
-//! A process lives on when its first thread has ended (`pthread_exit` in `main`). `/proc/PID` then shows that thread, which has
-//! no memory: `maps` and `smaps` are empty, `mem` and `pagemap` do not open, `exe` and `fd` lead nowhere. `/proc/TID` of a thread
-//! that lives shows all of it. Whatever is read of a process's memory, files or program is therefore read through [`Living`].
+//! A process lives on when its first thread has ended (`pthread_exit` in `main`). `/proc/PID` then
+//! shows that thread, which has no memory: `maps` and `smaps` are empty, `mem` and `pagemap` do not
+//! open, `exe` and `fd` lead nowhere. `/proc/TID` of a thread that lives shows all of it. Whatever
+//! is read of a process's memory, files or program is therefore read through [`Living`].
 //!
 //! # Invariants
-//! - An answer counts if the thread still had memory after it was given, or if no thread of the process has any: a process that
-//!   ends meanwhile is told of as its last thread shows it.
+//! - An answer counts if the thread still had memory after it was given, or if no thread of the
+//!   process has any: a process that ends meanwhile is told of as its last thread shows it.
 //! - The first thread is asked as long as it has memory.
 //!
-//! What belongs to the process whatever thread is asked (its name, its number, its user) does not come from here.
+//! What belongs to the process whatever thread is asked (its name, its number, its user) does not
+//! come from here.
 
 use std::cell::Cell;
 use std::fs;
@@ -52,7 +54,8 @@ impl Living {
         self.process
     }
 
-    /// Asks a thread with memory. Asks another one if that one has ended before the answer was complete.
+    /// Asks a thread with memory. Asks another one if that one has ended before the answer was
+    /// complete.
     pub(crate) fn ask<T>(&self, mut question: impl FnMut(Tid) -> T) -> T {
         loop {
             let tid = self.through.get();
@@ -84,13 +87,15 @@ pub(crate) fn with_memory(folder: &Path) -> Option<Tid> {
         .find(|tid| shows_memory(&folder.join("task").join(tid.to_string())))
 }
 
-/// Returns `true` if a thread of the process has memory: it has not ended, and is none of the kernel's.
+/// Returns `true` if a thread of the process has memory: it has not ended, and is none of the
+/// kernel's.
 fn has_memory(process: Tid, tid: Tid) -> bool {
     shows_memory(Path::new(&format!("/proc/{process}/task/{tid}")))
 }
 
 fn shows_memory(folder: &Path) -> bool {
-    // Bytes mapped, which everybody may read; proc_pid_stat(5) counts from 1, and the name, field 2, may hold anything.
+    // Bytes mapped, which everybody may read; proc_pid_stat(5) counts from 1, and the name, field
+    // 2, may hold anything.
     const SIZE: usize = 23;
     let stat = proc_file::read_text_piece(folder.join("stat")).unwrap_or_default();
     let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);

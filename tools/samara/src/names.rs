@@ -1,8 +1,9 @@
 //! Names and paths that others chose, as they are printed.
 //!
-//! A name may have any characters: some command a terminal, others turn the order of what follows round, or are not seen at all,
-//! so that one name looks like another. All of these are printed as Rust escapes them, `\n` and `\u{202e}` for example; letters
-//! and signs of all scripts stay. JSON has names as they are.
+//! A name may have any characters: some command a terminal, others turn the order of what follows
+//! round, or are not seen at all, so that one name looks like another. All of these are printed as
+//! Rust escapes them, `\n` and `\u{202e}` for example; letters and signs of all scripts stay. JSON
+//! has names as they are.
 
 use std::borrow::Cow;
 
@@ -16,8 +17,9 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
         match c {
             '\\' | '\'' | '"' => out.push(c),
             c if is_invisible(c) => out.extend(c.escape_unicode()),
-            // Escapes what no text shows: controls, formats, separators, spaces but the usual one, characters that are none.
-            // What combines with a letter before it is shown there, and is escaped only where a text begins with it.
+            // Escapes what no text shows: controls, formats, separators, spaces but the usual one,
+            // characters that are none. What combines with a letter before it is shown there, and
+            // is escaped only where a text begins with it.
             c => {
                 let mut pair = [b'x'; 8];
                 let length = c.encode_utf8(&mut pair[1..]).len();
@@ -29,7 +31,8 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Returns `true` for characters that are letters, marks or signs to Unicode, and of which nothing is seen.
+/// Returns `true` for characters that are letters, marks or signs to Unicode, and of which nothing
+/// is seen.
 fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
@@ -44,7 +47,8 @@ pub(crate) fn width(text: &str) -> usize {
     }
 }
 
-/// Returns a process's name from `/proc/PID/status`, where line feeds and backslashes are escaped, as it is.
+/// Returns a process's name from `/proc/PID/status`, where line feeds and backslashes are escaped,
+/// as it is.
 pub(crate) fn of_status(escaped: &str) -> String {
     let mut out = String::with_capacity(escaped.len());
     let mut rest = escaped.chars();

@@ -490,7 +490,8 @@ fn notes(core: &Path) -> Vec<(String, Vec<String>)> {
     notes
 }
 
-/// Note by note what gdb's `gcore` writes, and the kernel, of which gdb leaves out areas whose inode is 0.
+/// Note by note what gdb's `gcore` writes, and the kernel, of which gdb leaves out areas whose
+/// inode is 0.
 #[test]
 fn notes_are_those_of_gcore() {
     if !has("gcore") || !has("eu-readelf") {

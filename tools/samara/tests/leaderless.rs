@@ -1,4 +1,5 @@
-//! Processes whose first thread has ended, while others go on, are looked at and traced like others.
+//! Processes whose first thread has ended, while others go on, are looked at and traced like
+//! others.
 
 #![allow(
     clippy::unwrap_used,

@@ -529,7 +529,8 @@ fn lines_below_the_table_fit_the_terminal() {
     }
 }
 
-/// All that `/proc/PID/maps` and `smaps` say of an area is there, and one long path makes no other line long.
+/// All that `/proc/PID/maps` and `smaps` say of an area is there, and one long path makes no other
+/// line long.
 #[test]
 fn lists_of_areas_are_whole_and_short() {
     // Ten folders of 250 letters: no path of one call is so long, so each is entered.
@@ -586,7 +587,8 @@ fn lists_of_areas_are_whole_and_short() {
     let mut shares = smaps.lines().filter_map(|l| l.strip_prefix("Pss:"));
     let at = |name: &str| heading.find(name).unwrap() + name.len();
     let cell = |line: &str, name: &str| {
-        // Columns of numbers end where their headings end. Characters, not bytes: nothing may be a dot.
+        // Columns of numbers end where their headings end. Characters, not bytes: nothing may be a
+        // dot.
         let upto: String = line.chars().take(at(name)).collect();
         let (_, cell) = upto.rsplit_once("  ").unwrap();
         cell.trim().to_owned()
@@ -639,7 +641,8 @@ fn what_is_not_known_is_a_dot() {
     }
 }
 
-/// Neither what turns a line round, nor what is not seen, nor a line feed reaches a terminal from a name: each is escaped, in the same way everywhere.
+/// Neither what turns a line round, nor what is not seen, nor a line feed reaches a terminal from a
+/// name: each is escaped, in the same way everywhere.
 #[test]
 fn names_show_all_of_their_characters() {
     let path = scratch().join("a\u{202e}b\nc\u{200b}");

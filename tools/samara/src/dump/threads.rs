@@ -32,7 +32,8 @@ pub(super) struct Stopped {
 }
 
 impl Stopped {
-    /// Stops all threads of a process, those that others start meanwhile, too: first of all this one.
+    /// Stops all threads of a process, those that others start meanwhile, too: first of all this
+    /// one.
     ///
     /// # Errors
     /// The first one of attaching to that thread.
@@ -99,8 +100,9 @@ impl Drop for Stopped {
     }
 }
 
-/// Returns the `siginfo_t` of a thread that an attaching debugger stops: `SIGSTOP` by the kernel, as in the files of gdb's
-/// `generate-core-file`. The stop by which this program holds a thread shows as a trap, which would be taken for a breakpoint.
+/// Returns the `siginfo_t` of a thread that an attaching debugger stops: `SIGSTOP` by the kernel,
+/// as in the files of gdb's `generate-core-file`. The stop by which this program holds a thread
+/// shows as a trap, which would be taken for a breakpoint.
 fn stopped_from_outside() -> Vec<u8> {
     const SI_KERNEL: i32 = 0x80;
     let (signal, code) = (libc::SIGSTOP, SI_KERNEL);

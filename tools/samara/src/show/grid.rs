@@ -32,7 +32,8 @@ impl Paper {
         }
     }
 
-    /// Returns a text behind a label as lines that fit: each but the first is indented as far as the text.
+    /// Returns a text behind a label as lines that fit: each but the first is indented as far as
+    /// the text.
     pub(crate) fn fold(self, label: &str, text: &str) -> String {
         let indent = width(label);
         // So narrow a terminal that nothing fits has to fold lines itself.
@@ -114,8 +115,8 @@ pub(crate) struct Grid {
 
 /// A text column is not shorter than this on a terminal, unless it says otherwise.
 const SHORTEST: usize = 12;
-/// A text column is not wider than this in a pipe: what is longer moves the rest of its row to the right. One long path else makes
-/// every row as long.
+/// A text column is not wider than this in a pipe: what is longer moves the rest of its row to the
+/// right. One long path else makes every row as long.
 const WIDEST: usize = 32;
 /// Spaces around a cell.
 const PADDING: usize = 2;
@@ -154,7 +155,8 @@ impl Grid {
             }
             return shown;
         };
-        // Texts are shortened first, the longest ones first; where that is not enough, a column goes, and they are as they were.
+        // Texts are shortened first, the longest ones first; where that is not enough, a column
+        // goes, and they are as they were.
         while !self.shorten(&mut shown, room, false) {
             let spare = |&(column, _): &(usize, usize)| self.columns[column].spare;
             let Some(most) = shown.iter().map(spare).max().filter(|most| *most > 0) else {
@@ -169,8 +171,8 @@ impl Grid {
         shown
     }
 
-    /// Shortens texts until all columns fit, or none may be shorter: of the `last` columns all may be as short as any. Returns
-    /// `false` if they do not fit.
+    /// Shortens texts until all columns fit, or none may be shorter: of the `last` columns all may
+    /// be as short as any. Returns `false` if they do not fit.
     fn shorten(&self, shown: &mut [(usize, usize)], room: usize, last: bool) -> bool {
         let least = |column: usize| match last {
             true => SHORTEST,

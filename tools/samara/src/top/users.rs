@@ -23,7 +23,8 @@ fn look_up(user: u32) -> Option<String> {
     // SAFETY: all zeros is a valid value of this struct of integers and pointers.
     let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
     let mut found = std::ptr::null_mut();
-    // SAFETY: `entry` and `found` are valid places for the answer, and `text` has the length that is told.
+    // SAFETY: `entry` and `found` are valid places for the answer, and `text` has the length that
+    // is told.
     let result =
         unsafe { libc::getpwuid_r(user, &mut entry, text.as_mut_ptr(), text.len(), &mut found) };
     if result != 0 || found.is_null() || entry.pw_name.is_null() {

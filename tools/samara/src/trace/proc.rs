@@ -20,7 +20,8 @@ pub(crate) use making::{Making, making, waits_for_others};
 
 /// `/proc/PID/maps`, kept open: it stays with the address space that it was opened for.
 ///
-/// It can be read as long as the thread is there by which it was opened. When that thread is gone, it is opened by another one.
+/// It can be read as long as the thread is there by which it was opened. When that thread is gone,
+/// it is opened by another one.
 #[derive(Debug)]
 pub(crate) struct MapsFile {
     file: File,

@@ -158,8 +158,9 @@ impl ProcessInfo<'_> {
     }
 }
 
-/// Returns the bytes of [`NT_FILE`]: the files that areas map, in ascending order. As in the kernel's core files, shared anonymous
-/// memory (`/dev/zero (deleted)`), segments and files in memory are among them, though gdb warns that it cannot open these. O(n).
+/// Returns the bytes of [`NT_FILE`]: the files that areas map, in ascending order. As in the
+/// kernel's core files, shared anonymous memory (`/dev/zero (deleted)`), segments and files in
+/// memory are among them, though gdb warns that it cannot open these. O(n).
 ///
 /// # Errors
 /// `ENOMEM`.

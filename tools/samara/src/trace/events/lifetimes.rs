@@ -337,7 +337,8 @@ impl Tracer<'_> {
         }
         self.leave(tid, false);
         let task = self.tasks.remove(&tid);
-        // Nothing tells of the end of a process whose first thread had ended before it was attached to: its last thread does.
+        // Nothing tells of the end of a process whose first thread had ended before it was attached
+        // to: its last thread does.
         let leaderless = || {
             !self.tasks.contains_key(&self.main)
                 && task.is_some_and(|task| task.process == self.main)
