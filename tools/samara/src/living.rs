@@ -78,13 +78,29 @@ impl Living {
 
 /// Returns the first thread with memory of the process that a folder like `/proc/PID` shows.
 pub(crate) fn with_memory(folder: &Path) -> Option<Tid> {
+    let mut before = Vec::new();
+    loop {
+        let listed = threads(folder)?;
+        let shows = |tid: &&Tid| shows_memory(&folder.join("task").join(tid.to_string()));
+        if let Some(tid) = listed.iter().find(shows) {
+            return Some(*tid);
+        }
+        // Those that were listed may have made others, and ended, before they were looked at.
+        if listed == before {
+            return None;
+        }
+        before = listed;
+    }
+}
+
+/// Returns the threads of a process, ascending.
+fn threads(folder: &Path) -> Option<Vec<Tid>> {
     let tasks = fs::read_dir(folder.join("task")).ok()?.flatten();
     let mut tids: Vec<Tid> = tasks
         .filter_map(|task| task.file_name().to_str()?.parse().ok())
         .collect();
     tids.sort_unstable();
-    tids.into_iter()
-        .find(|tid| shows_memory(&folder.join("task").join(tid.to_string())))
+    Some(tids)
 }
 
 /// Returns `true` if a thread of the process has memory: it has not ended, and is none of the
