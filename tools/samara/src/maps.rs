@@ -44,8 +44,7 @@ impl Map {
         &mut self,
         fill: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.text.clear();
-        self.areas.clear();
+        self.clear();
         fill(&mut self.text)?;
         let mut at = 0;
         let mut number = 1;
@@ -61,6 +60,12 @@ impl Map {
             number += 1;
         }
         Ok(())
+    }
+
+    /// Takes all areas away.
+    pub(crate) fn clear(&mut self) {
+        self.text.clear();
+        self.areas.clear();
     }
 
     /// Appends one area with its name.

@@ -172,12 +172,20 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
     row(
         "maps",
         format!(
-            "{} ({} areas compared)",
+            "{} ({} areas compared{})",
             share(
                 tally.maps - tally.wrong_maps - tally.undecided_maps,
                 tally.maps
             ),
-            grouped(tally.areas_compared)
+            grouped(tally.areas_compared),
+            match tally.parts {
+                0 => String::new(),
+                parts => format!(
+                    "; {} whole, {} where a call can have changed them",
+                    grouped(tally.maps - parts),
+                    grouped(parts)
+                ),
+            }
         ),
     );
     if let Some(count) = tally.on_unknown {
@@ -435,6 +443,7 @@ pub(crate) fn to_json(subject: &Subject<'_>, tally: &Tally) -> Value {
     });
     // The macro takes only so many at once.
     value["undecided_maps"] = json!(tally.undecided_maps);
+    value["maps_compared_in_part"] = json!(tally.parts);
     value["undecided_results"] = json!(tally.undecided_results);
     value["undecided"] = json!(tally.undecided);
     value["on_unknown"] = json!(tally.on_unknown);

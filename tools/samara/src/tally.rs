@@ -72,6 +72,8 @@ pub(crate) struct Tally {
     /// Addresses that the kernel draws by lot, so that nobody can predict them.
     pub(crate) random: u64,
     pub(crate) maps: u64,
+    /// Maps of those of which only what a call can have changed was compared.
+    pub(crate) parts: u64,
     pub(crate) wrong_maps: u64,
     /// Maps that differ where [something is not known](Unknown), which may have explained them.
     pub(crate) undecided_maps: u64,

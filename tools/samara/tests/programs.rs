@@ -322,3 +322,28 @@ fn tree_of_forks_and_execs() {
     };
     agrees(&[program.to_str().unwrap(), "3"]);
 }
+
+/// Of maps with many areas, what a call can have changed is compared, and the whole once in so many calls as their sixteenth.
+#[test]
+fn large_maps_are_compared_in_parts() {
+    let Some(program) = compiled("thirty_thousand") else {
+        return;
+    };
+    let program = program.to_str().unwrap();
+    let traced = agrees(&[program, "2000", "3000"]);
+    let (maps, parts) = (
+        traced.count("maps_compared"),
+        traced.count("maps_compared_in_part"),
+    );
+    assert!(maps >= traced.count("calls_total"), "{}", traced.stderr());
+    // All while there are few areas, and then once in 16 to 125 calls.
+    let whole = maps - parts;
+    assert!((100..maps / 10).contains(&whole), "{whole} whole maps");
+    assert!(
+        traced
+            .stderr()
+            .contains(" where a call can have changed them")
+    );
+    let few = agrees(&[program, "100", "100"]);
+    assert_eq!(few.count("maps_compared_in_part"), 0);
+}

@@ -91,6 +91,18 @@ fn what_was_sealed_after_it_had_been_mapped_is_undecided() {
     }
 }
 
+/// Where only parts of the map are compared, they show it as soon.
+#[test]
+fn what_differs_in_a_part_of_a_map_is_noticed_at_once() {
+    let Some(program) = compiled("sealed_before_anew") else {
+        return;
+    };
+    let program = [program.as_os_str(), "many".as_ref()];
+    let traced = undecided("each", &program, SEALED).unwrap();
+    assert_eq!(traced.count("undecided_maps"), 1);
+    assert!(traced.count("maps_compared_in_part") > 200);
+}
+
 #[test]
 fn areas_of_an_uncached_file_of_fuse_are_undecided() {
     let Some(program) = compiled("told_of_ends") else {

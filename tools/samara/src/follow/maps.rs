@@ -33,6 +33,28 @@ impl Follower {
         found?.first().copied()
     }
 
+    /// Returns `range` as far as whole areas reach that lie in it or touch it, and how many there are, counted up to one more than `most`.
+    pub(crate) fn window(&self, (start, end): Range, most: usize) -> (Range, usize) {
+        let engine = &self.side.engine;
+        let below = start.checked_sub(1).and_then(|below| engine.lookup(below));
+        let low = below.map_or(start, |area| area.start);
+        let high = engine.lookup(end).map_or(end, |area| area.end);
+        let areas = unknown::areas(engine, (low, high)).take(most + 1).count();
+        ((low, high), areas)
+    }
+
+    /// Compares the areas of a [window](Self::window) alone: `kernel` has these. Returns `false` if they differ; what else is followed is refuted where it differs.
+    pub(crate) fn agrees_within(&mut self, window: Range, kernel: &Map, renamed: &mut u64) -> bool {
+        if !self.side.agrees_within(window, kernel, renamed) {
+            return false;
+        }
+        // Names are counted once.
+        let mut names = 0;
+        self.others
+            .retain_mut(|other| other.agrees_within(window, kernel, &mut names));
+        true
+    }
+
     /// Compares the whole map, growing stacks that the kernel has grown. `grown` gets the lowest addresses that areas grew to.
     pub(crate) fn compare(
         &mut self,

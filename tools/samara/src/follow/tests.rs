@@ -153,7 +153,7 @@ fn what_an_assumption_that_was_given_up_may_have_explained_is_open() {
         both => panic!("one of the two maps is this one's: {both:?}"),
     };
     assert!(
-        !alone().0.undecided(differs).is_some(),
+        alone().0.undecided(differs).is_none(),
         "nothing was given up"
     );
     follower.give_up(&others);
@@ -167,7 +167,7 @@ fn what_an_assumption_that_was_given_up_may_have_explained_is_open() {
         &["11b000-124000 rw-p"],
     ] {
         assert!(
-            !follower.undecided(&kernel(otherwise)).is_some(),
+            follower.undecided(&kernel(otherwise)).is_none(),
             "{otherwise:?}"
         );
     }
@@ -530,7 +530,7 @@ fn what_shows_late_is_tried_again_or_undecided() {
     // Who does not look at once can tell no more, but only of that place.
     assert_eq!(follower.undecided(&apart), None);
     follower.doubt(HIGH.0, HIGH.1);
-    assert!(follower.undecided(&apart).is_some() && !follower.undecided(&elsewhere).is_some());
+    assert!(follower.undecided(&apart).is_some() && follower.undecided(&elsewhere).is_none());
 }
 
 /// Of private memory with this protection that is charged.
@@ -757,4 +757,38 @@ fn areas_of_unknown_open_files_that_join_are_undecided() {
     joined.push_line(line).unwrap();
     assert_eq!(areas(0).undecided(&joined), Some(Unknown::Opened));
     assert_eq!(areas(4).undecided(&joined), None);
+}
+
+/// The neighbours of what a call has named belong to it: they may have joined.
+#[test]
+fn parts_of_maps_reach_as_far_as_areas_that_touch_them() {
+    let mut follower = follow(&[
+        (mmap(0x40_0000, 0x4000, FIXED), 0x40_0000, &[], None),
+        (read_only(0x40_1000), 0, &[], None),
+        (mmap(0x50_0000, 0x1000, FIXED), 0x50_0000, &[], None),
+    ]);
+    let call = (0x40_1000, 0x40_2000);
+    let all = (0x40_0000, 0x40_4000);
+    assert_eq!(follower.window(call, 9), (all, 3));
+    assert_eq!(follower.window(call, 1), (all, 2));
+    assert_eq!(follower.window((0x40_8000, 0x40_9000), 9).1, 0);
+    let alone = (0x50_0000, 0x50_1000);
+    assert_eq!(follower.window(alone, 9), (alone, 1));
+    let mut agrees = |lines: &[&str]| follower.agrees_within(all, &kernel(lines), &mut 0);
+    let (low, middle, high) = (
+        "400000-401000 rw-p",
+        "401000-402000 r--p",
+        "402000-404000 rw-p",
+    );
+    assert!(agrees(&[low, middle, high]));
+    for otherwise in [
+        &[low, middle][..],
+        &["400000-404000 rw-p"],
+        &[low, "401000-404000 r--p"],
+        &["3ff000-401000 rw-p", middle, high],
+        &[low, middle, "402000-405000 rw-p"],
+        &[low, middle, "402000-403000 rw-p", "403000-404000 r--p"],
+    ] {
+        assert!(!agrees(otherwise), "{otherwise:?}");
+    }
 }

@@ -30,7 +30,8 @@ pub(super) fn of_files(engine: &AddressSpace, range: Range) -> Option<Unknown> {
     areas(engine, range).find_map(unknown)
 }
 
-fn areas(engine: &AddressSpace, (start, end): Range) -> impl Iterator<Item = Area<'_>> {
+/// The areas in a range, upwards.
+pub(super) fn areas(engine: &AddressSpace, (start, end): Range) -> impl Iterator<Item = Area<'_>> {
     let mut next = start;
     std::iter::from_fn(move || {
         let area = engine.find_intersection(next, end)?;

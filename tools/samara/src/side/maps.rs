@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use samara_mm::{AnonVma, Area, Limits, VmFlags};
+use samara_mm::{AnonVma, Area, Layout, Limits, MapsLine, VmFlags};
 
 use crate::compare::{self, Difference};
 use crate::histories::Range;
@@ -56,6 +56,32 @@ impl Side {
                 },
             }
         }
+    }
+
+    /// Compares the areas of `[start, end)` alone, which `kernel` has. Nothing grows.
+    pub(crate) fn agrees_within(
+        &mut self,
+        (start, end): Range,
+        kernel: &Map,
+        renamed: &mut u64,
+    ) -> bool {
+        let layout = self.engine.shown_layout();
+        let alike = &mut self.alike;
+        let compared = match &self.shared {
+            Some(shared) => {
+                let view = shared.read();
+                let find = |from| view.find_intersection(from, end);
+                compare::compare(lines(start, layout, find), kernel, alike, renamed)
+            }
+            None => {
+                let find = |from| self.engine.find_intersection(from, end);
+                compare::compare(lines(start, layout, find), kernel, alike, renamed)
+            }
+        };
+        if compared.is_ok() {
+            self.owners.confirm(&self.engine);
+        }
+        compared.is_ok()
     }
 
     /// Both maps where they differ.
@@ -135,6 +161,20 @@ impl Side {
         found.extend(only_there.map(|area| (area.start, area.end)));
         found
     }
+}
+
+/// The lines of the areas that `find` finds, one from the end of the other on.
+fn lines<'a>(
+    start: u64,
+    layout: Layout,
+    mut find: impl FnMut(u64) -> Option<Area<'a>>,
+) -> impl Iterator<Item = MapsLine<'a>> {
+    let mut next = start;
+    std::iter::from_fn(move || {
+        let area = find(next)?;
+        next = area.end;
+        Some(MapsLine::of(area, &layout))
+    })
 }
 
 /// Which owner of private pages is which of another engine's.

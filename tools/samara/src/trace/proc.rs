@@ -71,6 +71,27 @@ struct Query {
     build_id_addr: u64,
 }
 
+impl Query {
+    fn at(address: u64) -> Self {
+        Self {
+            size: size_of::<Self>() as u64,
+            query_addr: address,
+            ..Self::default()
+        }
+    }
+
+    /// As maps prints them.
+    fn permissions(&self) -> [u8; 4] {
+        let letter = |bit: u64, yes: u8, no: u8| if self.vma_flags & bit != 0 { yes } else { no };
+        [
+            letter(1, b'r', b'-'),
+            letter(2, b'w', b'-'),
+            letter(4, b'x', b'-'),
+            letter(8, b's', b'p'),
+        ]
+    }
+}
+
 const PROCMAP_QUERY: libc::Ioctl = 0xc068_6611;
 
 impl MapsFile {
@@ -125,21 +146,72 @@ impl MapsFile {
         }))
     }
 
-    fn query(&self, address: u64) -> io::Result<Option<AreaInfo>> {
-        let mut query = Query {
-            size: size_of::<Query>() as u64,
-            query_addr: address,
-            ..Query::default()
-        };
-        // SAFETY: `query` is the struct that this ioctl takes, without name or build-id buffers.
+    /// Puts the areas of `[start, end)` into `map`, from the lowest on, at most one more than `most`.
+    ///
+    /// # Errors
+    /// Of a kernel that does not know the question, of a process that has no map any more, or of a name that is too long.
+    pub(crate) fn part(
+        &self,
+        (start, end): (u64, u64),
+        most: usize,
+        map: &mut Map,
+    ) -> io::Result<()> {
+        const OR_NEXT: u64 = 0x10;
+        map.clear();
+        let mut name = [0; 4096];
+        let mut next = start;
+        while next < end && map.areas().len() <= most {
+            let query = Query {
+                query_flags: OR_NEXT,
+                vma_name_size: name.len() as u32,
+                vma_name_addr: name.as_mut_ptr() as u64,
+                ..Query::at(next)
+            };
+            // SAFETY: `name` is as long as the question says, and is used by nothing else until it is answered.
+            let Some(found) = (unsafe { self.ask(query) })? else {
+                return Ok(());
+            };
+            if found.vma_start >= end {
+                return Ok(());
+            }
+            // With the zero byte behind it; 0 without a name.
+            let length = (found.vma_name_size as usize).saturating_sub(1);
+            let area = Area::new(
+                found.vma_start,
+                found.vma_end,
+                found.permissions(),
+                found.vma_offset,
+                (found.dev_major, found.dev_minor, found.inode),
+            );
+            map.push(area, &name[..length.min(name.len())]);
+            next = found.vma_end;
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// The buffers that `query` names are valid for writes, or there are none.
+    unsafe fn ask(&self, mut query: Query) -> io::Result<Option<Query>> {
+        // SAFETY: `query` is the struct that this ioctl takes; the caller promises its buffers.
         let result = unsafe { libc::ioctl(self.file.as_raw_fd(), PROCMAP_QUERY, &raw mut query) };
         if result < 0 {
             let error = io::Error::last_os_error();
             return match error.raw_os_error() {
-                Some(libc::ENOENT | libc::ESRCH) => Ok(None),
+                Some(libc::ENOENT) => Ok(None),
                 _ => Err(error),
             };
         }
+        Ok(Some(query))
+    }
+
+    fn query(&self, address: u64) -> io::Result<Option<AreaInfo>> {
+        // SAFETY: there are no buffers for a name or a build-id.
+        let query = match unsafe { self.ask(Query::at(address)) } {
+            Ok(Some(query)) => query,
+            Ok(None) => return Ok(None),
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(None),
+            Err(error) => return Err(error),
+        };
         Ok(Some(AreaInfo {
             start: query.vma_start,
             end: query.vma_end,
@@ -557,6 +629,29 @@ mod tests {
         };
         assert_eq!(file.look_through(stack).unwrap(), Some(unknown));
         assert_eq!(file.look_through(8).unwrap(), None);
+        // The part that is the whole is the same.
+        let mut part = Map::default();
+        let known = map.areas().len();
+        match file.part((0, u64::MAX), known + 100, &mut part) {
+            Ok(()) => {
+                let told = |map: &Map| {
+                    let area = map.at(stack).unwrap();
+                    (area.perms, map.name(area).to_vec(), area.offset)
+                };
+                assert_eq!(told(&part), told(&map));
+                let programs = |map: &Map| {
+                    let areas = map.areas().iter().filter(|area| area.inode != 0);
+                    let told = areas.map(|area| {
+                        let id = (area.major, area.minor, area.inode);
+                        let range = (area.start, area.end, area.offset);
+                        (range, area.perms, id, map.name(area).to_vec())
+                    });
+                    told.collect::<Vec<_>>()
+                };
+                assert_eq!(programs(&part), programs(&map));
+            }
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ENOTTY)),
+        }
         assert!(!vm_flags(own).unwrap().is_empty());
         let listed = proc_file::read_text("/proc/self/limits").unwrap();
         assert_eq!(listed_limits(&listed).unwrap(), asked_limits(own).unwrap());

@@ -10,55 +10,77 @@ use ratatui::crossterm::terminal::{self, Clear, ClearType};
 
 use crate::tally::Tally;
 
+use super::session::say;
+
 /// Nothing is shown before this.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The line is drawn no more often than this.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The clock is looked at once in so many events.
-const EVENTS: u32 = 512;
+/// The clock is looked at once in so many events, or after so many areas have been compared.
+const EVENTS: u64 = 512;
+const AREAS: u64 = 1 << 15;
 
 pub(crate) struct Progress {
     watched: bool,
+    /// The program writes to the same terminal.
+    shared: bool,
     begun: Instant,
     drawn: Option<Instant>,
-    events: u32,
+    events: u64,
+    /// What had been done when the clock was looked at last.
+    known: u64,
 }
 
 impl Progress {
     pub(crate) fn new() -> Self {
         Self {
-            // The program's own output would be torn apart if it shares the terminal.
-            watched: io::stderr().is_terminal() && !io::stdout().is_terminal(),
+            watched: io::stderr().is_terminal(),
+            shared: io::stdout().is_terminal(),
             begun: Instant::now(),
             drawn: None,
             events: 0,
+            known: 0,
         }
     }
 
     pub(crate) fn tick(&mut self, tally: &Tally, threads: usize) {
         self.events += 1;
-        if !self.watched || !self.events.is_multiple_of(EVENTS) {
+        if !self.watched {
             return;
         }
+        let done = self.events + tally.areas_compared / (AREAS / EVENTS);
+        if done < self.known + EVENTS {
+            return;
+        }
+        self.known = done;
         let elapsed = self.begun.elapsed();
-        if elapsed < PATIENCE || self.drawn.is_some_and(|drawn| drawn.elapsed() < PAUSE) {
+        // The program's own output would be torn apart by a line that is drawn over: it has lines of its own between, but few.
+        let pause = if self.shared { PATIENCE } else { PAUSE };
+        if elapsed < PATIENCE || self.drawn.is_some_and(|drawn| drawn.elapsed() < pause) {
             return;
         }
         self.drawn = Some(Instant::now());
         let mut line = format!(
-            "{} s: {} calls, {threads} threads, {} disagreements",
+            "{} s: {} calls, {} maps compared, {threads} threads, {} disagreements",
             elapsed.as_secs(),
             tally.all_calls(),
+            tally.maps,
             tally.disagreements()
         );
         // A line that wraps could not be drawn over.
-        let columns = terminal::size().map_or(80, |(columns, _)| columns);
+        let columns = match terminal::size() {
+            Ok((columns @ 1.., _)) => columns,
+            _ => 80,
+        };
         line.truncate(usize::from(columns).saturating_sub(1));
+        if self.shared {
+            return say(&format!("samara: {line}"));
+        }
         redraw(&line);
     }
 
     pub(crate) fn finish(&self) {
-        if self.drawn.is_some() {
+        if self.drawn.is_some() && !self.shared {
             redraw("");
         }
     }

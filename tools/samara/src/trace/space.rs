@@ -10,6 +10,7 @@ mod ends;
 mod growth;
 mod judge;
 mod objects;
+mod part;
 mod restarted;
 mod rings;
 mod tables;
@@ -74,6 +75,8 @@ pub(crate) struct Space {
     /// The process whose limits the engine has.
     limits_of: Tid,
     calls_since_compare: u64,
+    /// With [parts](part) of the map compared in between.
+    calls_since_whole: u64,
     /// A thread was killed within a call: whether the kernel completed it, only its map tells.
     interrupted: bool,
     /// Where the heap would end if it was such a call that sets that.
@@ -164,6 +167,7 @@ impl Space {
             forked: reason == Reason::Adopted,
             limits_of: tid,
             calls_since_compare: 0,
+            calls_since_whole: 0,
             interrupted: false,
             ends_at: None,
             ambiguous: false,
@@ -239,6 +243,7 @@ impl Space {
                 NOBODY
             },
             calls_since_compare: 0,
+            calls_since_whole: 0,
             interrupted: false,
             ends_at: None,
             ambiguous: false,

@@ -1,4 +1,5 @@
-// A file in memory that is sealed after it was mapped, and mapped anew by remap_file_pages: it can never be written there from then on.
+// A file in memory that is sealed after it was mapped, and mapped anew by remap_file_pages: it can never be written there from then on. With an argument there are a
+// thousand areas besides.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +12,11 @@
 #define F_SEAL_FUTURE_WRITE 0x10
 #endif
 
-int main(void) {
+int main(int count, char **words) {
+    char *many = mmap(0, 1000 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (int i = 0; count > 1 && i < 1000; i += 2) {
+        mprotect(many + i * PAGE, PAGE, PROT_READ);
+    }
     int file = memfd_create("sealed", MFD_ALLOW_SEALING);
     ftruncate(file, 8 * PAGE);
     char *at = mmap(0, 8 * PAGE, PROT_READ, MAP_SHARED, file, 0);

@@ -55,6 +55,7 @@ impl Space {
     /// The same if there is anything in it.
     pub(super) fn compare_read(&mut self, who: Who, session: &mut Session, cause: Option<String>) {
         self.calls_since_compare = 0;
+        self.calls_since_whole = 0;
         session.tally.maps += 1;
         session.tally.areas_compared += session.map.areas().len() as u64;
         let place = Place {

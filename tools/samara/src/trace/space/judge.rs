@@ -64,6 +64,7 @@ impl Space {
         }
         // A page that shows late is looked for where the maps have parted.
         let open = self.users > 1 && !running && self.samples.leave_open();
+        let mut agrees = false;
         let former = open.then(|| self.follower.try_clone().ok()).flatten();
         let (mut verdict, mut own) =
             self.follower
@@ -71,7 +72,9 @@ impl Space {
         let missed = facts.missed;
         let (mut is_read, mut late) = (false, false);
         if let Some(mut former) = former {
-            is_read = self.maps.read(&mut session.map).is_ok();
+            let explained = matches!(verdict, Verdict::Agrees | Verdict::Outside);
+            agrees = explained && self.compare_part(&call, returned, session);
+            is_read = !agrees && self.maps.read(&mut session.map).is_ok();
             late = is_read
                 && self.follower.is_joined_otherwise(&session.map)
                 && self.samples.wait_for_late(&mut self.pagemap);
@@ -115,6 +118,9 @@ impl Space {
             Verdict::Agrees | Verdict::Outside if running => return,
             Verdict::Agrees | Verdict::Outside => {
                 let cause = Some(Described(&call).to_string());
+                if agrees || !is_read && self.compare_part(&call, returned, session) {
+                    return;
+                }
                 if is_read {
                     self.compare_read(who, session, cause);
                 } else {
