@@ -465,6 +465,25 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 }
 
 impl<F: Format, M: Memory> crate::cursor::Cursor<'_, F, M> {
+    /// [`prune`](Self::prune) of a range, from the lowest tables that are there.
+    pub(crate) fn prune_range(
+        &mut self,
+        range: Range<u64>,
+        gather: &mut crate::invalidate::Gather<'_, F, M>,
+    ) {
+        let mut at = range.start;
+        while at < range.end {
+            let (level, leaf) = match self.descend_anew(at, 0) {
+                Ok(_) => (0, false),
+                Err(Stop { level, raw }) => (level, raw != 0),
+            };
+            if !leaf {
+                self.prune_at(at, level, gather);
+            }
+            at = next(at, level.max(1));
+        }
+    }
+
     /// [`prune`](Self::prune) from a table of this level upwards.
     fn prune_at(
         &mut self,

@@ -91,28 +91,40 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             reserve.ensure(tables)
         })?;
         let shift = to.wrapping_sub(from);
+        // Where tables were made, and nothing came. They stay until all is done: they were counted once, and what comes next may need them.
+        let mut empty = 0..0;
+        let mut made = |moved: bool, there: u64| {
+            if !moved {
+                let start = if empty.is_empty() { there } else { empty.start };
+                empty = start..there + PAGE_SIZE;
+            }
+        };
         let mut at = from;
         while at < range.end {
             at = match source.descend(at, 0) {
-                Ok(_) => {
+                Ok(table) => {
                     let there = at.wrapping_add(shift);
                     let piece = (next(at, 1) - at)
                         .min(next(there, 1) - there)
                         .min(range.end - at);
-                    if piece == span(1) {
-                        move_entry(&mut source, &mut dest, at, there, 1, reserve, &mut gather)?;
+                    let moved = if piece == span(1) {
+                        move_entry(&mut source, &mut dest, at, there, 1, reserve, &mut gather)?
                     } else {
-                        move_pages(
-                            &mut source,
-                            &mut dest,
-                            at,
-                            there,
-                            piece,
-                            reserve,
-                            &mut gather,
-                        )?;
+                        // No table is made where nothing comes: none was counted.
+                        let moved = table.is_empty(indices(at, at + piece))
+                            || move_pages(
+                                &mut source,
+                                &mut dest,
+                                at,
+                                there,
+                                piece,
+                                reserve,
+                                &mut gather,
+                            )?;
                         piecewise(at, there);
-                    }
+                        moved
+                    };
+                    made(moved, there);
                     at + piece
                 }
                 Err(Stop { level, raw: 0 }) => next(at, level),
@@ -125,7 +137,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                         continue;
                     }
                     let there = at.wrapping_add(shift);
-                    move_entry(
+                    let moved = move_entry(
                         &mut source,
                         &mut dest,
                         at,
@@ -134,10 +146,12 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                         reserve,
                         &mut gather,
                     )?;
+                    made(moved, there);
                     next(at, level)
                 }
             };
         }
+        dest.prune_range(empty, &mut gather);
         Ok(())
     }
 }
@@ -190,7 +204,7 @@ fn lock_both<'a, F: Format, M: Memory>(
     }
 }
 
-/// Moves one entry of a level above the last: a whole table, or a huge page.
+/// Moves one entry of a level above the last: a whole table, or a huge page. Returns `false` if there was none, and the destination's table may be empty.
 fn move_entry<'a, F: Format, M: Memory>(
     source: &mut Cursor<'a, F, M>,
     dest: &mut Cursor<'a, F, M>,
@@ -199,15 +213,15 @@ fn move_entry<'a, F: Format, M: Memory>(
     level: usize,
     reserve: &mut Reserve<'_, M>,
     gather: &mut Gather<'_, F, M>,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     drop(dest.lock_or_make(there, level, reserve)?);
     let Some((mut from, mut to)) = lock_both(source, at, dest, there, level) else {
-        return Ok(());
+        return Ok(false);
     };
     let (slot, new) = (index(at, level), index(there, level));
     let raw = from.load(slot);
     if raw == 0 {
-        return Ok(());
+        return Ok(false);
     }
     let target = to.as_ref().unwrap_or(&from);
     if target.load(new) != 0 {
@@ -242,10 +256,10 @@ fn move_entry<'a, F: Format, M: Memory>(
     if empty {
         source.prune_from(at, level, gather);
     }
-    Ok(())
+    Ok(true)
 }
 
-/// Moves the entries of a part of one last-level table into a part of another.
+/// Moves the entries of a part of one last-level table into a part of another. Returns `false` if there were none, and the destination's table may be empty.
 fn move_pages<'a, F: Format, M: Memory>(
     source: &mut Cursor<'a, F, M>,
     dest: &mut Cursor<'a, F, M>,
@@ -254,13 +268,12 @@ fn move_pages<'a, F: Format, M: Memory>(
     len: u64,
     reserve: &mut Reserve<'_, M>,
     gather: &mut Gather<'_, F, M>,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let (mut from, mut to) = loop {
         drop(dest.lock_own(there, reserve, gather)?);
         let Some((from, to)) = lock_both(source, at, dest, there, 0) else {
             if source.descend_anew(at, 0).is_err() {
-                dest.prune(there, gather);
-                return Ok(());
+                return Ok(false);
             }
             continue;
         };
@@ -292,18 +305,15 @@ fn move_pages<'a, F: Format, M: Memory>(
     if last > 0 {
         gather.range(first, last, Changed::PAGES);
     }
-    let mut emptied = (false, false);
+    let mut emptied = false;
     if let Some(to) = &mut to {
         from.sub_used(moved);
         to.add_used(moved);
-        emptied = (from.used() == 0, to.used() == 0);
+        emptied = from.used() == 0;
     }
     drop((from, to));
-    if emptied.0 {
+    if emptied {
         source.prune(at, gather);
     }
-    if emptied.1 {
-        dest.prune(there, gather);
-    }
-    Ok(())
+    Ok(moved > 0)
 }

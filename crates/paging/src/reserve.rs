@@ -2,12 +2,13 @@
 
 use core::ops::Range;
 
-use crate::cursor::{Cursor, Stop};
+use crate::cursor::{Cursor, Stop, indices};
 use crate::entry::{ENTRIES, index, next, span, tag};
 use crate::error::Error;
 use crate::format::{Format, MAX_LEVELS};
 use crate::invalidate::Retired;
 use crate::phys::{Memory, Physical};
+use crate::table::Table;
 
 /// Frames for tables, of any content. What is left is given back at the end.
 pub(crate) struct Reserve<'a, M: Memory> {
@@ -94,7 +95,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
             match self.descend(at, 0) {
                 Ok(table) => {
                     let end = range.end.min(next(at, 1));
-                    for i in crate::cursor::indices(at, end) {
+                    for i in indices(at, end) {
                         if table.read(i) != 0 {
                             return Err(Error::Exists);
                         }
@@ -143,10 +144,11 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         let mut count = 0;
         let mut at = range.start;
         while at < range.end {
-            let (level, leaf, above) = match self.descend(at, 0) {
-                Ok(_) => (1, false, self.above(0)),
-                Err(Stop { level, raw }) => (level, raw != 0, raw),
+            let (level, table, above) = match self.descend(at, 0) {
+                Ok(table) => (1, Some(table), self.above(0)),
+                Err(Stop { level, raw }) => (level, None, raw),
             };
+            let leaf = table.is_none() && above != 0;
             let end = next(at, level).min(range.end);
             if above != 0 {
                 let aligned = shift & (span(level) - 1) == 0;
@@ -172,8 +174,14 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
                     // What one table of the lowest level takes in, there.
                     let start = piece.wrapping_add(shift);
                     let stop = next(start, lowest + 1).min(end.wrapping_add(shift));
-                    count += missing(start..stop, lowest)?;
-                    piece += stop - start;
+                    let upto = piece + (stop - start);
+                    // What goes one by one takes nothing where nothing is.
+                    let none =
+                        |table: Table<'_>| lowest == 0 && table.is_empty(indices(piece, upto));
+                    if !table.is_some_and(none) {
+                        count += missing(start..stop, lowest)?;
+                    }
+                    piece = upto;
                 }
             }
             at = end;

@@ -78,6 +78,12 @@ impl<'a> Table<'a> {
         }
     }
 
+    /// Returns `true` if a walk finds nothing in these entries.
+    pub(crate) fn is_empty(&self, part: Range<usize>) -> bool {
+        let found = |slot: &AtomicU64| slot.load(Ordering::SeqCst) != 0;
+        !self.entries(part).iter().any(found)
+    }
+
     /// How many upper entries point here: exact only under the lock.
     pub(crate) fn users(&self) -> u32 {
         (self.word.load(Ordering::Relaxed) & USERS) >> USERS_SHIFT

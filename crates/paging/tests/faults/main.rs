@@ -106,5 +106,7 @@ every_format! {
         a_huge_page_is_written_alone
         a_fork_leaves_out_what_a_fault_brings_back
         a_view_sees_what_has_changed
+        a_move_needs_no_more_than_was_set_aside
+        a_move_makes_no_table_where_nothing_comes
     }
 }

@@ -244,3 +244,36 @@ pub(super) fn a_view_sees_what_has_changed<F: Format>() {
     assert_eq!(view.entry(u64::MAX / 2), Entry::Empty);
     check(&[&space, &child]).unwrap();
 }
+
+/// The tables at the new place that the first part is empty for serve the second.
+pub(super) fn a_move_needs_no_more_than_was_set_aside<F: Format>() {
+    let memory = memory();
+    let space = space::<F>(&memory, 1);
+    map_anon(&space, &memory, AT);
+    map_anon(&space, &memory, STRETCH.end + PAGE_SIZE);
+    let (from, to, len) = (STRETCH.end - 2 * PAGE_SIZE, 0x10_0000_0000, 8 * PAGE_SIZE);
+    let mut spare = space.spare(from, to, len).unwrap();
+    memory.backing().refuse_after(Some(0));
+    let moved = space.move_range_with(from, to, len, &mut spare, &());
+    memory.backing().refuse_after(None);
+    moved.unwrap();
+    assert!(space.translate(to + 3 * PAGE_SIZE).is_some());
+    drop(spare);
+    check(&[&space]).unwrap();
+}
+
+/// Nor are such tables needed that could not be foreseen.
+pub(super) fn a_move_makes_no_table_where_nothing_comes<F: Format>() {
+    let memory = memory();
+    let space = space::<F>(&memory, 1);
+    let (to, len) = (0x10_0000_0000, 8 * PAGE_SIZE);
+    let mut spare = space.spare(AT, to, len).unwrap();
+    // Beside what is to move, in the same table.
+    map_anon(&space, &memory, AT + len);
+    memory.backing().refuse_after(Some(0));
+    let moved = space.move_range_with(AT, to, len, &mut spare, &());
+    memory.backing().refuse_after(None);
+    moved.unwrap();
+    drop(spare);
+    check(&[&space]).unwrap();
+}
