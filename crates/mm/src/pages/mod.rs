@@ -136,6 +136,17 @@ pub trait Pages {
     /// A refusal.
     fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno>;
 
+    /// All of `[start, end)` has been [unmapped](Self::unmap), each stretch of it: nothing else was mapped there, and the range is the one that was
+    /// [announced](Coming::Unmap). Page tables take pages out here and not stretch by stretch: a table that others use is given up as a whole without memory, and
+    /// must be copied for a part.
+    ///
+    /// # Errors
+    /// A refusal.
+    fn vacate(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        let _ = (start, end);
+        Ok(())
+    }
+
     /// Whether it wants to know what is [left around](Self::left_around) what it has just been told of. `false` unless said otherwise; it costs two look-ups.
     fn asks_what_is_left(&self) -> bool {
         false
@@ -210,7 +221,7 @@ pub enum Coming {
         /// First address beyond.
         end: u64,
     },
-    /// [`Pages::unmap`] of what is mapped in the range.
+    /// [`Pages::unmap`] of what is mapped in the range, and [`Pages::vacate`] of the range.
     Unmap {
         /// First address.
         start: u64,

@@ -134,6 +134,8 @@ impl AddressSpace {
                     pages.unmap(start, end)
                 })?;
             }
+            let answer = pages.vacate(start, end);
+            self.answered(pages, answer)?;
             if pages.asks_what_is_left() {
                 self.tell_what_is_left(pages, start, end);
             }

@@ -265,7 +265,13 @@ impl<P: Platform> Pages for Owner<'_, P> {
         Ok(())
     }
 
-    fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+    /// Does nothing: [`vacate`](Self::vacate) follows.
+    fn unmap(&mut self, _: u64, _: u64) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    /// The whole range, whose ends were prepared. Of a part up to a hole, a shared table would have to be copied.
+    fn vacate(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         self.tell(Act::Unmap(start..end))
     }
 

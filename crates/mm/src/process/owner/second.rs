@@ -63,8 +63,12 @@ impl<P: Platform> Pages for Both<'_, '_, P> {
     }
 
     fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno> {
-        let told = self.other.unmap(start, end);
-        self.then(told, |tables| tables.unmap(start, end))
+        self.other.unmap(start, end)
+    }
+
+    fn vacate(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        let told = self.other.vacate(start, end);
+        self.then(told, |tables| tables.vacate(start, end))
     }
 
     fn protect(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
