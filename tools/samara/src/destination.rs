@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
+use crate::outcome::unless_closed;
+
 /// A file, or standard output, that waits for what will be written. If nothing is, it is as it was: what was in it is still there, and a file
 /// that was made for it is gone.
 #[derive(Debug)]
@@ -58,7 +60,7 @@ impl Destination {
     /// # Errors
     /// What to complain of.
     pub(crate) fn write(mut self, text: &[u8]) -> Result<(), String> {
-        self.put(text)
+        unless_closed(self.put(text))
             .map_err(|error| format!("`{}` cannot be written: {error}", self.path.display()))
     }
 

@@ -17,6 +17,7 @@ mod names;
 mod outcome;
 mod picture;
 mod proc_file;
+mod quantity;
 mod record;
 mod replay;
 mod report;

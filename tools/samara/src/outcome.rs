@@ -1,10 +1,13 @@
 //! Exit codes, and how a refusal is told.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::names::printable;
+use crate::record::Cut;
 
 /// Engine and kernel disagreed (`EX_SOFTWARE` of sysexits).
 pub(crate) const DISAGREED: i32 = 70;
@@ -47,29 +50,49 @@ pub(crate) fn distinct(files: &[(&str, &Path)]) -> Result<(), String> {
 
 /// Says in one line what is wrong and what to do; the value is the exit code for it.
 pub(crate) fn complain(text: &str) -> i32 {
-    use std::io::Write;
     let _ = writeln!(std::io::stderr().lock(), "samara: {}", printable(text));
     MISUSE
+}
+
+/// Says that a recording ends early; the value is the exit code for it.
+pub(crate) fn incomplete(recording: &OsStr, cut: Cut) -> i32 {
+    crate::trace::say(&format!("samara: `{}` {cut}", recording.display()));
+    INCOMPLETE
+}
+
+/// Returns the error of writing, unless the reader has closed its pipe: it has seen enough, and the command ends as if it had read all.
+/// Whatever this program writes goes through here.
+pub(crate) fn unless_closed(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
 }
 
 /// Prints a text on standard output.
 ///
 /// # Errors
-/// What to complain of. That nobody reads any more is no fault: whoever read may have seen enough and closed the pipe.
+/// What to complain of.
 pub(crate) fn print(text: &str) -> Result<(), String> {
-    use std::io::Write;
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(format!("standard output cannot be written: {error}"))
-        }
-        _ => Ok(()),
-    }
+    let mut out = io::stdout().lock();
+    unless_closed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+        .map_err(|error| format!("standard output cannot be written: {error}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_closed_pipe_is_no_error() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        drop(reader);
+        let written = writer.write_all(b"unread");
+        assert!(written.is_err());
+        assert!(unless_closed(written).is_ok());
+        let full = io::Error::from_raw_os_error(libc::ENOSPC);
+        assert!(unless_closed(Err(full)).is_err());
+    }
 
     #[test]
     fn one_file_has_many_names() {

@@ -14,6 +14,7 @@ use crate::destination::Destination;
 use crate::minimise::minimise;
 use crate::outcome::{complain, distinct};
 use crate::picture::{Film, PictureOptions};
+use crate::quantity::number_of;
 use crate::record::{Reader, Record};
 use crate::report::{self, Replay, Subject};
 use crate::tally::Verdict;
@@ -22,9 +23,8 @@ use player::Player;
 
 #[derive(Debug, Args)]
 pub(crate) struct ReplayOptions {
-    /// The trace, as `samara trace --record` wrote it, or the text of `strace -f` (with `-o` best; `-e trace=memory,process` and `-y` are enough
-    /// and better). `-`: standard input. Of the latter, only results are compared: the map with which a program starts is unknown, and what concerns
-    /// it is counted, but not compared.
+    /// A recording of `samara trace --record`, or the text of `strace -f -y -e trace=memory,process -o FILE` (`-`: standard input). strace does not
+    /// tell with which map a program starts: only results are compared then, and calls that concern that map are counted, not compared.
     file: PathBuf,
 
     /// Compare results only, no maps.
@@ -35,8 +35,8 @@ pub(crate) struct ReplayOptions {
     #[arg(long)]
     check: bool,
 
-    /// If engine and record differ: find the shortest history that still does on this machine's kernel, and write it to PREFIX.rs (a test) and
-    /// PREFIX.c (a program that shows what the kernel answers).
+    /// If engine and record differ: find the shortest history that still differs on this machine's kernel. Write it to PREFIX.rs (a test) and
+    /// PREFIX.c (a program that prints what the kernel answers).
     #[arg(long, value_name = "PREFIX")]
     minimise: Option<PathBuf>,
 
@@ -47,7 +47,7 @@ pub(crate) struct ReplayOptions {
     #[command(flatten)]
     pictures: PictureOptions,
 
-    /// Print no summary (a disagreement is still told).
+    /// Print the summary only if not everything was compared and agreed.
     #[arg(long, short)]
     quiet: bool,
 }
@@ -102,6 +102,7 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
     let performing = begun.elapsed();
     let processor = processor_time().saturating_sub(processor);
     player.finish();
+    player.tally.interrupted = reader.cut;
 
     if let Some(film) = &film
         && let Err(text) = canvases.draw(film)
@@ -144,9 +145,9 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
         } else {
             match minimise(&reader.records, &differing, prefix) {
                 Ok(found) => crate::trace::say(&format!(
-                    "samara: {} of {} steps suffice: `{}` and `{}`",
+                    "samara: {} of {} suffice: `{}` and `{}`",
                     found.steps,
-                    found.of,
+                    number_of(found.of as u64, "step"),
                     found.files[0].display(),
                     found.files[1].display()
                 )),
@@ -186,6 +187,21 @@ pub(crate) fn after(reader: &Reader, call: u64) -> Result<AddressSpace, u64> {
         Some(replayed) => Ok(replayed.follower.into_engine()),
         None => Err(player.calls),
     }
+}
+
+/// The address space that performed a call, and the number of that call; without a number, the last one.
+///
+/// # Errors
+/// How many calls there are, if they are fewer or there is no address space.
+pub(crate) fn at(reader: &Reader, call: Option<u64>) -> Result<(u64, AddressSpace), u64> {
+    let call = match call {
+        Some(call) => call,
+        None => match after(reader, u64::MAX) {
+            Err(last) => last,
+            Ok(_) => u64::MAX,
+        },
+    };
+    after(reader, call).map(|space| (call, space))
 }
 
 pub use ended::Ended;

@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use crate::describe::KINDS;
 use crate::destination::Destination;
 use crate::names::printable;
+pub(crate) use crate::quantity::{bytes, grouped};
+use crate::quantity::{number_of, plural};
 use crate::tally::{FindingKind, SpaceFigures, Tally, Verdict};
 
 /// What the summary is about.
@@ -38,31 +40,6 @@ pub(crate) struct Replay {
     pub(crate) skipped: u64,
 }
 
-pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// A size as people read it.
-pub(crate) fn bytes(number: u64) -> String {
-    let mut value = number as f64;
-    for unit in ["B", "KiB", "MiB", "GiB"] {
-        if value < 1024.0 {
-            let digits = usize::from(unit != "B");
-            return format!("{value:.digits$} {unit}");
-        }
-        value /= 1024.0;
-    }
-    format!("{value:.1} TiB")
-}
-
 fn title(kind: FindingKind) -> &'static str {
     match kind {
         FindingKind::Result => "First wrong result",
@@ -72,11 +49,31 @@ fn title(kind: FindingKind) -> &'static str {
     }
 }
 
+/// Returns how many programs were started, and of how many the map was predicted, if that is known; nothing if there was none.
+fn execs(all: u64, predicted: Option<u64>) -> Option<String> {
+    let share = match (all, predicted) {
+        (0, _) => return None,
+        (_, None) => return Some(number_of(all, "exec")),
+        (1, Some(1)) => "predicted".to_owned(),
+        (1, Some(_)) => "not predicted".to_owned(),
+        (all, Some(predicted)) if all == predicted => "all predicted".to_owned(),
+        (_, Some(0)) => "none predicted".to_owned(),
+        (_, Some(predicted)) => format!("{} of them predicted", grouped(predicted)),
+    };
+    Some(format!("{}, {share}", number_of(all, "exec")))
+}
+
+/// Joins the parts that there are.
+fn joined<const N: usize>(parts: [Option<String>; N]) -> String {
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    parts.join(" · ")
+}
+
 fn share(good: u64, all: u64) -> String {
-    if all == 0 {
-        "none".to_owned()
-    } else {
-        format!("{} of {} agree", grouped(good), grouped(all))
+    match all {
+        0 => "none".to_owned(),
+        1 => format!("{good} of 1 agrees"),
+        all => format!("{} of {} agree", grouped(good), grouped(all)),
     }
 }
 
@@ -114,46 +111,60 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
     row(
         "calls",
         format!(
-            "{} ({} failed as they should)\n{list}",
+            "{} ({})\n{list}",
             grouped(tally.all_calls()),
-            grouped(tally.failing)
+            match tally.failing {
+                0 => "none failed".to_owned(),
+                1 => "1 failed as it should".to_owned(),
+                failing => format!("{} failed as they should", grouped(failing)),
+            }
         ),
     );
     row(
         "processes",
-        format!(
-            "{} · {} more threads · {} forks · {} execs, {} of them predicted",
-            grouped(tally.processes),
-            grouped(tally.threads),
-            grouped(tally.forks),
-            grouped(tally.execs),
-            grouped(tally.execs_predicted)
-        ),
+        joined([
+            Some(grouped(tally.processes)),
+            (tally.threads > 0).then(|| number_of(tally.threads, "more thread")),
+            (tally.forks > 0).then(|| number_of(tally.forks, "fork")),
+            execs(
+                tally.execs,
+                subject.replay.is_none().then_some(tally.execs_predicted),
+            ),
+        ]),
     );
     let figures = |of: &SpaceFigures| {
         format!(
-            "{} areas now, {} at the peak · {} mapped · {} gaps, the largest {} · tree {} levels, {}",
-            grouped(of.areas),
+            "{} now, {} at the peak · {} mapped · {} · tree {}, {}",
+            number_of(of.areas, "area"),
             grouped(of.areas_peak),
             bytes(of.mapped),
-            grouped(of.gaps),
-            bytes(of.largest_gap),
-            of.tree_height,
+            match of.gaps {
+                0 => "no gaps".to_owned(),
+                1 => format!("1 gap of {}", bytes(of.largest_gap)),
+                gaps => format!(
+                    "{} gaps, the largest {}",
+                    grouped(gaps),
+                    bytes(of.largest_gap)
+                ),
+            },
+            number_of(of.tree_height, "level"),
             bytes(of.tree_bytes)
         )
     };
-    row("main program", figures(&tally.spaces.main));
+    // Of a record that was interrupted, the end of the program is not known.
+    if tally.spaces.main.areas_peak > 0 {
+        row("main program", figures(&tally.spaces.main));
+    }
     if tally.spaces.largest.areas_peak > tally.spaces.main.areas_peak {
         row("largest of all", figures(&tally.spaces.largest));
     }
     row(
         "areas",
-        format!(
-            "{} merges · {} splits · {} grown by faults",
-            grouped(tally.spaces.merges),
-            grouped(tally.spaces.splits),
-            grouped(tally.grown)
-        ),
+        joined([
+            Some(number_of(tally.spaces.merges, "merge")),
+            Some(number_of(tally.spaces.splits, "split")),
+            (tally.grown > 0).then(|| plural(tally.grown, "grown by a fault", "grown by faults")),
+        ]),
     );
     row(
         "results",
@@ -172,12 +183,12 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
     row(
         "maps",
         format!(
-            "{} ({} areas compared{})",
+            "{} ({} compared{})",
             share(
                 tally.maps - tally.wrong_maps - tally.undecided_maps,
                 tally.maps
             ),
-            grouped(tally.areas_compared),
+            number_of(tally.areas_compared, "area"),
             match tally.parts {
                 0 => String::new(),
                 parts => format!(
@@ -188,14 +199,21 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
             }
         ),
     );
-    if let Some(count) = tally.on_unknown {
+    if let Some(number) = tally.on_unknown {
+        let depends = "on what strace does not tell (the map, the order of threads)";
         row(
             "start",
-            format!(
-                "unknown: {} calls were not compared, of which the answer depends on what strace does not tell (the map, the order of threads)",
-                grouped(count)
-            ),
+            match number {
+                0 => format!("unknown: no answer depends {depends}"),
+                number => format!(
+                    "unknown: {} not compared, of which the answer depends {depends}",
+                    plural(number, "call was", "calls were")
+                ),
+            },
         );
+    }
+    if let Some(cut) = &tally.interrupted {
+        row("recording", cut.to_string());
     }
     let lists: [(&str, &BTreeMap<Box<str>, u64>); 3] = [
         ("not modelled", &tally.unmodelled),
@@ -222,30 +240,43 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
     let asides = [
         (
             tally.ambiguous,
+            "call raced with a page fault: the kernel's map told which came first",
             "calls raced with a page fault: the kernel's map told which came first",
         ),
         (
             tally.spaces.given_up,
+            "assumption about the order of page faults was given up undecided",
             "assumptions about the order of page faults were given up undecided",
         ),
-        (tally.random, "addresses (MAP_32BIT) the kernel drew by lot"),
-        (tally.renamed, "names had changed while the file was mapped"),
+        (
+            tally.random,
+            "address (MAP_32BIT) was drawn by lot by the kernel",
+            "addresses (MAP_32BIT) were drawn by lot by the kernel",
+        ),
+        (
+            tally.renamed,
+            "name had changed while the file was mapped",
+            "names had changed while the file was mapped",
+        ),
         (
             tally.ended_unseen,
+            "address space ended (SIGKILL) before a last comparison",
             "address spaces ended (SIGKILL) before a last comparison",
         ),
         (
             tally.tracers_refused,
+            "request to trace another program (ptrace) was refused: it is traced already, so that a debugger cannot follow it here",
             "requests to trace another program (ptrace) were refused: it is traced already, so that a debugger cannot follow it here",
         ),
         (
             tally.unsampled,
+            "page was asked for that had not been looked at before the call",
             "pages were asked for that had not been looked at before the call",
         ),
     ];
-    for (count, what) in asides {
-        if count > 0 {
-            row("note", format!("{} {what}", grouped(count)));
+    for (number, one, many) in asides {
+        if number > 0 {
+            row("note", plural(number, one, many));
         }
     }
     if let Some(replay) = &subject.replay {
@@ -275,23 +306,26 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
         }
     }
     let reasons = || {
-        tally
-            .not_followed
-            .iter()
-            .map(|(reason, count)| format!("{} × {reason}", grouped(*count)))
-            .collect::<Vec<_>>()
-            .join("; ")
+        let reasons = tally.not_followed.iter();
+        let reasons = reasons.map(|(reason, count)| format!("{} × {reason}", grouped(*count)));
+        let cut = tally.interrupted.iter();
+        let cut = cut.map(|_| "the rest of the recording, which was interrupted".to_owned());
+        reasons.chain(cut).collect::<Vec<_>>().join("; ")
+    };
+    let disagreements = || {
+        let all = [
+            (tally.wrong_results, "result"),
+            (tally.wrong_predictions, "prediction"),
+            (tally.wrong_maps, "map"),
+            (tally.broken_invariants, "invariant"),
+        ];
+        let all = all.into_iter().filter(|(number, _)| *number > 0);
+        let all: Vec<_> = all.map(|(number, what)| number_of(number, what)).collect();
+        all.join(", ")
     };
     let _ = match tally.verdict() {
         Verdict::Agreed => writeln!(out, "Engine and kernel agree."),
-        Verdict::Disagreed => writeln!(
-            out,
-            "Engine and kernel DISAGREE: {} results, {} predictions, {} maps, {} invariants.",
-            grouped(tally.wrong_results),
-            grouped(tally.wrong_predictions),
-            grouped(tally.wrong_maps),
-            grouped(tally.broken_invariants)
-        ),
+        Verdict::Disagreed => writeln!(out, "Engine and kernel DISAGREE: {}.", disagreements()),
         Verdict::Undecided => writeln!(
             out,
             "Engine and kernel agree as far as could be decided. UNDECIDED: {}.",
@@ -302,7 +336,7 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
             "Engine and kernel agree as far as was compared. NOT COMPARED: {}.",
             reasons()
         ),
-        Verdict::Nothing if tally.not_followed.is_empty() => {
+        Verdict::Nothing if reasons().is_empty() => {
             writeln!(out, "NOTHING WAS COMPARED: no call and no map was seen.")
         }
         Verdict::Nothing => writeln!(out, "NOTHING WAS COMPARED: {}.", reasons()),
@@ -313,11 +347,11 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
 /// Returns how many maps and results are undecided, in words.
 fn undecided(tally: &Tally) -> String {
     let counted = [
-        (tally.undecided_maps, tally.maps, "maps"),
-        (tally.undecided_results, tally.results, "results"),
+        (tally.undecided_maps, tally.maps, "map"),
+        (tally.undecided_results, tally.results, "result"),
     ];
     let told = counted.iter().filter(|(count, ..)| *count > 0);
-    told.map(|(count, all, what)| format!("{} of {} {what}", grouped(*count), grouped(*all)))
+    told.map(|(count, all, what)| format!("{} of {}", grouped(*count), number_of(*all, what)))
         .collect::<Vec<_>>()
         .join(", ")
 }
@@ -334,8 +368,8 @@ fn replay_line(replay: &Replay, tally: &Tally) -> String {
         "maps not compared"
     };
     let mut line = format!(
-        "{} records ({}) read in {:.3} s · performed in {:.3} s, {} calls/s ({compared}) · in processor time {:.3} s, {} calls/s · with reading {} calls/s",
-        grouped(replay.records as u64),
+        "{} ({}) read in {:.3} s · performed in {:.3} s, {} calls/s ({compared}) · in processor time {:.3} s, {} calls/s · with reading {} calls/s",
+        number_of(replay.records as u64, "record"),
         bytes(replay.bytes as u64),
         replay.reading.as_secs_f64(),
         replay.performing.as_secs_f64(),
@@ -347,8 +381,8 @@ fn replay_line(replay: &Replay, tally: &Tally) -> String {
     if replay.skipped > 0 {
         let _ = write!(
             line,
-            "; {} records left out behind a disagreement",
-            grouped(replay.skipped)
+            "; {} left out behind a disagreement",
+            number_of(replay.skipped, "record")
         );
     }
     line
@@ -447,6 +481,7 @@ pub(crate) fn to_json(subject: &Subject<'_>, tally: &Tally) -> Value {
     value["undecided_results"] = json!(tally.undecided_results);
     value["undecided"] = json!(tally.undecided);
     value["on_unknown"] = json!(tally.on_unknown);
+    value["interrupted"] = json!(tally.interrupted.map(|cut| cut.to_string()));
     value["tracers_refused"] = json!(tally.tracers_refused);
     value["execs_predicted"] = json!(tally.execs_predicted);
     if let (Some(replay), Value::Object(object)) = (&subject.replay, &mut value) {
@@ -479,4 +514,110 @@ pub(crate) fn write_json(
         .map_err(|error| format!("the summary cannot be told as JSON: {error}"))?;
     text.push('\n');
     to.write(text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tally::SpaceTotals;
+
+    /// The text about a program of which everything happened `number` times.
+    fn told(number: u64) -> String {
+        let named = |name: &str| BTreeMap::from([(Box::from(name), number)]);
+        let space = SpaceFigures {
+            areas: number,
+            areas_peak: number,
+            gaps: number,
+            tree_height: number,
+            ..SpaceFigures::default()
+        };
+        let mut calls = [0; KINDS.len()];
+        calls[0] = number;
+        let tally = Tally {
+            calls,
+            failing: number,
+            results: number,
+            wrong_results: number,
+            predictions: number,
+            random: number,
+            maps: number,
+            undecided_maps: number,
+            areas_compared: number,
+            unmodelled: named("keyctl"),
+            on_unknown: Some(number),
+            ambiguous: number,
+            unsampled: number,
+            renamed: number,
+            grown: number,
+            forks: number,
+            execs: number,
+            processes: number,
+            threads: number,
+            ended_unseen: number,
+            tracers_refused: number,
+            spaces: SpaceTotals {
+                given_up: number,
+                merges: number,
+                splits: number,
+                areas_peak: number,
+                main: space,
+                largest: space,
+                ..SpaceTotals::default()
+            },
+            ..Tally::default()
+        };
+        let subject = Subject {
+            words: &["program".to_owned()],
+            kernel: "6.18.0",
+            exit_code: Some(0),
+            signal: None,
+            elapsed: Duration::ZERO,
+            recorded: None,
+            replay: Some(Replay {
+                records: number as usize,
+                bytes: 0,
+                reading: Duration::ZERO,
+                performing: Duration::ZERO,
+                processor: Duration::ZERO,
+                compared: true,
+                skipped: number,
+            }),
+        };
+        text(&subject, &tally)
+    }
+
+    /// After `1` no word is in the plural, and no number of things is `0`.
+    #[test]
+    fn numbers_of_things_are_english() {
+        const SINGULAR: [&str; 4] = ["process", "address", "was", "agrees"];
+        let one = told(1);
+        let words: Vec<&str> = one.split([' ', '\n', '(', ')', ',', ':']).collect();
+        for pair in words.windows(2) {
+            let [number, word] = *pair else { continue };
+            let fits = number != "1" || !word.ends_with('s') || SINGULAR.contains(&word);
+            assert!(fits, "{number} {word}: {one}");
+        }
+        for said in [
+            "(1 failed as it should)",
+            " · 1 exec\n",
+            "1 grown by a fault",
+            "1 call raced",
+            "DISAGREE: 1 result.",
+        ] {
+            assert!(one.contains(said), "{said}: {one}");
+        }
+        let none = told(0);
+        for line in none.lines().filter(|line| !line.contains(" s ·")) {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            for pair in words.windows(2) {
+                let counts = pair[0] == "0" && pair[1].starts_with(char::is_alphabetic);
+                assert!(!counts || pair[1] == "B", "{line}");
+            }
+        }
+        assert!(none.contains("(none failed)"), "{none}");
+        assert_eq!(execs(1, Some(0)).as_deref(), Some("1 exec, not predicted"));
+        assert_eq!(execs(2, Some(2)).as_deref(), Some("2 execs, all predicted"));
+        assert_eq!(execs(0, Some(0)), None);
+        assert!(told(2).contains("2 calls raced") && told(2).contains("DISAGREE: 2 results."));
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::describe::KINDS;
 use crate::outcome::{DISAGREED, INCOMPLETE};
+use crate::record::Cut;
 use crate::undecided::Unknown;
 
 /// What kind of disagreement was found.
@@ -42,7 +43,7 @@ pub(crate) enum Verdict {
     Disagreed,
     /// No disagreement but such as something that could not be seen may have explained.
     Undecided,
-    /// No disagreement, but there were processes that could not be followed.
+    /// No disagreement, but there were processes that could not be followed, or the record was interrupted.
     NotAll,
     /// Not one map or result was compared.
     Nothing,
@@ -107,6 +108,8 @@ pub(crate) struct Tally {
     pub(crate) threads: u64,
     /// Processes that were not followed, or not to their end, by reason.
     pub(crate) not_followed: BTreeMap<Box<str>, u64>,
+    /// The record of the program was interrupted here: the rest is not known.
+    pub(crate) interrupted: Option<Cut>,
     pub(crate) ended_unseen: u64,
     /// Requests to trace a thread that were refused: it has a tracer already, this one.
     pub(crate) tracers_refused: u64,
@@ -160,7 +163,7 @@ impl Tally {
             Verdict::Nothing
         } else if self.undecided_maps + self.undecided_results > 0 {
             Verdict::Undecided
-        } else if self.not_followed.is_empty() {
+        } else if self.not_followed.is_empty() && self.interrupted.is_none() {
             Verdict::Agreed
         } else {
             Verdict::NotAll

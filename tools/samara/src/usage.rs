@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Parser};
 
-use crate::outcome::complain;
+use crate::outcome::{complain, unless_closed};
 
 /// The parsed command line. Prints help or version when that was asked for; ends the program with a line on standard error
 /// and exit code 2 when the arguments are wrong.
@@ -55,12 +55,9 @@ impl<O: FromArgMatches> FromArgMatches for Described<O> {
 
 /// Prints help or version; the exit code.
 fn show(error: &clap::Error) -> i32 {
-    match error.print().and_then(|()| io::stdout().flush()) {
-        // Whoever reads it has seen enough.
-        Err(failed) if failed.kind() != io::ErrorKind::BrokenPipe => {
-            complain(&format!("standard output cannot be written: {failed}"))
-        }
-        _ => error.exit_code(),
+    match unless_closed(error.print().and_then(|()| io::stdout().flush())) {
+        Err(failed) => complain(&format!("standard output cannot be written: {failed}")),
+        Ok(()) => error.exit_code(),
     }
 }
 

@@ -148,6 +148,25 @@ fn a_running_process_is_followed_and_let_go_unharmed() {
     worker.quit();
 }
 
+/// No filter is on it, so that it runs on when the tracer is killed; what was recorded is there.
+#[test]
+fn a_process_lives_on_when_its_tracer_is_killed() {
+    let Some(mut worker) = Worker::start() else {
+        return;
+    };
+    let record = fresh("record");
+    let mut attached = Attached::to(&worker.pid(), &["--record", record.to_str().unwrap()]);
+    worker.more(300);
+    attached.signal(libc::SIGKILL);
+    attached.child.wait().unwrap();
+    worker.more(300);
+    worker.quit();
+    let replayed = samara().arg("replay").arg(&record).output().unwrap();
+    let told = String::from_utf8_lossy(&replayed.stderr);
+    assert_eq!(replayed.status.code(), Some(69), "{told}");
+    assert!(told.contains("was interrupted"), "{told}");
+}
+
 #[test]
 fn a_process_that_ends_while_it_is_followed_ends_the_trace() {
     let Some(mut worker) = Worker::start() else {

@@ -6,6 +6,7 @@ mod common;
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
@@ -134,31 +135,56 @@ fn position(output: &Output) -> u64 {
     digits.parse().unwrap()
 }
 
+/// Up to which byte a recording that was interrupted is said to be whole.
+fn whole_up_to(output: &Output) -> u64 {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(69), "{text}");
+    let from = text.find("whole up to byte ").expect("a position") + 17;
+    let digits = text[from..].chars().take_while(char::is_ascii_digit);
+    digits.collect::<String>().parse().unwrap()
+}
+
+/// Without its description a file is nothing. Behind that, what is whole is performed.
 #[test]
-fn a_truncated_file_is_told_by_position() {
+fn a_truncated_file_is_performed_up_to_there() {
     let (file, _) = recorded();
     let bytes = fs::read(file).unwrap();
+    let described = 20 + u32::from_le_bytes(bytes[12..16].try_into().unwrap()) as usize;
     let cut = fresh("cut");
-    let length = bytes.len();
-    let lengths = [
-        0,
-        1,
-        7,
-        8,
-        11,
-        15,
-        19,
-        20,
-        100,
-        length / 4,
-        length / 2,
-        length - 100,
-        length - 1,
-    ];
-    for length in lengths {
+    for length in [0, 1, 7, 8, 11, 15, 19, 20, 100, described - 1] {
         fs::write(&cut, &bytes[..length]).unwrap();
         let (output, _) = replay(&cut, &[]);
         assert!(position(&output) <= length as u64, "cut at {length}");
+    }
+    let length = bytes.len();
+    let mut calls = 0;
+    for length in [
+        described,
+        described + 3,
+        length / 2,
+        length - 100,
+        length - 1,
+    ] {
+        fs::write(&cut, &bytes[..length]).unwrap();
+        let (output, summary) = replay(&cut, &[]);
+        let whole = whole_up_to(&output);
+        assert!(described as u64 <= whole && whole <= length as u64);
+        let lost = length as u64 - whole;
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(text.contains("behind that lost"), lost > 0, "{text}");
+        assert!(summary["interrupted"].is_string(), "{summary}");
+        assert_eq!(summary["exit_code"], Value::Null);
+        assert!(summary["calls_total"].as_u64().unwrap() >= calls);
+        calls = summary["calls_total"].as_u64().unwrap();
+        let shown = samara().arg("show").arg(&cut).output().unwrap();
+        if calls > 0 {
+            assert_eq!(whole_up_to(&shown), whole);
+            let text = String::from_utf8_lossy(&shown.stdout).into_owned();
+            assert!(
+                text.contains(&format!("after call {calls}, the last")),
+                "{text}"
+            );
+        }
     }
 }
 
@@ -176,8 +202,108 @@ fn a_damaged_byte_is_told_by_position() {
         copy[at] ^= 0x11;
         fs::write(&damaged, copy).unwrap();
         let (output, _) = replay(&damaged, &[]);
-        assert!(position(&output) <= at as u64 + 8, "damaged at {at}");
+        // A chunk that seems longer than it is looks like one that was not written whole.
+        let told = match output.status.code() {
+            Some(69) => whole_up_to(&output),
+            _ => position(&output),
+        };
+        assert!(told <= at as u64 + 8, "damaged at {at}");
     }
+}
+
+/// The tracer is killed while the program rests. What was recorded until then is in the file; the program ends, too, as its help says.
+#[test]
+fn a_killed_tracer_leaves_what_it_recorded() {
+    let file = fresh("killed");
+    let mut tracer = samara()
+        .args(["trace", "--record"])
+        .arg(&file)
+        .args(["--", "sh", "-c", "ls / >&2; echo $$; read line"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut pid = String::new();
+    let mut out = std::io::BufReader::new(tracer.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut out, &mut pid).unwrap();
+    let program = Path::new("/proc").join(pid.trim());
+    // The end of the child is among what is recorded last. No other call comes.
+    let summary = loop {
+        let (output, summary) = replay(&file, &[]);
+        assert!(matches!(output.status.code(), Some(2 | 69)));
+        if summary["execs"] == 2 {
+            break summary;
+        }
+        std::thread::yield_now();
+    };
+    tracer.kill().unwrap();
+    tracer.wait().unwrap();
+    let (output, after) = replay(&file, &[]);
+    whole_up_to(&output);
+    assert_eq!(after["verdict"], "not all compared");
+    for name in ["wrong_results", "wrong_predictions", "wrong_maps"] {
+        assert_eq!(after[name], 0, "{name}");
+    }
+    assert!(after["calls_total"].as_u64() >= summary["calls_total"].as_u64());
+    let core = samara()
+        .args(["core", file.to_str().unwrap(), "-o"])
+        .arg(fresh("core"))
+        .output()
+        .unwrap();
+    whole_up_to(&core);
+    // Killed, not left behind with calls that fail.
+    let runs = || {
+        let stat = fs::read_to_string(program.join("stat")).unwrap_or_default();
+        let state = stat.rsplit_once(") ").map(|(_, rest)| &rest[..1]);
+        state.is_some_and(|state| !"ZX".contains(state))
+    };
+    while runs() {
+        std::thread::yield_now();
+    }
+}
+
+/// What cannot be written on the way does not hide how the program ended.
+#[test]
+fn a_record_that_cannot_be_written_leaves_the_programs_status() {
+    let file = fresh("limited");
+    let traced = |file: &Path, longest: u64| {
+        let mut command = samara();
+        command.args(["trace", "-q", "--record"]).arg(file);
+        command.args(["--", "sh", "-c", "echo started; exit 6"]);
+        let limit = libc::rlimit {
+            rlim_cur: longest,
+            rlim_max: longest,
+        };
+        // SAFETY: between fork and exec nothing is called but `setrlimit`, which may be.
+        unsafe {
+            command.pre_exec(move || {
+                libc::setrlimit(libc::RLIMIT_FSIZE, &limit);
+                Ok(())
+            });
+        }
+        let output = command.output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output, text)
+    };
+    let (output, text) = traced(&file, libc::RLIM_INFINITY);
+    assert_eq!(output.status.code(), Some(6), "{text}");
+    let bytes = fs::read(&file).unwrap();
+    let described = 20 + u64::from(u32::from_le_bytes(bytes[12..16].try_into().unwrap()));
+    let (output, text) = traced(&file, described + 100);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("the record is incomplete"), "{text}");
+    assert!(
+        text.contains("the program ended with exit code 6"),
+        "{text}"
+    );
+    // What is whole of it can be used.
+    whole_up_to(&replay(&file, &[]).0);
+    // What fails at once is told before anything is started.
+    let (output, text) = traced(Path::new("/dev/full"), libc::RLIM_INFINITY);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.contains("(nothing was started)") && text.lines().count() == 1);
+    assert!(output.stdout.is_empty());
 }
 
 #[test]

@@ -281,9 +281,16 @@ fn a_recording_at_its_calls() {
     let one = json(&[&at(calls - 1), &at(calls)]);
     assert_eq!(one["related"], true);
     refused(&show(&[&at(calls + 1)]), &format!("has {calls} calls"));
-    // Cut short anywhere, it is told where.
+    // Without a call it is shown at its end.
+    assert_eq!(json(&[file])["areas"], end["areas"]);
+    let told = text(&show(&[file]));
+    assert!(
+        told.contains(&format!("after call {calls}, the last")),
+        "{told}"
+    );
+    // Cut short within its head, it is told where. Later cuts leave what is whole.
     let bytes = fs::read(file).unwrap();
-    for length in [0, 7, 30, bytes.len() / 2, bytes.len() - 1] {
+    for length in [0, 7, 30] {
         let cut = fresh("cut");
         fs::write(&cut, &bytes[..length]).unwrap();
         refused(&show(&[&format!("{}@1", cut.display())]), "at byte ");
@@ -343,7 +350,7 @@ fn a_recording_may_have_any_name() {
 fn what_cannot_be_shown_is_told() {
     refused(&show(&["999999999"]), "there is no process 999999999");
     refused(&show(&["0"]), "no number of a process");
-    refused(&show(&["nonsense"]), "give PID or FILE@CALL");
+    refused(&show(&["nonsense"]), "give PID, FILE or FILE@CALL");
     refused(&show(&["/nowhere@1"]), "cannot be read");
     // Other tests' processes are no kernel threads, wherever this runs.
     if fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd") {

@@ -13,6 +13,7 @@ use super::memory::{Memory, Place};
 use super::out::{Out, cannot_write};
 use super::threads::Stopped;
 use crate::living::Living;
+use crate::outcome::unless_closed;
 use crate::proc_file::read_text;
 use crate::report::bytes;
 use crate::show::live;
@@ -80,7 +81,7 @@ pub(super) fn dump(named: i32, path: &Path) -> Result<(), String> {
             ));
         }
     }
-    notes(pid, &space, &stopped, |notes| {
+    let written = notes(pid, &space, &stopped, |notes| {
         core_file::write(
             &mut out,
             EM_X86_64,
@@ -88,9 +89,8 @@ pub(super) fn dump(named: i32, path: &Path) -> Result<(), String> {
             segments.iter().copied(),
             &mut memory,
         )
-    })?
-    .and_then(|()| out.finish())
-    .map_err(|error| cannot_write(path, &error))
+    })?;
+    unless_closed(written.and_then(|()| out.finish())).map_err(|error| cannot_write(path, &error))
 }
 
 /// The areas, and how much of each is in the file.

@@ -20,16 +20,18 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::outcome::{complain, distinct};
+use crate::outcome::{complain, distinct, incomplete};
+use crate::record::Cut;
 use crate::subject;
 
 #[derive(Debug, Args)]
 pub(crate) struct CoreOptions {
-    /// A process by its number, or a recording of `samara trace --record`: FILE@CALL (after that call; FILE@0 is its start) or FILE (at its end).
-    /// Of a recording there are all areas, but of their memory only what is still in files and could not be written to: other memory and registers are not recorded.
+    /// A process by its PID, or a recording of `samara trace --record`: FILE@CALL is its state after that call, FILE@0 its start, FILE its end.
+    /// The core of a recording has all areas, but of their memory only what is still in files and could not be written to. Other memory and
+    /// registers are not recorded.
     subject: OsString,
 
-    /// Write the core to this file, in which pages of zeroes take no room. `-`: standard output, where they do.
+    /// Write the core to this file, in which pages of zeroes take no room (`-`: to standard output, where they do).
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
 }
@@ -37,15 +39,17 @@ pub(crate) struct CoreOptions {
 /// Runs the command; the value is the exit code.
 pub(crate) fn run(options: &CoreOptions) -> i32 {
     match carry_out(options) {
-        Ok(()) => 0,
+        Ok(None) => 0,
+        Ok(Some(cut)) => incomplete(&options.subject, cut),
         Err(text) => complain(&text),
     }
 }
 
-fn carry_out(options: &CoreOptions) -> Result<(), String> {
+/// Returns where the recording was interrupted, if it is one and was.
+fn carry_out(options: &CoreOptions) -> Result<Option<Cut>, String> {
     let (subject, output) = (options.subject.as_os_str(), &options.output);
     if let Some(pid) = subject::process(subject)? {
-        return live::dump(pid, output);
+        return live::dump(pid, output).map(|()| None);
     }
     let (file, call) = match subject::at_call(subject) {
         Some((file, call)) => (file, Some(call)),

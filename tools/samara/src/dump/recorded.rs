@@ -14,9 +14,10 @@ use samara_mm::observe::core_file::{
 use samara_mm::{Area, VmFlags};
 
 use super::out::{Out, cannot_write};
-use crate::record::Reader;
+use crate::outcome::unless_closed;
+use crate::quantity::{bytes, grouped, number_of};
+use crate::record::{Cut, Reader};
 use crate::replay;
-use crate::report::{bytes, grouped};
 use crate::trace::say;
 
 const PAGE: u64 = 4096;
@@ -65,23 +66,17 @@ impl Source for Memory {
     }
 }
 
-/// Writes the core of what performed call number `call`, or the last one.
+/// Writes the core of what performed call number `call`, or the last one. Returns where the recording was interrupted, if it was.
 ///
 /// # Errors
 /// What is wrong, in a line.
-pub(super) fn dump(file: &Path, call: Option<u64>, path: &Path) -> Result<(), String> {
+pub(super) fn dump(file: &Path, call: Option<u64>, path: &Path) -> Result<Option<Cut>, String> {
     let shown = file.display();
     let reader = Reader::open(file).map_err(|damage| format!("`{shown}` {damage}"))?;
     let made = fs::metadata(file).and_then(|found| found.modified());
-    let (call, space) = match call {
-        Some(call) => (call, replay::after(&reader, call)),
-        None => match replay::after(&reader, u64::MAX) {
-            Err(last) => (last, replay::after(&reader, last)),
-            found => (u64::MAX, found),
-        },
-    };
-    let space = space.map_err(|calls| {
-        format!("`{shown}` has {calls} calls that can be performed, and an address space after each but those behind which it ends: give FILE@CALL")
+    let (call, space) = replay::at(&reader, call).map_err(|calls| {
+        let calls = number_of(calls, "call");
+        format!("`{shown}` has {calls} that can be performed, and an address space after each but those behind which it ends: give FILE@CALL")
     })?;
     let film = replay::film(&reader);
     let writable: Vec<(&str, u64, u64)> = film.writable().collect();
@@ -131,24 +126,28 @@ pub(super) fn dump(file: &Path, call: Option<u64>, path: &Path) -> Result<(), St
         note(NT_FILE, &files[..]),
     ];
     let mut out = Out::create(path)?;
-    core_file::write(
+    let written = core_file::write(
         &mut out,
         EM_X86_64,
         &notes,
         segments.iter().copied(),
         &mut memory,
     )
-    .and_then(|()| out.finish())
-    .map_err(|error| cannot_write(path, &error))?;
+    .and_then(|()| out.finish());
+    let read = written.is_ok();
+    unless_closed(written).map_err(|error| cannot_write(path, &error))?;
+    if !read {
+        return Ok(reader.cut);
+    }
     say(&format!(
-        "samara: `{}` has all {} areas after call {call}, and the memory of {} of them, {} of {}: what could be written is not in a recording, nor are registers and the auxiliary vector",
+        "samara: `{}` has {} after call {call}, all that there were, and the memory of {} of them, {} of {}: what could be written is not in a recording, nor are registers and the auxiliary vector",
         path.display(),
-        grouped(segments.len() as u64),
+        number_of(segments.len() as u64, "area"),
         grouped(memory.0.len() as u64),
         bytes(held),
         bytes(all),
     ));
-    Ok(())
+    Ok(reader.cut)
 }
 
 /// The memory of an area, if it can be known. `writable` are parts of files that somebody could write to in memory; `unchanged` tells of a file that it is

@@ -16,6 +16,7 @@ mod source;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::quantity::number_of;
 use crate::record::Record;
 use crate::shortest::shortest;
 
@@ -83,7 +84,8 @@ pub(crate) fn minimise(
         });
     }
     Err(format!(
-        "none of the differences shows on this machine's kernel ({calls} steps tried): there is nothing to minimise"
+        "none of the differences shows on this machine's kernel ({} tried): there is nothing to minimise",
+        number_of(calls as u64, "step")
     ))
 }
 

@@ -10,6 +10,7 @@ use std::path::Path;
 use super::fields::Fields;
 use super::format::{self, MAGIC, Memory, OLDEST, Record, VERSION};
 use super::strace;
+use crate::quantity::number_of;
 
 /// A file that cannot be read as a trace: where in it, in bytes from its start, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +41,29 @@ fn cut<T>(position: usize, part: &str) -> Result<T, Damage> {
     damage(position, format!("the file is cut short, {part}"))
 }
 
+/// The end of a trace whose recording was interrupted. All records before it are whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cut {
+    /// Where the last whole chunk ends, in bytes from the start of the file.
+    position: usize,
+    /// Bytes behind it, of a chunk that was not written whole.
+    left: usize,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "was interrupted: whole up to byte {}", self.position)?;
+        if self.left > 0 {
+            write!(
+                f,
+                ", {} behind that lost",
+                number_of(self.left as u64, "byte")
+            )?;
+        }
+        f.write_str("; up to a second of what the program did before is missing")
+    }
+}
+
 /// A trace in memory.
 #[derive(Debug)]
 pub(crate) struct Reader {
@@ -50,6 +74,8 @@ pub(crate) struct Reader {
     pub(crate) length: usize,
     /// It is what strace wrote: with what map a program starts is not known.
     pub(crate) from_strace: bool,
+    /// Where it was interrupted, if it was.
+    pub(crate) cut: Option<Cut>,
 }
 
 /// A file, and how far it was read.
@@ -81,7 +107,8 @@ impl<R: Read> Source<R> {
 }
 
 impl Reader {
-    /// Reads a file (`-`: standard input) and decodes all its records. What strace wrote is read as well.
+    /// Reads a file (`-`: standard input) and decodes all its records. What strace wrote is read as well. Of a recording that was
+    /// interrupted, what is whole is read: see [`cut`](Self::cut).
     ///
     /// # Errors
     /// What follows the file's name in a complaint.
@@ -115,6 +142,7 @@ impl Reader {
             records: whole.records,
             length: whole.length,
             from_strace: true,
+            cut: None,
         })
     }
 
@@ -162,29 +190,31 @@ impl Reader {
             version,
             ..Memory::default()
         };
-        let records = records(&mut source, memory)?;
+        let (records, cut) = records(&mut source, memory)?;
         Ok(Self {
             description,
             records,
             length: source.at,
             from_strace: false,
+            cut,
         })
     }
 }
 
-/// Decodes what follows the description.
-fn records(source: &mut Source<impl Read>, mut memory: Memory) -> Result<Vec<Record>, Damage> {
+/// Decodes what follows the description. A file may end within a chunk, or before its last record: then it was interrupted. Whatever else is
+/// wrong is damage.
+fn records(
+    source: &mut Source<impl Read>,
+    mut memory: Memory,
+) -> Result<(Vec<Record>, Option<Cut>), Damage> {
     let mut records = Vec::new();
     let mut number = 0;
     let mut ended = false;
-    loop {
+    // Where the last whole chunk ends.
+    let position = loop {
         let at = source.at;
-        let length = source.word()?;
-        if source.at == at {
-            break;
-        }
-        let (Some(length), Some(sum)) = (length, source.word()?) else {
-            return cut(at, "within the head of a chunk");
+        let (Some(length), Some(sum)) = (source.word()?, source.word()?) else {
+            break at;
         };
         if length == 0 {
             return damage(at, format!("chunk {number} is empty"));
@@ -192,13 +222,7 @@ fn records(source: &mut Source<impl Read>, mut memory: Memory) -> Result<Vec<Rec
         let from = source.at;
         let chunk = source.take(length as usize)?;
         if chunk.len() < length as usize {
-            return cut(
-                at,
-                &format!(
-                    "within a chunk of {length} bytes that starts here: {} are left",
-                    chunk.len()
-                ),
-            );
+            break at;
         }
         let mut hasher = crc32fast::Hasher::new_with_initial(number);
         hasher.update(&chunk);
@@ -235,12 +259,10 @@ fn records(source: &mut Source<impl Read>, mut memory: Memory) -> Result<Vec<Rec
             }
         }
         number += 1;
+    };
+    let left = source.at - position;
+    if ended && left > 0 {
+        return damage(position, "bytes follow the last record");
     }
-    if !ended {
-        return cut(
-            source.at,
-            "its last record is missing (was the recording interrupted?)",
-        );
-    }
-    Ok(records)
+    Ok((records, (!ended).then_some(Cut { position, left })))
 }

@@ -10,6 +10,7 @@ use samara_mm::{Call, Config, Counted, File, Limits};
 
 use crate::follow::Evidence;
 use crate::maps::Map;
+use crate::outcome::unless_closed;
 use crate::seed::Seed;
 use crate::tally::Tally;
 use crate::undecided::Unknown;
@@ -18,10 +19,8 @@ use super::call::put_call;
 use super::fields::{put, put_signed, put_text};
 use super::format::{MAGIC, Reason, SCHEMA, VERSION};
 use super::map::put_map;
+use super::sink::Sink;
 use super::state::{put_config, put_file, put_layout, put_limits, put_ranges, put_seed_area};
-
-/// A chunk is written when it holds this many bytes.
-const CHUNK: usize = 32 << 10;
 
 /// What a file begins with.
 fn head_of_file(version: u32, description: &str) -> Vec<u8> {
@@ -35,7 +34,7 @@ fn head_of_file(version: u32, description: &str) -> Vec<u8> {
 }
 
 /// What the chunk with a number, counted from 0, begins with.
-fn head_of_chunk(number: u32, records: &[u8]) -> [u8; 8] {
+pub(super) fn head_of_chunk(number: u32, records: &[u8]) -> [u8; 8] {
     let mut hasher = crc32fast::Hasher::new_with_initial(number);
     hasher.update(records);
     let mut head = [0; 8];
@@ -55,21 +54,23 @@ pub(crate) fn file_of(version: u32, description: &str, records: &[u8]) -> Vec<u8
 /// Appends records to a file. An error is kept until [`finish`](Self::finish), so that the traced program runs on.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    file: fs::File,
+    sink: Sink,
+    /// The record that is being made, behind the files that it names.
     chunk: Vec<u8>,
-    chunks: u32,
     /// Numbers of files, by address: `seen` keeps each from being used again, but not the file.
     files: HashMap<*const File, u64>,
     seen: Vec<Weak<File>>,
     maps: HashMap<u32, Map>,
-    error: Option<io::Error>,
-    /// Bytes written, headers included.
-    length: u64,
 }
 
 impl Writer {
-    /// Creates (or empties) the file and describes in it what follows.
-    pub(crate) fn create(path: &Path, program: &[String], kernel: &str) -> io::Result<Self> {
+    /// Creates (or empties) the file and describes in it what follows. `outlives`: others read the file even if this program is killed.
+    pub(crate) fn create(
+        path: &Path,
+        program: &[String],
+        kernel: &str,
+        outlives: bool,
+    ) -> io::Result<Self> {
         let records: serde_json::Map<String, serde_json::Value> = SCHEMA
             .iter()
             .map(|(number, name, fields)| (number.to_string(), format!("{name}: {fields}").into()))
@@ -85,16 +86,13 @@ impl Writer {
         .to_string();
         let head = head_of_file(VERSION, &description);
         let mut file = fs::File::create(path)?;
-        file.write_all(&head)?;
+        unless_closed(file.write_all(&head))?;
         Ok(Self {
-            file,
-            chunk: Vec::with_capacity(CHUNK * 2),
-            chunks: 0,
+            sink: Sink::new(file, head.len() as u64, outlives)?,
+            chunk: Vec::new(),
             files: HashMap::new(),
             seen: Vec::new(),
             maps: HashMap::new(),
-            error: None,
-            length: head.len() as u64,
         })
     }
 
@@ -111,29 +109,9 @@ impl Writer {
         number
     }
 
-    fn flush_full(&mut self) {
-        if self.chunk.len() >= CHUNK {
-            self.flush();
-        }
-    }
-
-    fn flush(&mut self) {
-        if self.chunk.is_empty() {
-            return;
-        }
-        let head = head_of_chunk(self.chunks, &self.chunk);
-        if self.error.is_none() {
-            let written = self
-                .file
-                .write_all(&head)
-                .and_then(|()| self.file.write_all(&self.chunk));
-            match written {
-                Ok(()) => self.length += (head.len() + self.chunk.len()) as u64,
-                Err(error) => self.error = Some(error),
-            }
-        }
-        self.chunks += 1;
-        self.chunk.clear();
+    /// The record is whole.
+    fn end_record(&mut self) {
+        self.sink.append(&mut self.chunk);
     }
 
     pub(crate) fn seed(&mut self, space: u32, reason: Reason, seed: &Seed) {
@@ -160,7 +138,7 @@ impl Writer {
         if reason != Reason::Resync {
             self.maps.remove(&space);
         }
-        self.flush_full();
+        self.end_record();
     }
 
     pub(crate) fn fork(&mut self, parent: u32, child: u32) {
@@ -171,7 +149,7 @@ impl Writer {
             let map = map.clone();
             self.maps.insert(child, map);
         }
-        self.flush_full();
+        self.end_record();
     }
 
     pub(crate) fn written(&mut self, space: u32, start: u64, end: u64) {
@@ -179,35 +157,35 @@ impl Writer {
         put(&mut self.chunk, u64::from(space));
         put(&mut self.chunk, start);
         put(&mut self.chunk, end - start);
-        self.flush_full();
+        self.end_record();
     }
 
     pub(crate) fn grown(&mut self, space: u32, start: u64) {
         self.chunk.push(5);
         put(&mut self.chunk, u64::from(space));
         put(&mut self.chunk, start);
-        self.flush_full();
+        self.end_record();
     }
 
     pub(crate) fn grown_meanwhile(&mut self, space: u32, start: u64) {
         self.chunk.push(14);
         put(&mut self.chunk, u64::from(space));
         put(&mut self.chunk, start);
-        self.flush_full();
+        self.end_record();
     }
 
     pub(crate) fn nodes_meanwhile(&mut self, space: u32, nodes: u64) {
         self.chunk.push(15);
         put(&mut self.chunk, u64::from(space));
         put(&mut self.chunk, nodes);
-        self.flush_full();
+        self.end_record();
     }
 
     pub(crate) fn perhaps_written(&mut self, space: u32, address: u64) {
         self.chunk.push(16);
         put(&mut self.chunk, u64::from(space));
         put(&mut self.chunk, address);
-        self.flush_full();
+        self.end_record();
     }
 
     pub(crate) fn shown_late(&mut self, space: u32, start: u64, end: u64) {
@@ -215,7 +193,7 @@ impl Writer {
         put(&mut self.chunk, u64::from(space));
         put(&mut self.chunk, start);
         put(&mut self.chunk, end - start);
-        self.flush_full();
+        self.end_record();
     }
 
     pub(crate) fn unknown(&mut self, space: u32, (start, end): (u64, u64), unknown: Unknown) {
@@ -224,7 +202,7 @@ impl Writer {
         put(&mut self.chunk, start);
         put(&mut self.chunk, end - start);
         put(&mut self.chunk, unknown.number());
-        self.flush_full();
+        self.end_record();
     }
 
     pub(crate) fn poisoned(&mut self, space: u32, start: u64, end: u64) {
@@ -232,7 +210,7 @@ impl Writer {
         put(&mut self.chunk, u64::from(space));
         put(&mut self.chunk, start);
         put(&mut self.chunk, end - start);
-        self.flush_full();
+        self.end_record();
     }
 
     pub(crate) fn brought(&mut self, space: u32, start: u64, end: u64) {
@@ -240,14 +218,14 @@ impl Writer {
         put(&mut self.chunk, u64::from(space));
         put(&mut self.chunk, start);
         put(&mut self.chunk, end - start);
-        self.flush_full();
+        self.end_record();
     }
 
     pub(crate) fn limits(&mut self, space: u32, limits: &Limits) {
         self.chunk.push(6);
         put(&mut self.chunk, u64::from(space));
         put_limits(&mut self.chunk, limits);
-        self.flush_full();
+        self.end_record();
     }
 
     pub(crate) fn call(
@@ -275,7 +253,7 @@ impl Writer {
             }
         }
         out.extend_from_slice(&tail);
-        self.flush_full();
+        self.end_record();
     }
 
     pub(crate) fn unmodelled(&mut self, space: u32, thread: i32, returned: i64, name: &str) {
@@ -285,7 +263,7 @@ impl Writer {
         put(out, thread as u64);
         put_signed(out, returned);
         put_text(out, name.as_bytes());
-        self.flush_full();
+        self.end_record();
     }
 
     pub(crate) fn map(&mut self, space: u32, map: &Map) {
@@ -294,14 +272,14 @@ impl Writer {
         let before = self.maps.entry(space).or_default();
         put_map(&mut self.chunk, map, before);
         before.clone_from(map);
-        self.flush_full();
+        self.end_record();
     }
 
     pub(crate) fn settings(&mut self, space: u32, config: &Config) {
         self.chunk.push(12);
         put(&mut self.chunk, u64::from(space));
         put_config(&mut self.chunk, config);
-        self.flush_full();
+        self.end_record();
     }
 
     pub(crate) fn bases(&mut self, space: u32, mmap_base: u64, legacy_base: u64) {
@@ -309,7 +287,7 @@ impl Writer {
         put(&mut self.chunk, u64::from(space));
         put(&mut self.chunk, mmap_base);
         put(&mut self.chunk, legacy_base);
-        self.flush_full();
+        self.end_record();
     }
 
     pub(crate) fn gone(&mut self, space: u32, main: bool) {
@@ -317,12 +295,12 @@ impl Writer {
         put(&mut self.chunk, u64::from(space));
         self.chunk.push(u8::from(main));
         self.maps.remove(&space);
-        self.flush_full();
+        self.end_record();
     }
 
-    /// Whether nothing of the program is in the file yet.
+    /// Returns `true` if nothing of the program is in the file yet.
     pub(crate) fn is_empty(&self) -> bool {
-        self.chunks == 0
+        self.sink.is_empty()
     }
 
     /// Writes the last records, and tells of the first error on the way or the file's length in bytes.
@@ -338,10 +316,7 @@ impl Writer {
         self.chunk.push(11);
         put_signed(&mut self.chunk, i64::from(exit_code));
         put_signed(&mut self.chunk, i64::from(signal));
-        self.flush();
-        match self.error {
-            Some(error) => Err(error),
-            None => Ok(self.length),
-        }
+        self.end_record();
+        self.sink.finish()
     }
 }

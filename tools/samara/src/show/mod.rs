@@ -27,21 +27,23 @@ pub(crate) mod text;
 
 use std::ffi::{OsStr, OsString};
 use std::mem::ManuallyDrop;
+use std::path::Path;
 
 use clap::Args;
 
-use crate::outcome::{complain, distinct, print};
+use crate::outcome::{complain, distinct, incomplete, print};
 use crate::picture::PictureOptions;
+use crate::record::Cut;
 use crate::subject;
 use grid::Paper;
 use snapshot::Snapshot;
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowOptions {
-    /// A process by its number, or a recording of `samara trace --record` as FILE@CALL (after that call; FILE@0 is its start).
+    /// A process by its PID, or a recording of `samara trace --record`: FILE@CALL is its state after that call, FILE@0 its start, FILE its end.
     subject: OsString,
 
-    /// A second one, of which the difference to the first is shown.
+    /// A second process or recording: how it differs from the first is shown.
     other: Option<OsString>,
 
     /// List the areas, each with what keeps it apart from the one below it.
@@ -60,7 +62,7 @@ pub(crate) struct ShowOptions {
     #[arg(long, conflicts_with = "other")]
     tree: bool,
 
-    /// Tell what a fork would do, and what that costs now and with shared page tables (estimates).
+    /// Estimate what a fork would do, and what it would cost now and with shared page tables.
     #[arg(long, conflicts_with = "other")]
     fork: bool,
 
@@ -74,16 +76,22 @@ pub(crate) struct ShowOptions {
 
 /// Runs the command; the value is the exit code.
 pub(crate) fn run(options: &ShowOptions) -> i32 {
-    match carry_out(options).and_then(|text| print(&text)) {
-        Ok(()) => 0,
+    let mut cuts = Vec::new();
+    match carry_out(options, &mut cuts).and_then(|text| print(&text)) {
+        Ok(()) => cuts
+            .into_iter()
+            .fold(0, |_, (subject, cut)| incomplete(subject, cut)),
         Err(text) => complain(&text),
     }
 }
 
+/// The recordings among the subjects that were interrupted.
+type Cuts<'o> = Vec<(&'o OsStr, Cut)>;
+
 /// A part of what is printed.
 type Section = fn(&Snapshot, Paper) -> Result<String, String>;
 
-fn carry_out(options: &ShowOptions) -> Result<String, String> {
+fn carry_out<'o>(options: &'o ShowOptions, cuts: &mut Cuts<'o>) -> Result<String, String> {
     if options.pictures.any() {
         let lists = options.maps || options.smaps || options.gaps || options.tree;
         if options.other.is_some() {
@@ -94,14 +102,14 @@ fn carry_out(options: &ShowOptions) -> Result<String, String> {
         }
         distinct(&options.pictures.files().collect::<Vec<_>>())?;
         let canvases = options.pictures.open()?;
-        canvases.draw(&picture::film(&look(&options.subject)?))?;
+        canvases.draw(&picture::film(&look(&options.subject, cuts)?))?;
         return Ok(String::new());
     }
     // The program ends when all is printed: nobody needs the memory of what is shown back.
-    let first = ManuallyDrop::new(look(&options.subject)?);
+    let first = ManuallyDrop::new(look(&options.subject, cuts)?);
     let paper = Paper::stdout();
     if let Some(other) = &options.other {
-        let second = ManuallyDrop::new(look(other)?);
+        let second = ManuallyDrop::new(look(other, cuts)?);
         return if options.json {
             pretty(&difference::json(&first, &second)?)
         } else {
@@ -138,16 +146,22 @@ fn pretty(value: &serde_json::Value) -> Result<String, String> {
     Ok(text + "\n")
 }
 
-/// What a subject names.
-fn look(subject: &OsStr) -> Result<Snapshot, String> {
+/// What a subject names. A recording that was interrupted is added to `cuts`.
+fn look<'o>(subject: &'o OsStr, cuts: &mut Cuts<'o>) -> Result<Snapshot, String> {
     if let Some(pid) = subject::process(subject)? {
         return live::look(pid);
     }
-    match subject::at_call(subject) {
-        Some((file, call)) if !file.as_os_str().is_empty() => recorded::look(file, call),
-        _ => Err(format!(
-            "`{}` is neither the number of a process nor a recording and a call: give PID or FILE@CALL",
-            subject.display()
-        )),
-    }
+    let (file, call) = match subject::at_call(subject) {
+        Some((file, call)) if !file.as_os_str().is_empty() => (file, Some(call)),
+        _ if Path::new(subject).exists() => (subject.as_ref(), None),
+        _ => {
+            return Err(format!(
+                "`{}` is neither the number of a process nor a recording: give PID, FILE or FILE@CALL",
+                subject.display()
+            ));
+        }
+    };
+    let (snapshot, cut) = recorded::look(file, call)?;
+    cuts.extend(cut.map(|cut| (subject, cut)));
+    Ok(snapshot)
 }

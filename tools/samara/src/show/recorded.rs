@@ -9,19 +9,23 @@ use super::kinds::{self, Hints};
 use super::smaps::Figures;
 use super::snapshot::{Border, Snapshot};
 use crate::maps::{self, Map};
-use crate::record::Reader;
+use crate::quantity::number_of;
+use crate::record::{Cut, Reader};
 use crate::replay;
 
-/// The address space that performed call number `call`, after it: calls are counted over all processes, as `samara replay` counts them. After call 0 is
-/// the start of the program.
+/// The address space that performed call number `call`, after it, or the one that performed the last one: calls are counted over all processes, as
+/// `samara replay` counts them. After call 0 is the start of the program. Also returns where the recording was interrupted, if it was.
 ///
 /// # Errors
 /// What is wrong, in a line.
-pub(super) fn look(file: &Path, call: u64) -> Result<Snapshot, String> {
+pub(super) fn look(file: &Path, call: Option<u64>) -> Result<(Snapshot, Option<Cut>), String> {
     let shown = file.display();
     let reader = Reader::open(file).map_err(|damage| format!("`{shown}` {damage}"))?;
-    let engine = replay::after(&reader, call).map_err(|calls| {
-        format!("`{shown}` has {calls} calls that can be performed: give a number up to that behind the @")
+    let (number, engine) = replay::at(&reader, call).map_err(|calls| {
+        let calls = number_of(calls, "call");
+        format!(
+            "`{shown}` has {calls} that can be performed: give a number up to that behind the @"
+        )
     })?;
     let map = map(&engine);
     let flags: Vec<(VmFlags, Figures)> = engine
@@ -45,8 +49,9 @@ pub(super) fn look(file: &Path, call: u64) -> Result<Snapshot, String> {
         }));
         below = Some(area);
     }
-    Ok(Snapshot {
-        title: format!("{shown} after call {call}"),
+    let last = if call.is_none() { ", the last" } else { "" };
+    let snapshot = Snapshot {
+        title: format!("{shown} after call {number}{last}"),
         kinds: kinds::kinds(&map, &flags, &hints),
         map,
         told: flags,
@@ -57,7 +62,8 @@ pub(super) fn look(file: &Path, call: u64) -> Result<Snapshot, String> {
         threads: None,
         table_bytes: None,
         engine: OnceCell::from(engine),
-    })
+    };
+    Ok((snapshot, reader.cut))
 }
 
 /// The engine's map as the kernel would print it.

@@ -10,7 +10,7 @@ use super::smaps::Figures;
 use super::snapshot::{Border, Gaps, Snapshot};
 use crate::maps::Area;
 use crate::names::printable;
-use crate::report::{bytes, grouped};
+use crate::quantity::{bytes, grouped, plural};
 
 /// A number of bytes, or nothing for none.
 fn some(number: u64) -> String {
@@ -19,14 +19,6 @@ fn some(number: u64) -> String {
     } else {
         bytes(number)
     }
-}
-
-fn plural(number: u64, one: &str, many: &str) -> String {
-    format!(
-        "{} {}",
-        grouped(number),
-        if number == 1 { one } else { many }
-    )
 }
 
 /// The line above everything.

@@ -9,7 +9,7 @@ use ratatui::widgets::{Block, Clear, Paragraph};
 use super::columns::Column;
 use super::view::{Mode, View};
 use crate::names::printable;
-use crate::report::grouped;
+use crate::quantity::{grouped, number_of};
 
 /// Names are cut at so many columns only where the terminal ends.
 const NAME: usize = 15;
@@ -46,7 +46,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &mut View) {
 
 fn title(view: &View) -> Line<'_> {
     let sample = view.sample();
-    let mut text = format!("{} processes", grouped(sample.processes.len() as u64));
+    let mut text = number_of(sample.processes.len() as u64, "process");
     let closed = sample.closed();
     if closed > 0 {
         text += &format!(", {} of them may not be looked at", grouped(closed as u64));

@@ -45,6 +45,7 @@ use samara_mm::KernelVersion;
 use crate::destination::Destination;
 use crate::maps::Map;
 use crate::outcome::{MISUSE, complain, distinct};
+use crate::quantity::number_of;
 use crate::record::Writer;
 use crate::report::{self, Subject};
 use crate::seed::Seed;
@@ -127,7 +128,7 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
     let to_record = options.record.as_deref();
     let record = match to_record.or(pictures.as_ref().map(Pictured::record)) {
         None => None,
-        Some(file) => match Writer::create(file, &words, kernel.trim()) {
+        Some(file) => match Writer::create(file, &words, kernel.trim(), to_record.is_some()) {
             Ok(writer) => Some(writer),
             Err(error) if to_record.is_none() => {
                 return complain(&format!(
@@ -136,7 +137,7 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
             }
             Err(error) => {
                 return complain(&format!(
-                    "`{}` cannot be written: {error}; give --record another file",
+                    "`{}` cannot be written: {error}; give --record another file (nothing was started)",
                     file.display()
                 ));
             }
@@ -220,10 +221,7 @@ fn trace_process(
     let attached = attach::attach(process)?;
     let tracer = Tracer::attached_to(&attached, session);
     if !options.quiet {
-        let threads = match attached.threads.len() {
-            1 => "1 thread".to_owned(),
-            number => format!("{number} threads"),
-        };
+        let threads = number_of(attached.threads.len() as u64, "thread");
         say(&format!(
             "samara: attached to process {} with {threads}; Ctrl-C lets it go",
             attached.process
@@ -264,7 +262,7 @@ fn tell(
         Ending::Signal { number, .. } => (Some(128 + number), number),
         Ending::LetGo => (None, 0),
     };
-    let mut misuse = false;
+    let mut missing = false;
     let mut recorded = None;
     if let Some(record) = session.record.take() {
         match record.finish(code.unwrap_or(0), signal, &session.tally) {
@@ -272,12 +270,12 @@ fn tell(
                 recorded = options.record.is_some().then_some(bytes);
                 if let Some(Err(text)) = outputs.pictures.map(Pictured::draw) {
                     complain(&text);
-                    misuse = true;
+                    missing = true;
                 }
             }
             Err(error) => {
                 complain(&format!("the record is incomplete: {error}"));
-                misuse = true;
+                missing = true;
             }
         }
     }
@@ -297,10 +295,17 @@ fn tell(
         && let Err(text) = report::write_json(file, &subject, &session.tally)
     {
         complain(&text);
-        misuse = true;
+        missing = true;
     }
     match session.tally.verdict().exit_code() {
-        0 if misuse => MISUSE,
+        0 if missing => {
+            if let (Source::Program(_), Some(code)) = (source, code) {
+                say(&format!(
+                    "samara: the program ended with exit code {code}; this one ends with {MISUSE}, since something could not be written"
+                ));
+            }
+            MISUSE
+        }
         0 => match source {
             Source::Program(_) => code.unwrap_or(0),
             // How it ended is not this program's affair.

@@ -8,6 +8,7 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::style::Print;
 use ratatui::crossterm::terminal::{self, Clear, ClearType};
 
+use crate::quantity::number_of;
 use crate::tally::Tally;
 
 use super::session::say;
@@ -61,11 +62,12 @@ impl Progress {
         }
         self.drawn = Some(Instant::now());
         let mut line = format!(
-            "{} s: {} calls, {} maps compared, {threads} threads, {} disagreements",
+            "{} s: {}, {} compared, {}, {}",
             elapsed.as_secs(),
-            tally.all_calls(),
-            tally.maps,
-            tally.disagreements()
+            number_of(tally.all_calls(), "call"),
+            number_of(tally.maps, "map"),
+            number_of(threads as u64, "thread"),
+            number_of(tally.disagreements(), "disagreement")
         );
         // A line that wraps could not be drawn over.
         let columns = match terminal::size() {
