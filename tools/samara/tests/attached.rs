@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use common::{compiled, copy_program, fresh, samara, samara_in_front};
+use common::{compiled, copy_program, fresh, has, samara, samara_in_front};
 use serde_json::Value;
 
 /// A process that works until it is told to end.
@@ -181,6 +181,42 @@ fn a_process_that_ends_while_it_is_followed_ends_the_trace() {
     let replayed = samara().arg("replay").arg(&record).output().unwrap();
     let told = String::from_utf8_lossy(&replayed.stderr);
     assert_eq!(replayed.status.code(), Some(0), "{told}");
+}
+
+/// Root that lacks the capability, as in a container, is told so, and not to be root.
+#[test]
+fn root_without_the_capability_is_not_told_to_be_root() {
+    // SAFETY: asks for a number.
+    if unsafe { libc::geteuid() } != 0 || !has("setpriv") {
+        eprintln!("skipped: needs root and setpriv");
+        return;
+    }
+    let mut other = Command::new("setpriv")
+        .args(["--reuid", "65534", "--clear-groups", "cat"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It answers when it is the other user's.
+    let (mut input, mut answer) = (other.stdin.take().unwrap(), [0; 1]);
+    input.write_all(b"x").unwrap();
+    let mut output = other.stdout.take().unwrap();
+    output.read_exact(&mut answer).unwrap();
+    let refused = Command::new("setpriv")
+        .args(["--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace"])
+        .arg(env!("CARGO_BIN_EXE_samara"))
+        .args(["trace", "-p", &other.id().to_string()])
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    other.kill().unwrap();
+    other.wait().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    assert!(
+        told.contains("this is root without CAP_SYS_PTRACE"),
+        "{told}"
+    );
+    assert!(!told.contains("as root"), "{told}");
 }
 
 /// A program waits, is attached to, and joins what it had cut, or mapped; what is learnt then leaves nothing undecided.

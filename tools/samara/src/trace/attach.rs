@@ -165,22 +165,94 @@ fn refused(process: Tid, error: &io::Error) -> Refusal {
     if error.raw_os_error() == Some(libc::ESRCH) {
         return no_such(process);
     }
-    let user = proc::condition(process).map_or(0, |condition| condition.user);
-    // SAFETY: asks for a number.
-    let own = unsafe { libc::geteuid() };
-    let why = if own != 0 && user != own {
-        "it belongs to another user: run this as that user, or as root".to_owned()
-    } else {
-        match proc::sysctl("kernel/yama/ptrace_scope", 0) {
-            1 if own != 0 => "/proc/sys/kernel/yama/ptrace_scope is 1, so that only descendants may be traced: set it to 0, or run this as root".to_owned(),
-            2 if own != 0 => "/proc/sys/kernel/yama/ptrace_scope is 2: run this as root".to_owned(),
-            3 => "/proc/sys/kernel/yama/ptrace_scope is 3: nothing can be attached to until the next boot".to_owned(),
-            _ => "it may have privileges that this one lacks: run this as root, with CAP_SYS_PTRACE".to_owned(),
-        }
-    };
     Refusal(format!(
-        "process {process} cannot be attached to ({error}): {why}"
+        "process {process} cannot be attached to ({error}): {}",
+        Asking::look(process).advice()
     ))
+}
+
+/// What decides whether a process may attach to another, as far as it shows.
+#[derive(Debug, Clone, Copy)]
+struct Asking {
+    /// Of this process.
+    root: bool,
+    /// `CAP_SYS_PTRACE`.
+    capable: bool,
+    /// The other process belongs to this one's user.
+    own: bool,
+    /// This process is in the outermost user namespace, as far as it knows.
+    outermost: bool,
+    /// A seccomp filter is on this process.
+    filtered: bool,
+    /// `kernel.yama.ptrace_scope`; 0 without Yama.
+    scope: u64,
+}
+
+impl Asking {
+    fn look(process: Tid) -> Self {
+        const SYS_PTRACE: u32 = 19;
+        // SAFETY: asks for a number.
+        let own = unsafe { libc::geteuid() };
+        let user = proc::condition(process).map_or(0, |condition| condition.user);
+        let map = crate::proc_file::read_text_piece("/proc/self/uid_map").unwrap_or_default();
+        let status = crate::proc_file::read_text("/proc/self/status").unwrap_or_default();
+        Self {
+            root: own == 0,
+            capable: proc::capabilities(0).is_ok_and(|held| held >> SYS_PTRACE & 1 == 1),
+            own: user == own,
+            // Only there all users are mapped, each to itself.
+            outermost: map.split_ascii_whitespace().eq(["0", "0", "4294967295"]),
+            filtered: status.contains("\nSeccomp:\t2"),
+            scope: proc::sysctl("kernel/yama/ptrace_scope", 0),
+        }
+    }
+
+    /// Returns what keeps this process from attaching, and what to do about it.
+    fn advice(self) -> &'static str {
+        match self {
+            Asking { scope: 3, .. } => {
+                "/proc/sys/kernel/yama/ptrace_scope is 3: nothing can be attached to until the next boot"
+            }
+            Asking {
+                root: false,
+                own: false,
+                ..
+            } => "it belongs to another user: run this as that user, or as root",
+            Asking {
+                capable: false,
+                root: true,
+                ..
+            } => {
+                "this is root without CAP_SYS_PTRACE, as in a container: give it that (docker: --cap-add SYS_PTRACE), or run this outside"
+            }
+            Asking {
+                scope: 1,
+                capable: false,
+                ..
+            } => {
+                "/proc/sys/kernel/yama/ptrace_scope is 1, so that only descendants may be traced: set it to 0, or run this as root"
+            }
+            Asking {
+                scope: 2,
+                capable: false,
+                ..
+            } => "/proc/sys/kernel/yama/ptrace_scope is 2: run this as root",
+            Asking { capable: false, .. } => {
+                "it has privileges that this one lacks, or may not be dumped: run this as root"
+            }
+            Asking {
+                outermost: false, ..
+            } => {
+                "CAP_SYS_PTRACE counts only within this user namespace, and that process is not in it: run this outside"
+            }
+            Asking { filtered: true, .. } => {
+                "this one has CAP_SYS_PTRACE: the seccomp filter that it runs under, as in a container, or a security module forbids it; run this outside"
+            }
+            Asking { .. } => {
+                "this one has CAP_SYS_PTRACE, so that a security module (AppArmor, SELinux) or the kernel itself protects it: the kernel's log may tell"
+            }
+        }
+    }
 }
 
 /// The program and the arguments of a process.
@@ -191,4 +263,57 @@ pub(crate) fn words(process: Tid) -> Vec<String> {
     text.split(|byte| *byte == 0)
         .map(|word| String::from_utf8_lossy(word).into_owned())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody is told to be what they are.
+    #[test]
+    fn advice_fits_who_asks() {
+        let root = Asking {
+            root: true,
+            capable: true,
+            own: true,
+            outermost: true,
+            filtered: false,
+            scope: 0,
+        };
+        for scope in 0..4 {
+            for bits in 0..16 {
+                let on = |bit: u32| bits >> bit & 1 == 1;
+                let asking = Asking {
+                    capable: on(0),
+                    own: on(1),
+                    outermost: on(2),
+                    filtered: on(3),
+                    scope,
+                    ..root
+                };
+                let advice = asking.advice();
+                assert!(!advice.contains("as root"), "{asking:?}: {advice}");
+                assert_eq!(
+                    advice.contains("without CAP_SYS_PTRACE"),
+                    !on(0) && scope < 3,
+                    "{asking:?}"
+                );
+            }
+        }
+        let inner = Asking {
+            outermost: false,
+            ..root
+        };
+        assert!(inner.advice().contains("user namespace"));
+        let user = Asking {
+            root: false,
+            capable: false,
+            ..root
+        };
+        assert!(user.advice().contains("run this as root"));
+        let yama = Asking { scope: 1, ..user };
+        assert!(yama.advice().contains("ptrace_scope is 1"));
+        let other = Asking { own: false, ..yama };
+        assert!(other.advice().contains("another user"));
+    }
 }
