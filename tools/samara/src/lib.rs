@@ -47,37 +47,73 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a program, or attach to one that runs (`-p PID`), and perform each call on its memory on the engine too; compare results and maps
-    /// with the kernel's.
+    /// Run a program, or attach to a running process (`-p PID`), and perform each of its calls on memory on the engine, too; compare results
+    /// and maps with the kernel's.
     ///
-    /// Exit code: the program's own (128 + N if signal N killed it), 70 if engine and kernel disagreed, 69 if they agreed but processes could
-    /// not be followed or nothing was compared, 2 for misuse. Processes that outlive the program are followed until they end, too; Ctrl-C
-    /// then asks them to, and a second one ends them.
+    /// Processes that outlive the program are followed until they end. Ctrl-C then asks them to end, and a second Ctrl-C kills them. If samara
+    /// itself is killed, the programs that it started are killed, too: the filter on them would make their calls fail with ENOSYS. A process that
+    /// samara attached to runs on.
+    #[command(
+        override_usage = "samara trace [OPTIONS] [--] PROGRAM [ARGS]...\n       samara trace [OPTIONS] -p PID",
+        after_long_help = codes::TRACE
+    )]
     Trace(Described<trace::TraceOptions>),
-    /// Perform a recorded trace again, without the program; or what `strace -f` wrote.
+    /// Perform a recorded trace again without the program, or what `strace -f` wrote.
     ///
-    /// Exit code: 0, 70 if engine and record disagree, 69 if the record has not all of the program, 2 if the file is damaged or cannot be
-    /// read.
+    /// If the recording was interrupted, everything up to there is performed.
+    #[command(after_long_help = codes::REPLAY)]
     Replay(Described<replay::ReplayOptions>),
-    /// Run the boot-time allocator from a firmware's memory map: what there is, what is taken, what is free.
+    /// Run the boot-time allocator over a firmware's memory map: what memory there is, what is reserved, what is free.
     ///
-    /// Without a map it takes the running machine's own. Reservations of a device tree that have no address are placed in the ranges that it
-    /// allows. Exit code: 0, 1 if an allocation or such a reservation found no memory, 2 for misuse or a file that cannot be read.
+    /// Without a FILE, the running machine's own map is used. Reservations of a device tree that have no address are placed within the ranges
+    /// that the tree allows.
+    #[command(after_long_help = codes::BOOT)]
     Boot(Described<boot::BootOptions>),
-    /// Write a core file of a live process, which stops meanwhile and runs on.
+    /// Write a core file of a live process, which is stopped meanwhile and then runs on, or of a recording.
     ///
-    /// What goes into it, /proc/PID/coredump_filter and MADV_DONTDUMP say, as for cores of the kernel's. Exit code: 0, 2 for misuse, or if there
-    /// is no such process, it may not be looked at or has no memory, or the file cannot be written.
+    /// /proc/PID/coredump_filter and MADV_DONTDUMP decide what goes into the file, as for the kernel's own cores.
+    #[command(after_long_help = codes::LOOK)]
     Core(Described<dump::CoreOptions>),
-    /// Show the memory of a live process, or of a recording at a call: what it holds, gaps, neighbours that do not merge, what a fork costs.
+    /// Show the memory of a live process or of a recording: areas by kind, gaps, why neighbours do not merge, what a fork costs.
     ///
-    /// A second one is compared with the first. Exit code: 0, 2 for misuse, or if there is no such process, it may not be looked at or has no
-    /// memory, or the file is damaged.
+    /// With a second subject, the difference between the two is shown.
+    #[command(after_long_help = codes::LOOK)]
     Show(Described<show::ShowOptions>),
-    /// List processes by what they have mapped: areas, fragments, what a fork would cost, how far vm.max_map_count is. The list is refreshed until `q`.
+    /// List processes by what they have mapped: areas, fragments, the cost of a fork, and how far vm.max_map_count is.
     ///
-    /// F1 tells of the other keys. Exit code: 0, 2 for misuse, or without a terminal (give --once or --json there).
+    /// The list is refreshed until `q` is pressed. F1 lists the other keys.
+    #[command(after_long_help = codes::TOP)]
     Top(Described<top::TopOptions>),
+}
+
+/// What exit codes mean, as `--help` lists them.
+mod codes {
+    pub(super) const TRACE: &str = "\
+Exit codes:
+   -  the program's own, or 128 + N if signal N killed it; 0 for a process that was attached to
+  70  engine and kernel disagree
+  69  they agree, but something could not be followed, decided or compared
+   2  misuse; or the record, the summary or a picture could not be written (how the program ended is then told)";
+    pub(super) const REPLAY: &str = "\
+Exit codes:
+   0  engine and record agree
+  70  they disagree
+  69  they agree, but the record has not all of the program, or something could not be decided
+   2  misuse, or a file that is damaged or cannot be read or written";
+    pub(super) const BOOT: &str = "\
+Exit codes:
+   0  all allocations, and all reservations without an address, found memory
+   1  one of them did not
+   2  misuse, or a file that cannot be read";
+    pub(super) const LOOK: &str = "\
+Exit codes:
+   0  done
+  69  done, but the recording was interrupted
+   2  misuse; no such process, or it may not be looked at or has no memory; a file that is damaged or cannot be read or written";
+    pub(super) const TOP: &str = "\
+Exit codes:
+   0  done
+   2  misuse, or there is no terminal (then give --once or --json)";
 }
 
 /// Does what the arguments of the program ask for; the value is the exit code. Misuse and `--help` end the program.

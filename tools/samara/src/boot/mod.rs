@@ -26,35 +26,35 @@ const REGIONS: usize = 4096;
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("map").multiple(false))]
 pub(crate) struct BootOptions {
-    /// A firmware's memory map (`-`: standard input). Its format is guessed; the options below say it.
+    /// A firmware's memory map (`-`: standard input). Its format is guessed; to name the format, give FILE to one of the options below instead.
     #[arg(value_name = "FILE", group = "map")]
     file: Option<PathBuf>,
 
-    /// e820: a boot log (dmesg) with `BIOS-e820:` lines, or a directory as /sys/firmware/memmap.
+    /// Read e820: a boot log (dmesg) with `BIOS-e820:` lines, or a directory as /sys/firmware/memmap.
     #[arg(long, value_name = "FILE", group = "map")]
     e820: Option<PathBuf>,
 
-    /// /proc/iomem, or a copy of it.
+    /// Read /proc/iomem, or a copy of it.
     #[arg(long, value_name = "FILE", group = "map")]
     iomem: Option<PathBuf>,
 
-    /// UEFI: descriptors as GetMemoryMap returns them, the shell's `memmap`, or a boot log with `efi: mem` lines.
+    /// Read UEFI's map: descriptors as GetMemoryMap returns them, the shell's `memmap`, or a boot log with `efi: mem` lines.
     #[arg(long, value_name = "FILE", group = "map")]
     uefi: Option<PathBuf>,
 
-    /// Bytes from one UEFI descriptor to the next, for descriptors; guessed if not given.
+    /// Bytes from one UEFI descriptor to the next. Guessed if not given.
     #[arg(long, value_name = "BYTES", requires = "uefi", value_parser = clap::value_parser!(u16).range(40..))]
     uefi_stride: Option<u16>,
 
-    /// A flattened device tree.
+    /// Read a flattened device tree.
     #[arg(long, value_name = "FILE", group = "map")]
     dtb: Option<PathBuf>,
 
-    /// Reserve from the first to the last address A-B (hexadecimal), or A+SIZE. May be repeated.
+    /// Reserve the addresses from A to B, B included (hexadecimal), or A+SIZE. May be repeated.
     #[arg(long, value_name = "A-B", value_parser = numbers::range)]
     reserve: Vec<Range>,
 
-    /// Allocate SIZE bytes at a multiple of ALIGN (a power of two; with K, M or G). May be repeated; in the order given.
+    /// Allocate SIZE bytes at a multiple of ALIGN, a power of two; as in `2M,4K`. May be repeated; allocations are made in the order given.
     #[arg(long, value_name = "SIZE,ALIGN", value_parser = numbers::request)]
     alloc: Vec<Request>,
 
@@ -62,7 +62,7 @@ pub(crate) struct BootOptions {
     #[arg(long)]
     bottom_up: bool,
 
-    /// Allocate below this address (hexadecimal) only.
+    /// Allocate only below this address (hexadecimal).
     #[arg(long, value_name = "ADDRESS", value_parser = numbers::address)]
     limit: Option<u64>,
 

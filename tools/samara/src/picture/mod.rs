@@ -32,7 +32,7 @@ pub(crate) struct PictureOptions {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Draw the address space for a paper (`-`: standard output).
+    /// Draw the address space as SVG, for a paper (`-`: standard output).
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }

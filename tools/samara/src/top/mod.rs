@@ -31,15 +31,15 @@ use sample::{Process, Sample, Sampler};
 
 #[derive(Debug, Args)]
 pub(crate) struct TopOptions {
-    /// Sort by this figure.
+    /// Sort by this column.
     #[arg(long, short, value_enum, default_value_t = Column::Areas)]
     sort: Column,
 
-    /// Look again after so many seconds.
+    /// Refresh the list after this many seconds.
     #[arg(long, short, value_name = "SECONDS", default_value_t = 2.0, value_parser = delay)]
     delay: f64,
 
-    /// Print the list once.
+    /// Print the list once, as text.
     #[arg(long)]
     once: bool,
 

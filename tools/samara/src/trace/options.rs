@@ -31,15 +31,16 @@ fn parse_verify(text: &str) -> Result<Verify, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct TraceOptions {
-    /// Compare maps after `each` call, after every N calls, or at `exit` (and exec) only. Every result is compared in any case.
+    /// Compare maps after `each` call, after every N calls, or only at `exit` (and exec). Results are always compared.
     ///
-    /// `each` compares whole maps of up to 256 areas. Of larger ones it compares what the call can have changed, and the whole map once in as many calls as a
-    /// sixteenth of its areas (once in 1,875 calls at 30,000 areas), at fork, exec and exit, and wherever a part differs. Before Linux 6.11, which cannot be asked
-    /// for a part, it compares the whole map each time.
+    /// `each` compares whole maps of up to 256 areas. Of larger ones it compares what the call can have changed, and the
+    /// whole map once in as many calls as a sixteenth of its areas (once in 1,875 calls at 30,000 areas), at fork, exec and
+    /// exit, and wherever a part differs. Before Linux 6.11, which cannot be asked for a part, it compares the whole map
+    /// each time.
     #[arg(long, value_name = "each|exit|N", default_value = "exit", value_parser = parse_verify)]
     pub(crate) verify: Verify,
 
-    /// Check every invariant of the engine whenever a map is compared. Slow.
+    /// Check every invariant of the engine at each comparison of maps. Slow.
     #[arg(long)]
     pub(crate) check: bool,
 
@@ -47,7 +48,7 @@ pub(crate) struct TraceOptions {
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
-    /// Record the trace to this file, for `samara replay`.
+    /// Record the trace to this file, for `samara replay`, `show` and `core`. If samara is killed, the file lacks less than a second.
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
 
@@ -58,16 +59,16 @@ pub(crate) struct TraceOptions {
     #[arg(long)]
     pub(crate) calls: bool,
 
-    /// Print no summary (a disagreement is still told).
+    /// Print the summary only if not everything was compared and agreed.
     #[arg(long, short)]
     pub(crate) quiet: bool,
 
-    /// Attach to the process of this number, which runs already, instead of starting a program. Ctrl-C lets it go, and it runs on.
+    /// Attach to a running process instead of starting a program. Ctrl-C detaches, and the process runs on.
     /// The number of a thread stands for its process.
     ///
-    /// All its threads and the children that it will have are followed, slower than from the start: no filter can be put on it, so that every
-    /// system call stops. What no map shows of the time before (who owns private pages, which open files are mapped, what was promised to
-    /// areas to come) is not known. Exit code: 0, 70 and 69 as else, 2 if it cannot be attached to.
+    /// All its threads, and the children that it makes from then on, are followed. This is slower than starting the program: no filter can be put
+    /// on a running process, so that every system call stops. What no map shows of the time before is unknown: who owns private pages, which
+    /// open files are mapped, what was promised to areas to come.
     #[arg(
         long,
         short,
@@ -78,11 +79,11 @@ pub(crate) struct TraceOptions {
     )]
     pub(crate) pid: Option<i32>,
 
-    /// The program, and its arguments.
+    /// The program to run, and its arguments.
     #[arg(
         required_unless_present = "pid",
         trailing_var_arg = true,
-        value_name = "PROGRAM [ARGS]…"
+        value_name = "PROGRAM"
     )]
     pub(crate) program: Vec<OsString>,
 }
