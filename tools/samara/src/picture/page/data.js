@@ -191,7 +191,7 @@ function size(bytes) {
 const DIGITS = new Intl.NumberFormat("en");
 const grouped = number => DIGITS.format(number);
 
-const many = (count, thing) => grouped(count) + " " + thing + (count === 1 ? "" : "s");
+const many = (count, thing) => (count ? grouped(count) : "no") + " " + thing + (count === 1 ? "" : "s");
 
 const hex = address => address.toString(16).padStart(8, "0");
 

@@ -111,7 +111,8 @@
     $("where").textContent = `${step + 1} of ${life.steps}`;
     const mapped = areas.reduce((sum, stay) => sum + life.end[stay] - life.start[stay], 0);
     const largest = gaps.reduce((most, gap) => Math.max(most, gap.end - gap.start), 0);
-    const figures = `${many(areas.length, "area")} · ${size(mapped)} mapped · ${many(gaps.length, "gap")}, the largest ${size(largest)}`;
+    const widest = gaps.length > 1 ? `, the largest ${size(largest)}` : gaps.length ? ` of ${size(largest)}` : "";
+    const figures = `${many(areas.length, "area")} · ${size(mapped)} mapped · ${many(gaps.length, "gap")}${widest}`;
     const what = document.createElement("b");
     what.textContent = life.text(step);
     const who = life.call[step] ? `call ${life.call[step]} · thread ${life.thread[step]} · ` : "";
@@ -170,8 +171,8 @@
     const moment = life.steps < 2 && life.stays;
     $("time").hidden = $("tab-calls").hidden = moment;
     if (moment) open("areas");
-    $("about").textContent = moment ? `${many(life.stays, "area")} at one moment · Linux ${all.kernel}` : `${grouped(calls)} calls · ${grouped(life.stays)} shapes of areas · Linux ${all.kernel}`;
-    $("marks").setAttribute("aria-label", `Address space of ${life.program || all.title}: addresses upwards, ${life.steps} steps across`);
+    $("about").textContent = moment ? `${many(life.stays, "area")} at one moment · Linux ${all.kernel}` : `${many(calls, "call")} · ${many(life.stays, "shape")} of areas · Linux ${all.kernel}`;
+    $("marks").setAttribute("aria-label", `Address space of ${life.program || all.title}: addresses upwards, ${many(life.steps, "step")} across`);
     choose(-1);
     // Behind the end there is nothing to see.
     go(life.gone >= 0 && life.steps > 1 ? life.steps - 2 : life.steps - 1);
@@ -183,7 +184,7 @@
   all.lives.forEach((life, index) => {
     const option = document.createElement("option");
     option.value = index;
-    option.textContent = `${life.number}: ${base(life.program) || "?"} (${life.steps} steps${life.parent >= 0 ? ", child of " + life.parent : ""})`;
+    option.textContent = `${life.number}: ${base(life.program) || "?"} (${many(life.steps, "step")}${life.parent >= 0 ? ", child of " + life.parent : ""})`;
     $("lives").append(option);
   });
   $("lives").addEventListener("change", () => show(all.lives[$("lives").value]));
