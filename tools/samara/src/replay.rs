@@ -189,10 +189,10 @@ pub(crate) fn after(reader: &Reader, call: u64) -> Result<AddressSpace, u64> {
     }
 }
 
-/// The address space that performed a call, and the number of that call; without a number, the last one.
+/// Returns the number of a call, the last one if none is given, and the address space that performed it, as it was afterwards.
 ///
 /// # Errors
-/// How many calls there are, if they are fewer or there is no address space.
+/// How many calls there are, if they are fewer or there is no address space after that one.
 pub(crate) fn at(reader: &Reader, call: Option<u64>) -> Result<(u64, AddressSpace), u64> {
     let call = match call {
         Some(call) => call,

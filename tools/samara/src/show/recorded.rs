@@ -13,8 +13,8 @@ use crate::quantity::number_of;
 use crate::record::{Cut, Reader};
 use crate::replay;
 
-/// The address space that performed call number `call`, after it, or the one that performed the last one: calls are counted over all processes, as
-/// `samara replay` counts them. After call 0 is the start of the program. Also returns where the recording was interrupted, if it was.
+/// Returns the address space that performed call number `call`, or else the last call, as it was afterwards. Calls are counted over all
+/// processes, as `samara replay` counts them; after call 0 is the start of the program. Also returns where the recording was interrupted, if it was.
 ///
 /// # Errors
 /// What is wrong, in a line.
