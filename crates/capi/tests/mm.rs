@@ -25,7 +25,8 @@ macro_rules! c_tests {
 }
 
 c_tests!(
-    backend, beside, calls, exec, faults, files, fork, hostile, look, phys, refused, threads
+    backend, beside, calls, exec, faults, files, fork, hostile, look, phys, refused, region,
+    threads
 );
 
 /// Random histories, beside real processes on the running kernel.
@@ -96,6 +97,7 @@ fn layout() -> BTreeMap<String, usize> {
         seed
     );
     of!(MmBackend, "mm_backend", ctx, map, unmap, protect, r#move);
+    of!(MmContents, "mm_contents", discard, sync);
     of!(MmProgram, "mm_program", file, size, set_id, ctx);
     of!(MmSpecial, "mm_special", name, pages, code);
     of!(

@@ -47,6 +47,7 @@ errnos! {
     ENFILE = 23, "Too many open files in system";
     ETXTBSY = 26, "Text file busy";
     ENOSPC = 28, "No space left on device";
+    EDEADLK = 35, "Resource deadlock avoided";
     ENAMETOOLONG = 36, "File name too long";
     ENOSYS = 38, "Function not implemented";
     ELOOP = 40, "Too many levels of symbolic links";

@@ -82,6 +82,9 @@ void mm_file_truncate(struct mm_phys *phys, struct mm_file *file, uint64_t size)
 void mm_file_extend(struct mm_phys *phys, struct mm_file *file, uint64_t before);
 /* Pages of [start, end), both multiples of 4,096, are zero now: they leave every mapping, private copies stay. */
 void mm_file_punch(struct mm_phys *phys, struct mm_file *file, uint64_t start, uint64_t end);
+/* As fsync(2): every dirty page on `phys` goes to write_page. 0, or the first error, after all have been tried; those that failed stay to be written. Before the
+ * last mm_file_put of a file that nothing maps, this tells what that one cannot. */
+int mm_file_sync(struct mm_phys *phys, struct mm_file *file);
 
 /* ---- address spaces ---- */
 #define MM_UNLIMITED (~0ull)
@@ -98,7 +101,9 @@ void mm_config_default(struct mm_config *config); /* x86-64's layout, which ever
 void mm_config_for(enum mm_format format, struct mm_config *config); /* the same, and for MM_RISCV_SV39 what it can: addresses below 2^38 */
 /* Where task_size was left at its default, mm_new and mm_exec do this for the format of `phys`, with bases that are above it, too. With another one above what the
  * format can address, memory is mapped at addresses that are not canonical, too, and cannot be accessed there. */
-/* Told in order while a call is performed. A refusal (-errno) undoes the whole call. NULL members are passed over.
+/* Layouts that make no sense are -EINVAL: bases that are not in whole pages or above task_size, start_brk at or above it, stack_top above it. */
+/* Told in order while a call is performed. A refusal (-errno) undoes the whole call. NULL members are passed over: the call succeeds, and what the caller keeps
+ * stays as it is. So a caller that keeps the pages' contents itself needs all of these (without `move`, what mremap moves stays at its old place), and mm_contents.
  * The address space is locked meanwhile: the functions must not call into it. */
 struct mm_backend {
 	void *ctx;
@@ -111,7 +116,23 @@ struct mm_backend {
  * When memory runs out: mmap, mremap and fork have changed nothing; mprotect leaves each page with its old or its new protection; munmap and madvise may have
  * done a part; MAP_POPULATE and locking at mmap pass over it in silence, as Linux does. mm_put needs no memory. */
 int mm_new(const struct mm_config *config, struct mm_phys *phys, const struct mm_backend *backend, struct mm **mm);
+/* The same, confined to [base, end), multiples of 4,096: a guest in a part of its host. No call is answered by an address outside, and the backend is told of none,
+ * whatever the guest asks for: fixed addresses, hints, MAP_32BIT, brk, targets of mremap, stacks that grow. Mappings are placed downwards from `end`. task_size, mmap_base,
+ * legacy_base and mmap_min_addr of config are not looked at, but that task_size is the most that `end` may be: -ENOMEM. start_brk and stack_top lie in the range, or are
+ * 0. -EINVAL for a range that is empty or not in whole pages. Children are confined as their parents are. */
+int mm_new_within(const struct mm_config *config, uint64_t base, uint64_t end, struct mm_phys *phys, const struct mm_backend *backend, struct mm **mm);
+/* What a backend that keeps the pages' contents itself (phys NULL) is told, too, with its ctx; answers as above. The range stays mapped. Without these, madvise and msync
+ * succeed, and the caller's memory stays as it is: MADV_DONTNEED keeps the old bytes. With phys, the library's pages are treated as Linux treats them in any case. */
+struct mm_contents {
+	int (*discard)(void *ctx, uint64_t start, uint64_t end, int advice); /* MADV_DONTNEED, FREE, REMOVE, GUARD_INSTALL, GUARD_REMOVE; what is gone is not brought back when a call is undone */
+	int (*sync)(void *ctx, uint64_t start, uint64_t end, int flags);     /* msync, MS_... */
+};
+/* Once for an address space, before it is used, children as well: their backends have none at first. -EINVAL without a backend, -EBUSY the second time. */
+int mm_set_contents(struct mm *mm, const struct mm_contents *contents);
 void mm_put(struct mm *mm);               /* exit: everything unmapped, every frame given back */
+/* The same, and tells whether it lost anything: dirty pages of files whose last mapping goes with it are written then, and those that cannot be are gone. 0, or the first error
+ * of write_page; -ENOMEM: there was no memory to find out. */
+int mm_exit(struct mm *mm);
 enum { MM_FORK_COPY = 0, MM_FORK_SHARE = 1 /* last-level tables shared until one side changes them */ };
 int mm_fork(struct mm *parent, unsigned how, struct mm **child);
 /* The same, and the child has a backend (NULL: none, as after mm_fork), which is told of the child's calls, but not of what it inherits: mm_find tells. */

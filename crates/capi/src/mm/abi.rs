@@ -150,6 +150,16 @@ pub struct MmBackend {
     pub r#move: Option<unsafe extern "C" fn(*mut c_void, u64, u64, u64) -> c_int>,
 }
 
+/// `struct mm_contents`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MmContents {
+    /// Pages are given up, or treated otherwise: `MADV_…`.
+    pub discard: Option<unsafe extern "C" fn(*mut c_void, u64, u64, c_int) -> c_int>,
+    /// What was written to a shared mapping goes to its object: `MS_…`.
+    pub sync: Option<unsafe extern "C" fn(*mut c_void, u64, u64, c_int) -> c_int>,
+}
+
 /// Neither set-user-ID nor set-group-ID.
 pub const MM_SETID_NO: c_int = 0;
 /// For who the process is already.

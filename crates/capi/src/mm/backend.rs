@@ -1,20 +1,51 @@
-//! `struct mm_backend`: the caller is told what a call does, and may refuse.
+//! `struct mm_backend` and `struct mm_contents`: the caller is told what a call does, and may refuse.
 
 use core::ffi::c_int;
+use std::sync::OnceLock;
 
 use samara_mm::{Area, Backing, Discard, Errno, Object, Pages, SyncFlags, VmFlags, Vma, abi};
 
-use crate::mm::abi::MmBackend;
+use crate::mm::abi::{MmBackend, MmContents};
 use crate::mm::file::open_of;
 
-/// The caller's functions.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Backend(pub(crate) MmBackend);
+/// The caller's functions for one address space.
+#[derive(Debug)]
+pub(crate) struct Told {
+    backend: MmBackend,
+    /// Named later, once.
+    contents: OnceLock<MmContents>,
+}
 
 // SAFETY: the header lets any thread call any function, so that the caller's must bear that, too; the context is only handed on.
-unsafe impl Send for Backend {}
+unsafe impl Send for Told {}
 // SAFETY: as above.
-unsafe impl Sync for Backend {}
+unsafe impl Sync for Told {}
+
+impl Told {
+    pub(crate) fn new(backend: &MmBackend) -> Self {
+        Told {
+            backend: *backend,
+            contents: OnceLock::new(),
+        }
+    }
+
+    /// Names those for contents.
+    ///
+    /// # Errors
+    /// `EBUSY` if others have been named before.
+    pub(crate) fn name(&self, contents: &MmContents) -> Result<(), Errno> {
+        self.contents.set(*contents).map_err(|_| Errno::EBUSY)
+    }
+
+    /// The owner of the pages for one call.
+    pub(crate) fn backend(&self) -> Backend {
+        Backend(self.backend, self.contents.get().copied())
+    }
+}
+
+/// The caller's functions during one call.
+#[derive(Debug)]
+pub(crate) struct Backend(MmBackend, Option<MmContents>);
 
 /// What a function of the caller's says: less than 0 is a refusal.
 fn answer(number: c_int) -> Result<(), Errno> {
@@ -23,6 +54,18 @@ fn answer(number: c_int) -> Result<(), Errno> {
     } else {
         Ok(())
     }
+}
+
+/// The number of advice that may change what the pages hold, or how they can be reached; other advice is not told.
+fn advice(how: Discard) -> Option<c_int> {
+    Some(match how {
+        Discard::DontNeed => abi::MADV_DONTNEED,
+        Discard::Free => abi::MADV_FREE,
+        Discard::Remove => abi::MADV_REMOVE,
+        Discard::GuardInstall => abi::MADV_GUARD_INSTALL,
+        Discard::GuardRemove => abi::MADV_GUARD_REMOVE,
+        _ => return None,
+    })
 }
 
 fn prot(vma: &Vma) -> c_int {
@@ -92,20 +135,28 @@ impl Pages for Backend {
         answer(unsafe { relocate(self.0.ctx, from, to, len) })
     }
 
-    // Of what follows the header's functions are not told.
-
-    fn discard(&mut self, _: u64, _: u64, _: &Vma, _: Discard) -> Result<(), Errno> {
-        Ok(())
+    fn discard(&mut self, start: u64, end: u64, _: &Vma, how: Discard) -> Result<(), Errno> {
+        let (Some(discard), Some(advice)) = (self.1.and_then(|c| c.discard), advice(how)) else {
+            return Ok(());
+        };
+        // SAFETY: as above.
+        answer(unsafe { discard(self.0.ctx, start, end, advice) })
     }
 
+    /// The caller's memory is there when it is used.
     fn populate(&mut self, _: u64, _: u64, _: &Area<'_>, _: bool) -> Result<(), Errno> {
         Ok(())
     }
 
-    fn sync(&mut self, _: u64, _: u64, _: &Vma, _: SyncFlags) -> Result<(), Errno> {
-        Ok(())
+    fn sync(&mut self, start: u64, end: u64, _: &Vma, flags: SyncFlags) -> Result<(), Errno> {
+        let Some(sync) = self.1.and_then(|contents| contents.sync) else {
+            return Ok(());
+        };
+        // SAFETY: as above.
+        answer(unsafe { sync(self.0.ctx, start, end, flags.bits() as c_int) })
     }
 
+    /// The tables', if there are any.
     fn object(&mut self, _: u64) -> Result<Object, Errno> {
         Ok(Object::none())
     }

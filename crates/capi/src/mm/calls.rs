@@ -12,8 +12,8 @@ use crate::mm::life::Mm;
 
 /// Performs a call; the backend is told.
 fn perform(mm: &Mm, call: &Call) -> Result<u64, Errno> {
-    match mm.backend {
-        Some(mut backend) => mm.space.perform(call, Some(&mut backend)),
+    match &mm.backend {
+        Some(told) => mm.space.perform(call, Some(&mut told.backend())),
         None => mm.space.perform(call, None),
     }
 }

@@ -12,7 +12,7 @@ use samara_mm::{AddressSpace, Errno};
 use crate::mm::abi::{
     MM_SETID_NO, MM_SETID_OTHER, MM_SETID_SAME, MmBackend, MmExec, MmProgram, MmStarted,
 };
-use crate::mm::backend::Backend;
+use crate::mm::backend::Told;
 use crate::mm::life::{Mm, rules, with_map};
 use crate::mm::phys::MmPhys;
 use crate::mm::space::Space;
@@ -249,14 +249,14 @@ unsafe fn execute(
         let store = |at, bytes: &[u8]| store(&*started.space, at, bytes);
         let written = started.write(&exec, &auxiliary(given), store);
         if let Err(error) = written {
-            started.space.exit();
+            started.space.put();
             return Err(ExecError::Killed(error));
         }
     }
     let told = tell(&started);
     let mm = Mm {
         space: started.space,
-        backend: backend.copied().map(Backend),
+        backend: backend.map(Told::new),
         heap: true,
     };
     Ok((mm, told))

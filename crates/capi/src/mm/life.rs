@@ -1,14 +1,15 @@
-//! `mm_new`, `mm_fork`, `mm_put`, and what an address space starts from.
+//! `mm_new`, `mm_fork`, `mm_put`, `mm_exit`, and what an address space starts from.
 
 use core::ffi::{c_int, c_uint};
 use core::fmt;
+use core::ops::Range;
 
 use samara_mm::heap::try_box;
 use samara_mm::process::ForkMode;
 use samara_mm::{AddressSpace, Capabilities, Config, Errno, Layout, Limits, Overcommit};
 
-use crate::mm::abi::{MM_FORK_COPY, MM_FORK_SHARE, MmBackend, MmConfig, MmFormat};
-use crate::mm::backend::Backend;
+use crate::mm::abi::{MM_FORK_COPY, MM_FORK_SHARE, MmBackend, MmConfig, MmContents, MmFormat};
+use crate::mm::backend::Told;
 use crate::mm::phys::{MmPhys, end_of};
 use crate::mm::space::{MapOnly, Space};
 use crate::mm::{code, hand_over};
@@ -17,7 +18,7 @@ use crate::mm::{code, hand_over};
 pub struct Mm {
     pub(crate) space: Box<dyn Space>,
     /// A child has its own, if any: its parent's could not tell the two apart.
-    pub(crate) backend: Option<Backend>,
+    pub(crate) backend: Option<Told>,
     /// Whether there is a heap.
     pub(crate) heap: bool,
 }
@@ -110,15 +111,27 @@ pub(super) fn rules(given: &MmConfig, phys: Option<&MmPhys>) -> Result<(Config, 
     Ok((config, limits))
 }
 
-fn space(given: &MmConfig, phys: Option<&MmPhys>) -> Result<AddressSpace, Errno> {
+/// The map; with a range, it is confined to that.
+fn space(
+    given: &MmConfig,
+    range: Option<Range<u64>>,
+    phys: Option<&MmPhys>,
+) -> Result<AddressSpace, Errno> {
     let (config, limits) = rules(given, phys)?;
     let layout = Layout {
         mmap_base: given.mmap_base,
         legacy_base: given.legacy_base,
+        ..Layout::default()
+    };
+    let (config, layout) = match range {
+        Some(range) => config.within(range)?,
+        None => (config, layout),
+    };
+    let layout = Layout {
         start_brk: given.start_brk,
         brk: given.start_brk,
         stack_top: given.stack_top,
-        ..Layout::default()
+        ..layout
     };
     AddressSpace::new(config, limits, layout)
 }
@@ -139,13 +152,18 @@ pub(super) fn with_map(
     Ok(space)
 }
 
-fn new(config: &MmConfig, phys: Option<&MmPhys>, backend: Option<&MmBackend>) -> Result<Mm, Errno> {
+fn new(
+    config: &MmConfig,
+    range: Option<Range<u64>>,
+    phys: Option<&MmPhys>,
+    backend: Option<&MmBackend>,
+) -> Result<Mm, Errno> {
     let config = &config.on(phys);
-    let map = space(config, phys)?;
+    let map = space(config, range, phys)?;
     let space = with_map(map, phys, backend)?;
     Ok(Mm {
         space,
-        backend: backend.copied().map(Backend),
+        backend: backend.map(Told::new),
         heap: config.start_brk != 0,
     })
 }
@@ -197,7 +215,30 @@ pub unsafe extern "C" fn mm_new(
         (config, phys.as_ref(), backend.as_ref())
     };
     // SAFETY: the caller's duty.
-    unsafe { hand_over(mm, || new(&config, phys, backend)) }
+    unsafe { hand_over(mm, || new(&config, None, phys, backend)) }
+}
+
+/// Makes an address space that is confined to `[base, end)`.
+///
+/// # Safety
+/// As [`mm_new`].
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_new_within(
+    config: *const MmConfig,
+    base: u64,
+    end: u64,
+    phys: *mut MmPhys,
+    backend: *const MmBackend,
+    mm: *mut *mut Mm,
+) -> c_int {
+    // SAFETY: the caller's duties.
+    let (config, phys, backend) = unsafe {
+        let config = config.as_ref().copied().unwrap_or_default();
+        (config, phys.as_ref(), backend.as_ref())
+    };
+    // SAFETY: the caller's duty.
+    unsafe { hand_over(mm, || new(&config, Some(base..end), phys, backend)) }
 }
 
 /// Exit: everything is unmapped, every frame given back.
@@ -210,8 +251,40 @@ pub unsafe extern "C" fn mm_put(mm: *mut Mm) {
     if !mm.is_null() {
         // SAFETY: made by `Box::into_raw`, given up once.
         let mm = unsafe { Box::from_raw(mm) };
-        mm.space.exit();
+        mm.space.put();
     }
+}
+
+/// The same; what is lost of files that go with it is told: 0, or the first error of a page that could not be written.
+///
+/// # Safety
+/// As [`mm_put`].
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_exit(mm: *mut Mm) -> c_int {
+    if mm.is_null() {
+        return code(Errno::EINVAL);
+    }
+    // SAFETY: made by `Box::into_raw`, given up once.
+    let mm = unsafe { Box::from_raw(mm) };
+    mm.space.exit().map_or_else(code, |()| 0)
+}
+
+/// Names functions for the contents of the pages, beside the backend's.
+///
+/// # Safety
+/// `mm` is an address space; `contents` points to functions that do what the header says.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_set_contents(mm: *mut Mm, contents: *const MmContents) -> c_int {
+    // SAFETY: the caller's duties.
+    let (Some(mm), Some(contents)) = (unsafe { (mm.as_ref(), contents.as_ref()) }) else {
+        return code(Errno::EINVAL);
+    };
+    let Some(told) = &mm.backend else {
+        return code(Errno::EINVAL);
+    };
+    told.name(contents).map_or_else(code, |()| 0)
 }
 
 /// Makes a child as `fork(2)` does.
@@ -253,7 +326,7 @@ pub unsafe extern "C" fn mm_fork_with(
         }
         Ok(Mm {
             space,
-            backend: backend.copied().map(Backend),
+            backend: backend.map(Told::new),
             heap: parent.heap,
         })
     };

@@ -46,12 +46,15 @@ pub use abi::*;
 pub use calls::*;
 pub use exec::mm_exec;
 pub use file::{MmFile, mm_file_get, mm_file_open, mm_file_put};
-pub use life::{Mm, mm_config_default, mm_config_for, mm_fork, mm_fork_with, mm_new, mm_put};
+pub use life::{
+    Mm, mm_config_default, mm_config_for, mm_exit, mm_fork, mm_fork_with, mm_new, mm_new_within,
+    mm_put, mm_set_contents,
+};
 pub use look::*;
 pub use pages::*;
 pub use phys::{
-    MmPhys, mm_file_extend, mm_file_punch, mm_file_read, mm_file_truncate, mm_file_write,
-    mm_phys_new, mm_phys_put, mm_phys_stats, mm_phys_virt,
+    MmPhys, mm_file_extend, mm_file_punch, mm_file_read, mm_file_sync, mm_file_truncate,
+    mm_file_write, mm_phys_new, mm_phys_put, mm_phys_stats, mm_phys_virt,
 };
 
 /// An error as C callers expect it.

@@ -46,13 +46,14 @@ pub unsafe extern "C" fn mm_fault(
             signal.number()
         }
         Err(Fault::NoMemory) => code(Errno::ENOMEM),
+        Err(Fault::Deadlock) => code(Errno::EDEADLK),
     }
 }
 
 /// Takes a fault; the backend is told of a stack that grows.
 fn take(mm: &Mm, addr: u64, access: Access) -> Result<(), Fault> {
-    match mm.backend {
-        Some(mut backend) => mm.space.fault(addr, access, Some(&mut backend)),
+    match &mm.backend {
+        Some(told) => mm.space.fault(addr, access, Some(&mut told.backend())),
         None => mm.space.fault(addr, access, None),
     }
 }

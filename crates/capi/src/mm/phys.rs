@@ -1,6 +1,6 @@
 //! `mm_phys_…`: physical memory, with one of five formats behind one interface.
 
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use core::slice;
 
 use samara_mm::heap::{Counted, try_box};
@@ -49,6 +49,8 @@ pub(crate) trait Hardware: Send + Sync {
     fn extend(&self, file: &Object, before: u64);
     /// A part of a file is zero now.
     fn punch(&self, file: &Object, start: u64, end: u64);
+    /// What was written to a file goes out.
+    fn sync(&self, file: &Object) -> Result<(), Errno>;
     /// Copies a file's bytes out.
     fn read(&self, file: &Object, offset: u64, into: &mut [u8]) -> Result<usize, Errno>;
     /// Copies bytes to a file.
@@ -94,6 +96,11 @@ impl<P: Platform<Backing = Ram>> Hardware for Hosted<P> {
     fn punch(&self, file: &Object, start: u64, end: u64) {
         let _inside = self.gate.enter();
         let _ = self.machine.punch(file, start, end);
+    }
+
+    fn sync(&self, file: &Object) -> Result<(), Errno> {
+        let _inside = self.gate.enter();
+        self.machine.sync_file(file)
     }
 
     fn read(&self, file: &Object, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
@@ -306,6 +313,23 @@ pub unsafe extern "C" fn mm_file_punch(phys: *mut MmPhys, file: *mut MmFile, sta
     };
     if let Some(file) = file.file() {
         phys.hardware.punch(&file.object, start, end);
+    }
+}
+
+/// Writes out what was written to a file, as `fsync(2)`.
+///
+/// # Safety
+/// As [`mm_file_punch`].
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_file_sync(phys: *mut MmPhys, file: *mut MmFile) -> c_int {
+    // SAFETY: the caller's duties.
+    let (Some(phys), Some(file)) = (unsafe { (phys.as_ref(), file.as_ref()) }) else {
+        return code(Errno::EINVAL);
+    };
+    match file.file() {
+        Some(file) => phys.hardware.sync(&file.object).map_or_else(code, |()| 0),
+        None => code(Errno::EINVAL),
     }
 }
 

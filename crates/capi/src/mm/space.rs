@@ -35,7 +35,9 @@ pub(crate) trait Space: Send + Sync {
     /// Its invariants, and those of its memory if nothing else runs there.
     fn check(&self) -> Result<(), String>;
     /// Everything is given back.
-    fn exit(self: Box<Self>);
+    fn put(self: Box<Self>);
+    /// The same; tells what is lost of files.
+    fn exit(self: Box<Self>) -> Result<(), Errno>;
 }
 
 /// With pages.
@@ -145,10 +147,16 @@ impl<P: Platform> Space for Paged<P> {
         }
     }
 
-    fn exit(self: Box<Self>) {
+    fn put(self: Box<Self>) {
         let gate = self.gate.clone();
         let _inside = gate.enter();
         drop(self);
+    }
+
+    fn exit(self: Box<Self>) -> Result<(), Errno> {
+        let Paged { process, gate } = *self;
+        let _inside = gate.enter();
+        process.exit()
     }
 }
 
@@ -247,5 +255,9 @@ impl Space for MapOnly {
         self.0.read().check().map_err(|broken| broken.to_string())
     }
 
-    fn exit(self: Box<Self>) {}
+    fn put(self: Box<Self>) {}
+
+    fn exit(self: Box<Self>) -> Result<(), Errno> {
+        Ok(())
+    }
 }

@@ -52,6 +52,9 @@ int main(void)
 	PLACE(mm_backend, unmap);
 	PLACE(mm_backend, protect);
 	PLACE(mm_backend, move);
+	SIZE(mm_contents);
+	PLACE(mm_contents, discard);
+	PLACE(mm_contents, sync);
 	SIZE(mm_program);
 	PLACE(mm_program, file);
 	PLACE(mm_program, size);

@@ -32,6 +32,7 @@ use crate::config::Layout;
 use crate::errno::Errno;
 use crate::pages::{Discard, NoPages, Pages};
 use crate::space::AddressSpace;
+use crate::space::in_call::InCall;
 
 impl AddressSpace {
     /// Validates and performs `call`; the result is what the system call returns: an address, 0, or an error. For programs that report
@@ -62,9 +63,7 @@ impl AddressSpace {
         call: &Call,
         pages: &mut P,
     ) -> Result<u64, Errno> {
-        let result = self.perform_closed(call, pages);
-        self.end_call();
-        result
+        InCall(self).0.perform_closed(call, pages)
     }
 
     /// As [`perform_with`](Self::perform_with), for an owner that has something left to do before faults find the map as it is now:
@@ -83,12 +82,6 @@ impl AddressSpace {
         self.attempt(call, None, pages)
     }
 
-    /// Opens the locks of all areas that a call has closed.
-    #[inline]
-    pub(crate) fn end_call(&mut self) {
-        self.areas.reopen();
-    }
-
     /// As [`perform_with`](Self::perform_with), but a mapping whose place the kernel chooses goes to `address`: for following a kernel
     /// that chose otherwise.
     ///
@@ -100,12 +93,12 @@ impl AddressSpace {
         address: u64,
         pages: &mut P,
     ) -> Result<u64, Errno> {
+        let under_way = InCall(self);
+        let space = &mut *under_way.0;
         if pages.informed() {
-            self.learn(call, Some(address), pages);
+            space.learn(call, Some(address), pages);
         }
-        let result = self.attempt(call, Some(address), pages);
-        self.end_call();
-        result
+        space.attempt(call, Some(address), pages)
     }
 
     /// All or nothing, if the owner may refuse. The locks of areas stay closed, so that no fault comes between a call and its being undone.

@@ -5,6 +5,8 @@ use alloc::boxed::Box;
 use core::any::Any;
 use core::fmt;
 use core::marker::PhantomData;
+#[cfg(feature = "paging")]
+use core::mem::ManuallyDrop;
 use core::mem::MaybeUninit;
 use core::ops::Deref;
 use core::ptr::NonNull;
@@ -260,6 +262,35 @@ impl<T: ?Sized> Clone for Counted<T> {
             inner: self.inner,
             marker: PhantomData,
         }
+    }
+}
+
+impl<T: ?Sized> Counted<T> {
+    /// Lets the handle go. If it was the last one, `last` is called with the value, which is dropped after that, also if `last` panics.
+    #[cfg(feature = "paging")]
+    pub(crate) fn let_go<R>(self, last: impl FnOnce(&mut T) -> R) -> Option<R> {
+        /// Drops the value, and then frees its memory.
+        struct Last<T: ?Sized>(Weak<T>);
+
+        impl<T: ?Sized> Drop for Last<T> {
+            fn drop(&mut self) {
+                // SAFETY: there is no handle any more, and this is dropped once.
+                unsafe { (&raw mut (*self.0.inner.as_ptr()).value).drop_in_place() };
+            }
+        }
+
+        let handle = ManuallyDrop::new(self);
+        if !uncount(&handle.inner().handles) {
+            return None;
+        }
+        // What all handles had in common.
+        let value = Last(Weak {
+            inner: handle.inner,
+            marker: PhantomData,
+        });
+        // SAFETY: that was the last handle. Weak ones look at the counts only.
+        let view = unsafe { &mut (*value.0.inner.as_ptr()).value };
+        Some(last(view))
     }
 }
 

@@ -49,6 +49,12 @@ use crate::space::vma::{Area, Vma};
 /// What is told afterwards is to succeed. An owner that may refuse it all the same says so ([`refuses`](Self::refuses)), and pays for a journal:
 /// a refusal then undoes the whole call. Undoing takes no memory. It may wait for readers ([`SharedMap`](crate::SharedMap)), as any change may.
 ///
+/// # When it panics
+///
+/// A panic of an owner that may refuse undoes the call as a refusal does, while the thread unwinds: the owner is told the reverse of what it had been told
+/// before, and not of what it panicked at. If it panics again meanwhile, that is dropped with the feature `hosted`, and ends the program without it. For other owners what the
+/// call has changed so far stays, and the map is sound. In either case calls and faults go on.
+///
 /// ```compile_fail,E0046
 /// use samara_mm::{Errno, Pages, Vma};
 ///

@@ -69,6 +69,33 @@ impl Object {
         })
     }
 
+    /// A handle of the `T` that is kept, without what this handle keeps beside it.
+    #[cfg(feature = "paging")]
+    pub(crate) fn handle<T: Any>(&self) -> Option<Object> {
+        let kept = self.0.as_ref()?;
+        if kept.is::<T>() {
+            return Some(self.clone());
+        }
+        let with: &With = kept.downcast_ref()?;
+        with.thing.handle::<T>().or_else(|| with.more.handle::<T>())
+    }
+
+    /// Returns `true` if both are handles of the same thing.
+    #[cfg(feature = "paging")]
+    pub(crate) fn is_same(&self, other: &Object) -> bool {
+        match (&self.0, &other.0) {
+            (Some(one), Some(other)) => Counted::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+
+    /// Lets the handle go. If it is the last one of a `T`, `last` is called before that is dropped.
+    #[cfg(feature = "paging")]
+    pub(crate) fn let_go<T: Any, R>(self, last: impl FnOnce(&mut T) -> R) -> Option<R> {
+        let last = |kept: &mut (dyn Any + Send + Sync)| kept.downcast_mut().map(last);
+        self.0?.let_go(last).flatten()
+    }
+
     /// Whether nothing is kept.
     pub const fn is_none(&self) -> bool {
         self.0.is_none()

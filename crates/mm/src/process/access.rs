@@ -54,16 +54,20 @@ impl<P: Platform> Process<P> {
         done
     }
 
-    /// Performs `op` on the 32 bits at `addr`, a futex word say; a fault for writing is taken. `op` must not call into this process.
+    /// Performs `op` on the 32 bits at `addr`, a futex word say; a fault for writing is taken.
+    ///
+    /// The page stays where it is meanwhile, by the lock of its table. So `op` must not call into this process, nor change what files have in memory: with
+    /// the feature `hosted` calls, faults and forks from there are [`EDEADLK`](crate::Errno::EDEADLK) or [`Fault::Deadlock`], copies have no bytes, and looking at the
+    /// map or the pages is not found out. Without that feature, the thread waits for itself. The same holds of other processes that share tables with this one.
     ///
     /// # Errors
-    /// What the program's own access would raise; [`Fault::ADRALN`] if the address is not a multiple of 4.
+    /// What the program's own access would raise; [`Fault::ADRALN`] if the address is not a multiple of 4; [`Fault::Deadlock`] from within such an operation.
     pub fn atomic_u32<R>(&self, addr: u64, op: impl FnOnce(&AtomicU32) -> R) -> Result<R, Fault> {
         if !addr.is_multiple_of(4) {
             return Err(Fault::ADRALN);
         }
         // SAFETY: aligned, so that the word lies in the page; all others use it by atomic instructions, too.
-        self.with_page(addr, Access::WRITE, |at| op(unsafe { at.cast().as_ref() }))
+        self.with_word(addr, |at| op(unsafe { at.cast().as_ref() }))
     }
 
     /// The same for 64 bits.
@@ -76,7 +80,15 @@ impl<P: Platform> Process<P> {
             return Err(Fault::ADRALN);
         }
         // SAFETY: as above.
-        self.with_page(addr, Access::WRITE, |at| op(unsafe { at.cast().as_ref() }))
+        self.with_word(addr, |at| op(unsafe { at.cast().as_ref() }))
+    }
+
+    /// Performs what a client does with a word.
+    fn with_word<R>(&self, addr: u64, op: impl FnOnce(NonNull<u8>) -> R) -> Result<R, Fault> {
+        let machine = self.mm.machine.number();
+        self.with_page(addr, Access::WRITE, |at| {
+            self.mm.nested.within(machine, || op(at))
+        })
     }
 
     /// Calls `use_it` with where the byte at `addr` is, when the access succeeds there.
@@ -92,6 +104,7 @@ impl<P: Platform> Process<P> {
             Attrs::READ
         };
         let mm = &*self.mm;
+        mm.nested.check().map_err(|_| Fault::Deadlock)?;
         let physical = mm.machine.physical();
         let mut once = Some(use_it);
         loop {

@@ -34,9 +34,11 @@ impl<P: Platform> Process<P> {
     /// `MADV_WIPEONFORK` are empty, locks are not inherited. Waits for calls and faults of this process, and they for it.
     ///
     /// # Errors
-    /// `ENOMEM`: nothing of the child is left, and no program can tell that this was tried.
+    /// `ENOMEM`: nothing of the child is left, and no program can tell that this was tried. `EDEADLK` from within an
+    /// [atomic operation](Self::atomic_u32) on this process.
     pub fn fork(&self, mode: ForkMode) -> Result<Self, Errno> {
         let parent = &*self.mm;
+        parent.nested.check()?;
         let mut space = parent.space.write();
         // No fault maps or copies a page in the middle of this.
         let mut space = Closed::all(&mut space);

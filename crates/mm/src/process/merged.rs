@@ -64,7 +64,7 @@ impl<P: Platform> Mm<P> {
             };
             let pin = self.pin_own(area, page).map_err(|fault| match fault {
                 Fault::NoMemory => Errno::ENOMEM,
-                Fault::Signal { .. } => Errno::EFAULT,
+                Fault::Signal { .. } | Fault::Deadlock => Errno::EFAULT,
             })?;
             pin.put(self.machine.physical());
             next = page + PAGE_SIZE;

@@ -1,15 +1,16 @@
 //! A process: its map and its tables.
 
+use alloc::vec::Vec;
 use core::fmt;
 use core::mem::MaybeUninit;
-use core::ops::Deref;
+use core::ops::{Deref, DerefMut};
 #[cfg(target_has_atomic = "64")]
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 #[cfg(not(target_has_atomic = "64"))]
 use portable_atomic::AtomicU64;
 
-use lock_api::RwLock;
+use lock_api::{RwLock, RwLockWriteGuard};
 use samara_paging::{Asid, PageTables};
 
 use crate::call::Call;
@@ -17,12 +18,13 @@ use crate::config::{Config, Layout, Limits};
 use crate::errno::Errno;
 use crate::heap::counted::Counted;
 use crate::heap::place::fill;
-use crate::pages::Pages;
+use crate::pages::{Object, Pages};
 use crate::process::fault::Beside;
-use crate::process::file::FilesSeen;
+use crate::process::file::{FilesSeen, Inode};
 use crate::process::late::Late;
 use crate::process::machine::Machine;
 use crate::process::marks::Marks;
+use crate::process::nested::Nested;
 use crate::process::owner::{Both, Owner};
 use crate::process::platform::Platform;
 use crate::space::AddressSpace;
@@ -57,6 +59,8 @@ pub(crate) struct Mm<P: Platform> {
     unshareable: AtomicBool,
     /// Whether there may ever have been a page in swap: else markers are guards.
     swapped: AtomicBool,
+    /// Whether a thread may be within an atomic operation.
+    pub(crate) nested: Nested,
     /// The files that pages may be of.
     pub(crate) files: FilesSeen,
     /// Where Linux has tables without pages.
@@ -104,6 +108,7 @@ impl<P: Platform> Mm<P> {
                 divisible: AtomicBool::new(false),
                 unshareable: AtomicBool::new(false),
                 swapped: AtomicBool::new(false),
+                nested: Nested::new(),
                 files: FilesSeen::new(),
                 hollow: Apart(Marks::new()),
                 reaped: AtomicBool::new(false),
@@ -220,7 +225,7 @@ impl<P: Platform> Drop for Mm<P> {
 ///
 /// All calls take `&self`: a call of the `mmap` family waits for the others and for faults, faults and copies run beside each other. So does
 /// `MADV_DONTNEED` of private memory, up to 2 MiB of one area, where threads are [expected](Self::expect_threads). Dropping it is
-/// exit: everything is unmapped, which needs no memory.
+/// exit: everything is unmapped, which needs no memory. [`exit`](Self::exit) tells whether anything was lost.
 pub struct Process<P: Platform> {
     pub(crate) mm: Counted<Mm<P>>,
 }
@@ -297,39 +302,111 @@ impl<P: Platform> Process<P> {
     /// Performs a system call on the map and on the pages.
     ///
     /// # Errors
-    /// Linux's, as [`AddressSpace::perform`].
+    /// Linux's, as [`AddressSpace::perform`]; `EDEADLK` from within an [atomic operation](Self::atomic_u32) on this process.
     pub fn perform(&self, call: &Call) -> Result<u64, Errno> {
+        self.mm.nested.check()?;
         if let Some(result) = self.mm.perform_alone(call) {
             return result;
         }
         let mut owner = Owner::new(&self.mm, call);
         let result = {
-            let mut space = self.mm.space.write();
+            let mut space = self.mm.lock_for_call();
             let result = space.perform_closed(call, &mut owner);
-            let result = owner.act(&space).and(result);
-            self.mm.note(&space);
-            space.end_call();
-            result
+            owner.act(&space).and(result)
         };
         owner.finish().and(result)
     }
 
     /// As [`perform`](Self::perform), and a second owner of the pages is told, too, each time before the tables: a mirror of them, or who
-    /// [refuses](Pages::refuses), which undoes the call.
+    /// [refuses](Pages::refuses), which undoes the call. So does a panic of the second owner.
     ///
     /// # Errors
-    /// Linux's, and the second owner's.
+    /// Linux's, and the second owner's; `EDEADLK` as [`perform`](Self::perform).
     pub fn perform_with(&self, call: &Call, other: &mut dyn Pages) -> Result<u64, Errno> {
+        self.mm.nested.check()?;
         let mut both = Both::new(Owner::new(&self.mm, call), other);
         let result = {
-            let mut space = self.mm.space.write();
+            let mut space = self.mm.lock_for_call();
             let result = space.perform_closed(call, &mut both);
-            let result = both.tables.act(&space).and(result);
-            self.mm.note(&space);
-            space.end_call();
-            result
+            both.tables.act(&space).and(result)
         };
         both.tables.finish().and(result)
+    }
+
+    /// Exits, as dropping the process does, and tells whether that lost anything: what programs have written to files that go with the last mapping of them is
+    /// written then, and what cannot be is gone. What others map or have open stays, and is not written now.
+    ///
+    /// While another thread does something to a file in all of its mappings ([`Machine::truncate`]), that one may have the last handle of the process, and
+    /// then nobody is told.
+    ///
+    /// # Errors
+    /// The first of [`PageSource::write_page`](crate::process::PageSource::write_page), after all pages have been tried. `ENOMEM`: there was no memory to find out.
+    pub fn exit(self) -> Result<(), Errno> {
+        let files = self.mm.files();
+        drop(self);
+        let mut result = Ok(());
+        for file in files? {
+            result = result.and(Inode::close(file));
+        }
+        result
+    }
+}
+
+/// The address space, locked for a call, whose end comes when this is dropped: also when the owner of the pages panics.
+struct InCall<'a, P: Platform> {
+    mm: &'a Mm<P>,
+    space: RwLockWriteGuard<'a, P::RwLock, Late<AddressSpace>>,
+}
+
+impl<P: Platform> Mm<P> {
+    #[inline(always)]
+    fn lock_for_call(&self) -> InCall<'_, P> {
+        InCall {
+            mm: self,
+            space: self.space.write(),
+        }
+    }
+
+    /// Handles of the files that are mapped and may have pages to be written.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    fn files(&self) -> Result<Vec<Object>, Errno> {
+        let mut files: Vec<Object> = Vec::new();
+        for area in self.space.read().areas.iter() {
+            let Some(file) = Inode::handle(area.vma) else {
+                continue;
+            };
+            if files.last().is_none_or(|last| !last.is_same(&file)) {
+                files.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+                files.push(file);
+            }
+        }
+        Ok(files)
+    }
+}
+
+impl<P: Platform> Deref for InCall<'_, P> {
+    type Target = AddressSpace;
+
+    #[inline(always)]
+    fn deref(&self) -> &AddressSpace {
+        &self.space
+    }
+}
+
+impl<P: Platform> DerefMut for InCall<'_, P> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut AddressSpace {
+        &mut self.space
+    }
+}
+
+impl<P: Platform> Drop for InCall<'_, P> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.mm.note(&self.space);
+        self.space.end_call();
     }
 }
 

@@ -64,6 +64,7 @@ mod machine;
 mod marks;
 mod merged;
 mod mm;
+mod nested;
 mod owner;
 mod platform;
 mod signal;

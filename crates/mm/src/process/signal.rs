@@ -47,6 +47,8 @@ pub enum Fault {
     },
     /// There is no memory.
     NoMemory,
+    /// The thread is within an [atomic operation](crate::process::Process::atomic_u32) on this process, and would wait for itself.
+    Deadlock,
 }
 
 impl Fault {
@@ -80,6 +82,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Fault::NoMemory => f.write_str("no memory"),
+            Fault::Deadlock => f.write_str("within an atomic operation on the same process"),
             Fault::Signal { signal, code } => {
                 let name = match signal {
                     Signal::Bus => "SIGBUS",

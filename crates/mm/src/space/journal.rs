@@ -128,6 +128,37 @@ impl Journal {
     }
 }
 
+/// A call under way for an owner that may refuse. If the owner panics, this undoes the call while the thread unwinds.
+struct Refusable<'a, P: Pages + ?Sized> {
+    space: &'a mut AddressSpace,
+    pages: &'a mut P,
+    before: Numbers,
+    returned: bool,
+}
+
+impl<P: Pages + ?Sized> Drop for Refusable<'_, P> {
+    fn drop(&mut self) {
+        if !self.returned
+            && let Some(mut journal) = self.space.areas.give_up()
+        {
+            self.space.put_back(&mut journal, self.before);
+            // An owner that panics again would end the program.
+            quietly(|| self.pages.undoing());
+            for told in journal.told.iter().rev() {
+                quietly(|| self.space.tell_reverse(*told, self.pages));
+            }
+        }
+    }
+}
+
+/// Tells an owner something of which a panic is dropped, where panics can be caught.
+fn quietly(tell: impl FnOnce()) {
+    #[cfg(feature = "hosted")]
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(tell));
+    #[cfg(not(feature = "hosted"))]
+    tell();
+}
+
 impl AddressSpace {
     /// Runs a call for an owner that may refuse: all or nothing of it.
     pub(crate) fn refusable<P: Pages + ?Sized>(
@@ -137,13 +168,24 @@ impl AddressSpace {
     ) -> Result<u64, Errno> {
         let before = self.numbers();
         self.areas.keep(try_box(Journal::new())?);
-        let result = run(self, pages);
-        let Some(mut journal) = self.areas.give_up() else {
+        let mut call = Refusable {
+            space: self,
+            pages,
+            before,
+            returned: false,
+        };
+        let result = run(call.space, call.pages);
+        call.returned = true;
+        let (space, pages) = (&mut *call.space, &mut *call.pages);
+        let Some(mut journal) = space.areas.give_up() else {
             return result;
         };
         if journal.refused {
-            self.put_back(&mut journal, before);
-            self.tell_reverse(&journal.told, pages);
+            space.put_back(&mut journal, before);
+            pages.undoing();
+            for told in journal.told.iter().rev() {
+                space.tell_reverse(*told, pages);
+            }
         }
         result
     }
@@ -247,22 +289,19 @@ impl AddressSpace {
         self.counters = before.counters;
     }
 
-    /// The reverse of what was told, last first. The map is as it was before: no call tells of an address twice in such a way that the state
+    /// Tells the reverse of what was told. The map is as it was before: no call tells of an address twice in such a way that the state
     /// between would matter.
-    fn tell_reverse<P: Pages + ?Sized>(&self, told: &[Told], pages: &mut P) {
-        pages.undoing();
-        for told in told.iter().rev() {
-            let _ = match *told {
-                Told::Map { start, end } => pages.unmap(start, end),
-                Told::Unmap { start, end } => {
-                    self.each_part(start, end, |from, to, vma| pages.map(from, to, vma))
-                }
-                Told::Protect { start, end } => {
-                    self.each_part(start, end, |from, to, vma| pages.protect(from, to, vma))
-                }
-                Told::Relocate { from, to, len } => pages.relocate(to, from, len),
-            };
-        }
+    fn tell_reverse<P: Pages + ?Sized>(&self, told: Told, pages: &mut P) {
+        let _ = match told {
+            Told::Map { start, end } => pages.unmap(start, end),
+            Told::Unmap { start, end } => {
+                self.each_part(start, end, |from, to, vma| pages.map(from, to, vma))
+            }
+            Told::Protect { start, end } => {
+                self.each_part(start, end, |from, to, vma| pages.protect(from, to, vma))
+            }
+            Told::Relocate { from, to, len } => pages.relocate(to, from, len),
+        };
     }
 
     /// The parts of areas in a range.

@@ -16,7 +16,7 @@
 //! | `fork` | the map of a child |
 //! | `take_over` | what no map shows, taken over from a former model |
 //! | `assumed` | owners that were made up, and what later maps tell of them |
-//! | `journal` | what a call has changed, for an owner of the pages that refuses it |
+//! | `journal`, `in_call` | what a call has changed, for an owner of the pages that refuses it; the end of a call |
 //! | `shared`, `remembered` | looking from other threads; what their faults have found before |
 //! | `maps`, `check` | the map as text; its invariants |
 
@@ -28,6 +28,7 @@ pub(crate) mod fault;
 mod fork;
 mod guards;
 pub(crate) mod huge;
+pub(crate) mod in_call;
 pub(crate) mod journal;
 mod limits;
 pub(crate) mod maps;

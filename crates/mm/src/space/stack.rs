@@ -5,6 +5,7 @@ use crate::flags::{PAGE_MASK, VmFlags};
 use crate::pages::{Coming, NoPages, Pages};
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
+use crate::space::in_call::InCall;
 use crate::space::vma_box::VmaBox;
 
 impl AddressSpace {
@@ -25,16 +26,15 @@ impl AddressSpace {
         address: u64,
         pages: &mut P,
     ) -> Result<(), Errno> {
-        let grown = if pages.refuses() {
+        // It ends when all is done: no fault is to hold what is undone.
+        let call = InCall(self);
+        if pages.refuses() {
             let grow =
                 |space: &mut Self, pages: &mut P| space.grow_down(address, pages).map(|()| 0);
-            self.refusable(pages, grow).map(|_| ())
+            call.0.refusable(pages, grow).map(|_| ())
         } else {
-            self.grow_down(address, pages)
-        };
-        // Only now: no fault is to hold what is undone.
-        self.end_call();
-        grown
+            call.0.grow_down(address, pages)
+        }
     }
 
     fn grow_down<P: Pages + ?Sized>(&mut self, address: u64, pages: &mut P) -> Result<(), Errno> {

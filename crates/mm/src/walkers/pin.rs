@@ -92,6 +92,7 @@ impl From<Fault> for Refusal {
         Refusal::Final(match fault {
             Fault::NoMemory => Errno::ENOMEM,
             Fault::Signal { .. } => Errno::EFAULT,
+            Fault::Deadlock => Errno::EDEADLK,
         })
     }
 }
@@ -114,7 +115,8 @@ impl<P: Platform> Process<P> {
     /// not. O(log n) for each page.
     ///
     /// # Errors
-    /// Linux's, if not one can be had: `EFAULT` where nothing is mapped, where the area does not allow the access, or is no ordinary memory; `ENOMEM`.
+    /// Linux's, if not one can be had: `EFAULT` where nothing is mapped, where the area does not allow the access, or is no ordinary memory; `ENOMEM`. `EDEADLK` from
+    /// within an [atomic operation](Process::atomic_u32) on this process.
     ///
     /// ```
     /// # use samara_mm::process::{ForkMode, Machine, Platform, Process};
@@ -135,6 +137,7 @@ impl<P: Platform> Process<P> {
     /// # }
     /// ```
     pub fn pin(&self, addr: u64, pages: usize, flags: PinFlags) -> Result<PinnedPages<P>, Errno> {
+        self.mm.nested.check()?;
         let mut pinned = PinnedPages {
             machine: self.machine().clone(),
             pins: Vec::new(),

@@ -21,6 +21,7 @@ mod held;
 mod mirror;
 #[path = "../oracle/op.rs"]
 mod op;
+mod panics;
 mod told;
 mod world;
 

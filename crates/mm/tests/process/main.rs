@@ -11,6 +11,7 @@ mod countdown;
 mod cut;
 mod discard;
 mod exhaustive;
+mod exit;
 mod file;
 mod fork;
 mod highest;
@@ -21,6 +22,7 @@ mod kernel;
 mod ksm;
 mod linux;
 mod model;
+mod nested;
 mod observe;
 mod pin;
 #[cfg(feature = "exec")]

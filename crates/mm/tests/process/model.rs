@@ -304,7 +304,7 @@ impl World {
 fn why(fault: Result<(), Fault>) -> Option<()> {
     match fault {
         Err(Fault::NoMemory) => None,
-        Err(Fault::Signal { .. }) => Some(()),
+        Err(Fault::Signal { .. } | Fault::Deadlock) => Some(()),
         Ok(()) => None,
     }
 }

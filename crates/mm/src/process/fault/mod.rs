@@ -50,7 +50,7 @@ impl<P: Platform> Process<P> {
     /// An instruction fetch where the area does not allow it maps the page, as in Linux, before it fails.
     ///
     /// # Errors
-    /// The signal that Linux sends; [`Fault::NoMemory`].
+    /// The signal that Linux sends; [`Fault::NoMemory`]; [`Fault::Deadlock`].
     pub fn fault(&self, addr: u64, access: Access) -> Result<(), Fault> {
         self.fault_with(addr, access, &mut NoPages)
     }
@@ -67,6 +67,7 @@ impl<P: Platform> Process<P> {
         other: &mut dyn Pages,
     ) -> Result<(), Fault> {
         let mm = &*self.mm;
+        mm.nested.check().map_err(|_| Fault::Deadlock)?;
         let page = addr & PAGE_MASK;
         if mm.handle_alone(page, access) {
             return Ok(());

@@ -15,6 +15,7 @@ use crate::flags::PAGE_SIZE;
 use crate::process::bytes;
 use crate::process::file::inode::{Inode, Kept};
 use crate::process::file::source::{PAGE_BYTES, PageSource};
+use crate::process::file::written::Written;
 use crate::process::machine::Machine;
 use crate::process::platform::Platform;
 use crate::process::signal::Fault;
@@ -272,7 +273,7 @@ impl CachedPages {
 }
 
 impl<P: Platform> Kept for Cache<P> {
-    fn give_up(&mut self, source: &dyn PageSource) {
+    fn give_up(&mut self, source: &dyn PageSource, written: &mut Written) {
         let physical = self.machine.physical();
         let pages = self.pages.get_mut();
         let mut copy = [0; PAGE_BYTES];
@@ -281,9 +282,7 @@ impl<P: Platform> Kept for Cache<P> {
         {
             // SAFETY: a frame that the cache keeps.
             unsafe { bytes::load(physical.to_virt(phys), &mut copy) };
-            clear_beyond(source, page, &mut copy);
-            // Nobody is left to be told of an error.
-            let _ = source.write_page(page, &copy);
+            written.write(source, page, &mut copy);
         }
         for (_, word) in pages.tree.iter() {
             if let Some(phys) = frame(word) {

@@ -11,6 +11,7 @@ use crate::heap::boxed::try_box;
 use crate::pages::Object;
 use crate::process::file::cache::Cache;
 use crate::process::file::source::PageSource;
+use crate::process::file::written::Written;
 use crate::process::machine::Machine;
 use crate::process::platform::Platform;
 use crate::space::vma::{Backing, Vma};
@@ -19,7 +20,8 @@ use crate::space::vma::{Backing, Vma};
 ///
 /// It is kept as the [`object`](crate::File::object) of each [`File`](crate::File) that opens it; all that open one file carry clones of one object,
 /// since that decides what is one file. Its pages stay in memory until the last open and the last mapping have gone; those that programs have
-/// written go back to the source then. What a program stores while another thread of its unmaps the last mapping may not be among that.
+/// written go back to the source then; what the source does not take is lost, which [`Process::exit`](super::Process::exit) tells, and
+/// [`Machine::sync_file`] before. What a program stores while another thread of its unmaps the last mapping may not be among that.
 ///
 /// ```
 /// use samara_mm::process::{Inode, PAGE_BYTES, PageSource};
@@ -63,7 +65,7 @@ struct Node {
 /// The cache of some machine.
 pub(super) trait Kept: Any + Send + Sync {
     /// Writes back what is to be, and gives all pages up.
-    fn give_up(&mut self, source: &dyn PageSource);
+    fn give_up(&mut self, source: &dyn PageSource, written: &mut Written);
 }
 
 // SAFETY: the list is owned; caches and the source go from thread to thread and are used by several.
@@ -90,10 +92,14 @@ impl Inode {
 
     /// What an area maps.
     pub(crate) fn of(vma: &Vma) -> Option<&Inode> {
+        Self::mapped(vma)?.get()
+    }
+
+    fn mapped(vma: &Vma) -> Option<&Object> {
         match &vma.backing {
-            Backing::File(file) => file.object.get(),
-            Backing::SharedAnonymous(shared) => shared.object().get(),
-            Backing::Shm { segment, .. } => segment.file.object.get(),
+            Backing::File(file) => Some(&file.object),
+            Backing::SharedAnonymous(shared) => Some(shared.object()),
+            Backing::Shm { segment, .. } => Some(&segment.file.object),
             _ => None,
         }
     }
@@ -152,15 +158,39 @@ impl Inode {
     }
 }
 
-impl Drop for Inode {
-    fn drop(&mut self) {
-        let mut next = NonNull::new(*self.caches.get_mut());
+impl Inode {
+    /// A handle of what an area maps, if that is a file.
+    pub(crate) fn handle(vma: &Vma) -> Option<Object> {
+        Self::mapped(vma)?.handle::<Inode>()
+    }
+
+    /// Lets a handle of a file go, and with the last one the file.
+    ///
+    /// # Errors
+    /// The first of the source's for a page that is lost.
+    pub(crate) fn close(file: Object) -> Result<(), Errno> {
+        file.let_go(Inode::give_up).unwrap_or(Ok(()))
+    }
+
+    /// Writes what is to be written, and gives all pages up. The second time there is nothing.
+    fn give_up(&mut self) -> Result<(), Errno> {
+        let mut written = Written::new();
+        let first = core::mem::replace(self.caches.get_mut(), ptr::null_mut());
+        let mut next = NonNull::new(first);
         while let Some(node) = next {
             // SAFETY: made from a box by `cache`, and taken out once.
             let mut node = unsafe { Box::from_raw(node.as_ptr()) };
             next = NonNull::new(node.next);
-            node.cache.give_up(&*self.source);
+            node.cache.give_up(&*self.source, &mut written);
         }
+        written.end()
+    }
+}
+
+impl Drop for Inode {
+    fn drop(&mut self) {
+        // Nobody is left to be told of an error.
+        let _ = self.give_up();
     }
 }
 

@@ -16,6 +16,7 @@ use crate::process::file::inode::Inode;
 use crate::process::file::source::PAGE_BYTES;
 use crate::process::machine::Machine;
 use crate::process::mm::Mm;
+use crate::process::nested::check_machine;
 use crate::process::platform::Platform;
 use crate::space::vma::Vma;
 
@@ -27,9 +28,10 @@ impl<P: Platform> Machine<P> {
     /// page holds beyond the end is zeroed, not in private copies. Linear in the processes, and in the areas of those that have had pages of the file.
     ///
     /// # Errors
-    /// `EINVAL` if the object is not a file's. No memory is needed.
+    /// `EINVAL` if the object is not a file's, `EDEADLK` from within an [atomic operation](super::super::Process::atomic_u32) on a process of this machine. No memory is needed.
     pub fn truncate(&self, object: &Object, size: u64) -> Result<(), Errno> {
         let inode = object.get::<Inode>().ok_or(Errno::EINVAL)?;
+        check_machine(self.number())?;
         let Some(cache) = inode.known(self) else {
             return self.unmap_file(inode, size.div_ceil(PAGE_SIZE), u64::MAX, Take::Pages);
         };
@@ -64,6 +66,7 @@ impl<P: Platform> Machine<P> {
         if !(start | end).is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);
         }
+        check_machine(self.number())?;
         let (first, end) = (start / PAGE_SIZE, end / PAGE_SIZE);
         if let Some(cache) = inode.known(self) {
             cache.cut(first, end);
@@ -95,6 +98,16 @@ impl<P: Platform> Machine<P> {
         result
     }
 
+    /// Writes out everything that was written to the file's pages, as `fsync(2)`. Linear as [`truncate`](Self::truncate) if there is anything.
+    ///
+    /// # Errors
+    /// The first of the source's, after all pages have been tried; those that failed are still to be written. `ENOMEM`; `EINVAL` and `EDEADLK` as
+    /// [`truncate`](Self::truncate).
+    pub fn sync_file(&self, object: &Object) -> Result<(), Errno> {
+        let inode = object.get::<Inode>().ok_or(Errno::EINVAL)?;
+        self.write_back(inode, 0, u64::MAX)
+    }
+
     /// Writes back the dirty pages of a range of the file's pages.
     ///
     /// # Errors
@@ -106,6 +119,7 @@ impl<P: Platform> Machine<P> {
         if inode.source().is_memory() {
             return Ok(());
         }
+        check_machine(self.number())?;
         let mut result = Ok(());
         let mut next = first;
         loop {

@@ -5,6 +5,7 @@
 //! | `source` | what a file is to the machine: the owner's part |
 //! | `inode` | a file, with its pages on each machine |
 //! | `cache` | its pages on one machine |
+//! | `written` | what came of writing its pages when it is given up |
 //! | `seen` | which processes may have pages of it |
 //! | `by_offset` | its bytes as `read(2)` and `write(2)` name them |
 //! | `mapped` | what is done to all mappings of a file: truncation, holes, write-back |
@@ -15,6 +16,7 @@ mod inode;
 mod mapped;
 mod seen;
 mod source;
+mod written;
 
 pub(super) use cache::CachedPages;
 pub use inode::Inode;

@@ -127,7 +127,7 @@ impl<'a, P: Platform> Owner<'a, P> {
                 .fault_in(area, page, write)
                 .map_err(|fault| match fault {
                     Fault::NoMemory => Errno::ENOMEM,
-                    Fault::Signal { .. } => Errno::EFAULT,
+                    Fault::Signal { .. } | Fault::Deadlock => Errno::EFAULT,
                 })?;
             page += PAGE_SIZE;
         }

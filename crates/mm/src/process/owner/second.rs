@@ -7,8 +7,8 @@ use crate::process::owner::Owner;
 use crate::process::platform::Platform;
 use crate::space::vma::{Area, Vma};
 
-/// The tables, and another, who is told first. If that one may refuse, the tables gather what they are told until the call can no longer be undone: what has left
-/// them does not come back.
+/// The tables, and another, who is told first. That one may refuse, or panic: the tables gather what they are told until the call can no longer be undone, since
+/// what has left them does not come back.
 pub(in crate::process) struct Both<'o, 'a, P: Platform> {
     pub(in crate::process) tables: Owner<'a, P>,
     other: &'o mut dyn Pages,
@@ -16,7 +16,7 @@ pub(in crate::process) struct Both<'o, 'a, P: Platform> {
 
 impl<'o, 'a, P: Platform> Both<'o, 'a, P> {
     pub(in crate::process) fn new(mut tables: Owner<'a, P>, other: &'o mut dyn Pages) -> Self {
-        tables.gathers |= other.refuses();
+        tables.gathers = true;
         Both { tables, other }
     }
 

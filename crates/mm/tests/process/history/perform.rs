@@ -16,7 +16,7 @@ impl World {
         let (addr, len) = (Self::addr(from), (to - from) as u64 * PAGE);
         let process = process_of(&self.processes, who);
         let why = |access| match process.fault(addr, access) {
-            Err(Fault::Signal { .. }) => Err(Failure::Other),
+            Err(Fault::Signal { .. } | Fault::Deadlock) => Err(Failure::Other),
             // Memory that was refused is there again.
             Err(Fault::NoMemory) | Ok(()) => Err(Failure::Memory),
         };

@@ -84,7 +84,7 @@ impl<P: Platform> Mm<P> {
                 self.swap_in(vma, page, marker, false)
                     .map_err(|fault| match fault {
                         Fault::NoMemory => Errno::ENOMEM,
-                        Fault::Signal { .. } => Errno::EIO,
+                        Fault::Signal { .. } | Fault::Deadlock => Errno::EIO,
                     })?;
             }
             Ok(())
