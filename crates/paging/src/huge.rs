@@ -2,7 +2,7 @@
 
 use crate::atomic::Ordering;
 
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, Stop};
 use crate::entry::{Attrs, ENTRIES, PageSize, index, next, span, tag};
 use crate::error::Error;
 use crate::format::Format;
@@ -12,6 +12,7 @@ use crate::phys::Memory;
 use crate::reserve::Reserve;
 use crate::share::forget_leaf;
 use crate::space::PageTables;
+use crate::spare::Spare;
 
 impl<F: Format, M: Memory> Cursor<'_, F, M> {
     /// Divides the leaf at `addr` and `level` into 512 of the level below, if it is still there. No count changes, since each frame was counted.
@@ -72,10 +73,57 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ///
     /// [`Error::NoMemory`] (nothing has changed then), [`Error::NotMapped`], [`Error::Misaligned`].
     pub fn split(&self, addr: u64, size: PageSize, tlb: &dyn Invalidate) -> Result<(), Error> {
+        self.split_with(addr, size, &mut Spare::none(self), tlb)
+    }
+
+    /// Sets tables aside for [`split_with`](Self::split_with) with the same address and size; none if no larger page is there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`], [`Error::Misaligned`].
+    ///
+    /// ```
+    /// # use samara_paging::{Arena, Attrs, Exclusive, Kind, PageSize, PageTables, Physical, Source, format::X86_64};
+    /// # // SAFETY: one thread uses the tables.
+    /// # let memory = Physical::new(Arena::on_heap(2048)?, unsafe { Exclusive::new() }, 1 << 30, 2048)?;
+    /// let space = PageTables::<X86_64, _>::new(&memory, 1)?;
+    /// let block = Source::Owned(memory.alloc_block(9, Kind::Anon)?);
+    /// space.map(0x20_0000, PageSize::Large, block, Attrs::READ | Attrs::USER, &())?;
+    ///
+    /// let mut spare = space.spare_for_split(0x20_3000, PageSize::Small)?;
+    /// memory.backing().refuse_after(Some(0)); // there is no memory any more
+    /// space.split_with(0x20_3000, PageSize::Small, &mut spare, &())?;
+    /// assert_eq!(space.page(0x20_3000).unwrap().size, PageSize::Small);
+    /// # Ok::<(), samara_paging::Error>(())
+    /// ```
+    pub fn spare_for_split(&self, addr: u64, size: PageSize) -> Result<Spare<'_, M>, Error> {
+        let addr = addr & !(span(0) - 1);
+        Self::pages(&(addr..addr.saturating_add(span(0))))?;
+        let mut spare = Spare::none(self);
+        if let Err(Stop { level, raw }) = self.cursor(addr).descend(addr, 0)
+            && raw != 0
+        {
+            spare.reserve.ensure(level.saturating_sub(size.level()))?;
+        }
+        Ok(spare)
+    }
+
+    /// The same as [`split`](Self::split) with tables that were set aside.
+    ///
+    /// # Errors
+    ///
+    /// As [`split`](Self::split); [`Error::NoMemory`] only if the page has come since the tables were set aside.
+    pub fn split_with(
+        &self,
+        addr: u64,
+        size: PageSize,
+        spare: &mut Spare<'_, M>,
+        tlb: &dyn Invalidate,
+    ) -> Result<(), Error> {
         let addr = addr & !(span(0) - 1);
         Self::pages(&(addr..addr.saturating_add(span(0))))?;
         let mut gather = self.gather(tlb);
-        let mut reserve = Reserve::none(self.physical());
+        let reserve = &mut spare.reserve;
         let mut cursor = self.cursor(addr);
         loop {
             let Err(stop) = cursor.descend_anew(addr, 0) else {
@@ -88,7 +136,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                 return Ok(());
             }
             reserve.ensure(stop.level - size.level())?;
-            cursor.split(addr, stop.level, &mut reserve, &mut gather)?;
+            cursor.split(addr, stop.level, reserve, &mut gather)?;
         }
     }
 

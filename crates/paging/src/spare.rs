@@ -1,4 +1,4 @@
-//! Tables that are set aside for a move, before anybody knows of it.
+//! Tables that are set aside for a move or for the division of a huge page, before anybody knows of it.
 
 use core::fmt;
 
@@ -9,7 +9,7 @@ use crate::phys::Memory;
 use crate::reserve::Reserve;
 use crate::space::PageTables;
 
-/// Tables for one [`move_range_with`](PageTables::move_range_with); what is left is given back when this is dropped.
+/// Tables for one [`move_range_with`](PageTables::move_range_with) or [`split_with`](PageTables::split_with); what is left is given back when this is dropped.
 pub struct Spare<'a, M: Memory> {
     pub(crate) reserve: Reserve<'a, M>,
 }

@@ -311,7 +311,8 @@ impl<P: Platform> Process<P> {
         let mut owner = Owner::new(&self.mm, call);
         let result = {
             let mut space = self.mm.lock_for_call();
-            let result = space.perform_closed(call, &mut owner);
+            let foreseen = owner.foresee();
+            let result = foreseen.and_then(|()| space.perform_closed(call, &mut owner));
             owner.act(&space).and(result)
         };
         owner.finish().and(result)
@@ -327,7 +328,8 @@ impl<P: Platform> Process<P> {
         let mut both = Both::new(Owner::new(&self.mm, call), other);
         let result = {
             let mut space = self.mm.lock_for_call();
-            let result = space.perform_closed(call, &mut both);
+            let foreseen = both.tables.foresee();
+            let result = foreseen.and_then(|()| space.perform_closed(call, &mut both));
             both.tables.act(&space).and(result)
         };
         both.tables.finish().and(result)

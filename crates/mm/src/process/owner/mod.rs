@@ -19,7 +19,7 @@ mod second;
 
 use alloc::vec::Vec;
 
-use samara_paging::{Among, Attrs, Change, PageSize, Spare, Write};
+use samara_paging::{Among, Attrs, Change, Error, PageSize, Spare, Write};
 
 use crate::abi::{MAP_LOCKED, MREMAP_FIXED, SyncFlags};
 use crate::call::Call;
@@ -49,8 +49,8 @@ pub(super) struct Owner<'a, P: Platform> {
     spares: Vec<(u64, Spare<'a, Machine<P>>)>,
     /// Whether changes are gathered, since the call may still be undone.
     gathers: bool,
-    /// Where the call may divide areas without telling, if huge pages may be divided with them.
-    cuts: Option<[u64; 2]>,
+    /// Where the call may divide areas without telling, if huge pages may be divided with them, and tables for that.
+    cuts: Option<[(u64, Option<Spare<'a, Machine<P>>>); 2]>,
     /// The call is being undone.
     undoing: bool,
     acts: Vec<Act<'a, P>>,
@@ -69,12 +69,44 @@ impl<'a, P: Platform> Owner<'a, P> {
             mm,
             spares: Vec::new(),
             gathers: matches!(call, Call::Mremap { flags, .. } if flags & MREMAP_FIXED != 0),
-            cuts: if mm.divisible() { cuts(call) } else { None },
+            cuts: if mm.divisible() {
+                cuts(call).map(|ends| ends.map(|addr| (addr, None)))
+            } else {
+                None
+            },
             undoing: false,
             acts: Vec::new(),
             fills: Vec::new(),
             later: Vec::new(),
         }
+    }
+
+    /// Sets tables aside, before the call begins, for the huge pages that are divided where the call may divide areas.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    #[inline]
+    pub(super) fn foresee(&mut self) -> Result<(), Errno> {
+        match self.cuts {
+            Some(_) => self.foresee_cuts(),
+            None => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn foresee_cuts(&mut self) -> Result<(), Errno> {
+        let tables = &self.mm.tables;
+        for (addr, spare) in self.cuts.iter_mut().flatten() {
+            if !addr.is_multiple_of(PMD_SIZE) {
+                *spare = match tables.spare_for_split(*addr, PageSize::Small) {
+                    Ok(spare) => Some(spare),
+                    Err(Error::NoMemory) => return Err(Errno::ENOMEM),
+                    // No address of a page: nothing is there.
+                    Err(_) => None,
+                };
+            }
+        }
+        Ok(())
     }
 
     /// Does what was gathered, with the address space still locked, and the areas that the call has changed: this is the map.
@@ -103,15 +135,13 @@ impl<'a, P: Platform> Owner<'a, P> {
                 let _ = self.fault_in(area.start.max(start), area.end.min(end), &area, write);
             }
         }
-        for addr in self.cuts.take().into_iter().flatten() {
-            let cut = !addr.is_multiple_of(PMD_SIZE)
-                && space.areas.at(addr).is_some_and(|area| area.start == addr);
-            if cut {
-                // One that is left whole, for want of memory, is right for both areas.
-                let _ = self
-                    .mm
-                    .tables
-                    .split(addr, PageSize::Small, self.mm.machine.tlb());
+        let (tables, tlb) = (&self.mm.tables, self.mm.machine.tlb());
+        for (addr, spare) in self.cuts.take().into_iter().flatten() {
+            if let Some(mut spare) = spare
+                && space.areas.at(addr).is_some_and(|area| area.start == addr)
+            {
+                // Only a page that a fault brought meanwhile may stay whole, for want of memory. It is right for both areas.
+                let _ = tables.split_with(addr, PageSize::Small, &mut spare, tlb);
             }
         }
         result
