@@ -30,7 +30,10 @@ fn storm(program: &Path, seed: u64, calls: u64) -> Result<(u64, u64), String> {
     if traced.summary.is_null() || wrong.iter().any(|name| traced.count(name) > 0) {
         return Err(format!("seed {seed}: {}", traced.stderr()));
     }
-    Ok((traced.count("calls_total"), traced.count("undecided_maps")))
+    Ok((
+        traced.count("calls_total"),
+        traced.count("undecided_maps") + traced.count("undecided_results"),
+    ))
 }
 
 fn number(name: &str, or: u64) -> u64 {

@@ -93,7 +93,7 @@ impl Report {
         .map(|name| traced.count(name))
         .sum();
         let (calls, maps) = (traced.count("calls_total"), traced.count("maps_compared"));
-        let undecided = traced.count("undecided_maps");
+        let undecided = traced.count("undecided_maps") + traced.count("undecided_results");
         let ended = traced.output.status.code();
         println!(
             "{:<40} {calls:>8} calls {maps:>8} maps {wrong:>4} differ {undecided:>4} undecided, ends with {ended:?}",
