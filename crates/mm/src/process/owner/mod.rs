@@ -42,6 +42,9 @@ pub(super) use second::Both;
 /// What stands in the tables where a guard is (`MADV_GUARD_INSTALL`).
 const GUARD: u32 = 1;
 
+/// An address, and a table for the huge page that is cut there.
+type Cut<'a, P> = (u64, Option<Spare<'a, Machine<P>>>);
+
 /// The tables of one process during one call.
 pub(super) struct Owner<'a, P: Platform> {
     mm: &'a Mm<P>,
@@ -50,7 +53,7 @@ pub(super) struct Owner<'a, P: Platform> {
     /// Whether changes are gathered, since the call may still be undone.
     gathers: bool,
     /// Where the call may divide areas without telling, if huge pages may be divided with them, and tables for that.
-    cuts: Option<[(u64, Option<Spare<'a, Machine<P>>>); 2]>,
+    cuts: Option<[Cut<'a, P>; 2]>,
     /// The call is being undone.
     undoing: bool,
     acts: Vec<Act<'a, P>>,
