@@ -111,7 +111,7 @@ impl Config {
     ///
     /// All of the range is the guest's. No call is answered by an address outside, and the owner of the pages is told of none, whatever the guest asks
     /// for and whatever [`capabilities`](Self::capabilities) it has: fixed addresses, hints, `MAP_32BIT`, the program break, targets of `mremap`,
-    /// stacks that grow. The heap begins at the start of the range, and mappings are placed downwards from its end. There is no `[stack]`. Who puts a
+    /// stacks that grow. (A place that the host itself names, by `perform_at` and `seed`, is not looked at.) The heap begins at the start of the range, and mappings are placed downwards from its end. There is no `[stack]`. Who puts a
     /// program there moves [`start_brk`](Layout::start_brk), [`brk`](Layout::brk) and [`stack_top`](Layout::stack_top).
     ///
     /// The other settings stay as they are. A range that ends at 4 GiB or below makes a program with 32-bit addresses ([`is_wide`](Self::is_wide)).

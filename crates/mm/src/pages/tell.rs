@@ -134,6 +134,8 @@ impl AddressSpace {
                     pages.unmap(start, end)
                 })?;
             }
+            // As it was announced: what lies below is nobody's business here.
+            let start = start.max(self.config.task_base);
             let answer = pages.vacate(start, end);
             self.answered(pages, answer)?;
             if pages.asks_what_is_left() {
@@ -146,7 +148,6 @@ impl AddressSpace {
     /// What is around `[start, end)`, where another area may already be in the place of what was there.
     #[cold]
     fn tell_what_is_left<P: Pages + ?Sized>(&self, pages: &mut P, start: u64, end: u64) {
-        let start = start.max(self.config.task_base);
         let below = self
             .areas
             .before(start)

@@ -7,6 +7,9 @@ use samara_mm::{Call, Counted, File, FileArg, FileId, FileKind, ShmSegment, abi}
 
 use crate::PAGE;
 
+/// Bytes of a huge page.
+const HUGE: u64 = 2 << 20;
+
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -60,11 +63,15 @@ impl Guest {
             FileKind::DevZero,
             FileKind::Stacked,
             FileKind::WholeDevice,
-            FileKind::HugeTlb(2 << 20),
+            FileKind::HugeTlb(HUGE),
         ];
-        let sizes = [1, PAGE, 0x5123, range.end - range.start, 1 << 40];
+        let sizes = [1, PAGE, 0x5123, range.end - range.start, HUGE, 1 << 40];
         let segment = |size| {
-            let file = file(FileKind::Shmem, 77 + size);
+            let kind = match size {
+                HUGE => FileKind::HugeTlb(HUGE),
+                _ => FileKind::Shmem,
+            };
+            let file = file(kind, 77 + size);
             Counted::try_new(ShmSegment { file, size }).unwrap()
         };
         Guest {
@@ -262,7 +269,7 @@ impl Guest {
             },
             15 => Call::Shmat {
                 segment: (!random.once_in(9))
-                    .then(|| self.segments[random.below(5) as usize].clone()),
+                    .then(|| self.segments[random.below(6) as usize].clone()),
                 addr: if random.once_in(3) { 0 } else { addr },
                 flags: random.below(16) << 12,
             },

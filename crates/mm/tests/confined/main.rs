@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod guest;
+#[cfg(feature = "exec")]
+mod program;
 
 use std::collections::HashSet;
 use std::mem::{self, Discriminant};
@@ -87,6 +89,10 @@ impl Pages for Owner<'_> {
     }
 
     fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        self.answer(start, end)
+    }
+
+    fn vacate(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         self.answer(start, end)
     }
 
