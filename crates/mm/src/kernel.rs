@@ -1,19 +1,25 @@
-//! Which Linux is imitated: its version, and what changed from one to the next.
+//! The Linux version that is imitated, and what changed from one version to the next.
 //!
 //! The rules that are not the same in all versions stand in one table, [`RULES`], which `docs/kernels.md` prints for people. Wherever the
 //! engine follows one of them it asks `KernelVersion::has`.
+//!
+//! A rule holds in one or several ranges of full versions, the stable release included: a correction that was brought to stable branches holds in each
+//! of them from another release on, and not in the branches between.
 
 use core::fmt;
 
-/// A version of Linux. Of stable releases also the third number, since some of their corrections change what a program sees.
+/// A version of Linux: the branch and the stable release in it, since some of the corrections in stable releases change what a program sees.
+///
+/// Distributions name their kernels in their own way. [`from_uname`](Self::from_uname) finds the full version.
 ///
 /// ```
 /// use samara_mm::{Config, KernelVersion};
 ///
-/// let debian: KernelVersion = "6.1.0-50-cloud-amd64".parse().unwrap();
-/// assert_eq!(debian, KernelVersion::new(6, 1));
 /// let newer: KernelVersion = "6.12.117+deb13-cloud-amd64".parse().unwrap();
 /// assert_eq!(newer, KernelVersion::stable(6, 12, 117));
+/// // Debian's number behind the dash is its own.
+/// let debian: KernelVersion = "6.1.0-50-cloud-amd64".parse().unwrap();
+/// assert_eq!(debian, KernelVersion::new(6, 1));
 /// assert!(debian < KernelVersion::NEWEST);
 /// let config = Config { kernel: debian, ..Config::default() };
 /// assert!(config.kernel.is_known());
@@ -48,27 +54,123 @@ impl KernelVersion {
         }
     }
 
-    /// Whether it lies between the oldest and the newest with which the engine was compared. For others the rules of the nearest one are
-    /// followed.
-    pub fn is_known(self) -> bool {
-        (Self::OLDEST.packed()..=Self::NEWEST.packed()).contains(&self.packed())
+    /// Returns the full version of a kernel from what it says of itself.
+    ///
+    /// `release` is what `uname -r` prints (`/proc/sys/kernel/osrelease`), and `version` what `uname -v` prints (`/proc/sys/kernel/version`). Some
+    /// distributions leave the number of the stable release out of `release` and name it in `version` (Debian) or in a file of their own, whose text
+    /// may stand in the place of `version` (Ubuntu's `/proc/version_signature`). It is then the last word of `version` that begins with three numbers
+    /// of the same branch. A number other than 0 in `release` is taken as it is.
+    ///
+    /// # Errors
+    /// [`NoVersion`] if `release` does not begin with a version.
+    ///
+    /// ```
+    /// use samara_mm::KernelVersion;
+    ///
+    /// let debian = KernelVersion::from_uname(
+    ///     "6.1.0-57-cloud-amd64",
+    ///     "#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-3 (2026-11-26)",
+    /// );
+    /// assert_eq!(debian, Ok(KernelVersion::stable(6, 1, 192)));
+    /// let ubuntu = KernelVersion::from_uname(
+    ///     "5.15.0-91-generic",
+    ///     "Ubuntu 5.15.0-91.101-generic 5.15.131",
+    /// );
+    /// assert_eq!(ubuntu, Ok(KernelVersion::stable(5, 15, 131)));
+    /// let fedora = KernelVersion::from_uname(
+    ///     "6.12.9-200.fc41.x86_64",
+    ///     "#1 SMP PREEMPT_DYNAMIC Thu Jan  9 16:05:40 UTC 2025",
+    /// );
+    /// assert_eq!(fedora, Ok(KernelVersion::stable(6, 12, 9)));
+    /// ```
+    pub fn from_uname(release: &str, version: &str) -> Result<Self, NoVersion> {
+        let own: Self = release.parse()?;
+        if own.patch > 0 {
+            return Ok(own);
+        }
+        let words = version.split_ascii_whitespace();
+        let mut named = words
+            .filter_map(|word| word.parse::<Self>().ok())
+            .filter(|named| named.branch() == own.branch() && named.patch > 0);
+        Ok(named.next_back().unwrap_or(own))
     }
 
-    /// Whether a rule holds in this version.
+    /// Returns `true` if it lies between the oldest and the newest branch with which the engine was compared. For others the rules of the nearest one
+    /// are followed.
+    pub fn is_known(self) -> bool {
+        (Self::OLDEST.branch()..=Self::NEWEST.branch()).contains(&self.branch())
+    }
+
+    /// Returns `true` if a rule holds in this version.
     #[inline(always)]
     pub(crate) const fn has(self, rule: Rule) -> bool {
-        let since = rule.since();
-        // What a stable release brought is known of that one and its successors alone.
-        if since.patch > 0 {
-            return self.packed() == since.packed() && self.patch >= since.patch;
+        let ranges = rule.ranges();
+        let mut index = 0;
+        while index < ranges.len() {
+            if ranges[index].contains(self) {
+                return true;
+            }
+            index += 1;
         }
-        self.packed() >= since.packed()
+        false
     }
 
-    /// Versions as numbers, in their order, without the third: one comparison.
+    /// Returns the first two numbers as one, in the order of versions.
     #[inline(always)]
-    const fn packed(self) -> u32 {
+    const fn branch(self) -> u32 {
         (self.major as u32) << 16 | self.minor as u32
+    }
+
+    /// Returns all three numbers as one, in the order of versions.
+    #[inline(always)]
+    const fn packed(self) -> u64 {
+        (self.branch() as u64) << 16 | self.patch as u64
+    }
+}
+
+/// Versions that follow a rule: from one on, up to another that does not, if there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Versions {
+    from: KernelVersion,
+    until: Option<KernelVersion>,
+}
+
+impl Versions {
+    /// All from a branch on.
+    const fn since(major: u16, minor: u16) -> Self {
+        Versions {
+            from: KernelVersion::new(major, minor),
+            until: None,
+        }
+    }
+
+    /// From a stable release on, those of its branch.
+    const fn stable(major: u16, minor: u16, patch: u16) -> Self {
+        Versions {
+            from: KernelVersion::stable(major, minor, patch),
+            until: Some(KernelVersion::new(major, minor + 1)),
+        }
+    }
+
+    #[inline(always)]
+    const fn contains(&self, version: KernelVersion) -> bool {
+        let begun = match self.from.patch {
+            // One comparison of what is nearer at hand.
+            0 => version.branch() >= self.from.branch(),
+            _ => version.packed() >= self.from.packed(),
+        };
+        begun
+            && match self.until {
+                Some(until) => version.packed() < until.packed(),
+                None => true,
+            }
+    }
+}
+
+/// As `docs/kernels.md` prints them: `6.12`, or `6.12.117` for the later releases of one stable branch.
+impl fmt::Display for Versions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.from)
     }
 }
 
@@ -115,7 +217,7 @@ impl core::str::FromStr for KernelVersion {
 }
 
 macro_rules! rules {
-    ($($name:ident ($major:literal, $minor:literal $(, $patch:literal)?) $text:literal)*) => {
+    ($($name:ident $(($($number:literal),+))+ $text:literal)*) => {
         /// What is not the same in all versions.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[cfg_attr(not(feature = "exec"), allow(dead_code, reason = "some concern only how programs begin"))]
@@ -124,18 +226,29 @@ macro_rules! rules {
         }
 
         impl Rule {
-            /// The first version in which the rule holds.
-            const fn since(self) -> KernelVersion {
+            /// Returns the versions in which the rule holds.
+            #[inline(always)]
+            const fn ranges(self) -> &'static [Versions] {
                 match self {
-                    $(Rule::$name => KernelVersion::stable($major, $minor, 0 $(+ $patch)?),)*
+                    $(Rule::$name => const { &[$(versions!($($number),+)),+] },)*
                 }
             }
         }
 
-        /// Each rule that is not the same in all known versions: the first one that has it, and what it says.
-        pub const RULES: &[(KernelVersion, &str)] = &[
-            $((KernelVersion::stable($major, $minor, 0 $(+ $patch)?), $text),)*
+        /// Each rule that is not the same in all known versions: those that have it, and what it says.
+        pub const RULES: &[(&[Versions], &str)] = &[
+            $((&[$(versions!($($number),+)),+], $text),)*
         ];
+    };
+}
+
+/// Two numbers are a branch and all after it, three a stable release and the later ones of its branch alone.
+macro_rules! versions {
+    ($major:literal, $minor:literal) => {
+        Versions::since($major, $minor)
+    };
+    ($major:literal, $minor:literal, $patch:literal) => {
+        Versions::stable($major, $minor, $patch)
     };
 }
 
@@ -198,10 +311,10 @@ rules! {
         "a file sealed by `F_SEAL_FUTURE_WRITE` alone refuses a shared mapping to be written before anything is unmapped for it; before, when that was done"
     KeyBeforePlace (6, 12)
         "a mapping that may only be executed has its protection key set aside before its place is looked for; before, none was for a mapping without a place"
-    CopyStaysApart (6, 12, 117)
-        "`MREMAP_DONTUNMAP` unlocks what it copies from and no more, which it cuts out and uncharges, and the copy does not join that; seen in stable releases of 6.12 alone, not yet in 6.12.94"
-    OneselfIsNoOther (6, 12, 117)
-        "`process_madvise` of a process for itself needs no `CAP_SYS_NICE`; seen in stable releases of 6.12, and since 6.13 together with any advice"
+    CopyStaysApart (6, 1, 192) (6, 12, 115)
+        "`MREMAP_DONTUNMAP` unlocks what it copies from and no more, which it cuts out and uncharges, and the copy does not join that; seen in these stable releases and their successors, not yet in 6.1.190 and 6.12.113"
+    OneselfIsNoOther (6, 12, 43)
+        "`process_madvise` of a process for itself needs no `CAP_SYS_NICE`; seen in each release of 6.12 that was asked, from this one on, and since 6.13 together with any advice"
     HugeIsPlacedAsAny (6, 13)
         "a mapping of the pool of huge pages is placed as any, at or above its hint; before, at or below it, and `MAP_32BIT` was ignored"
     GuardMarkers (6, 13)
@@ -234,7 +347,7 @@ rules! {
 mod tests {
     use super::*;
     use alloc::format;
-    use alloc::string::String;
+    use alloc::string::{String, ToString};
 
     #[test]
     fn releases_are_read() {
@@ -269,8 +382,48 @@ mod tests {
         let has = |major, minor, patch| {
             KernelVersion::stable(major, minor, patch).has(Rule::CopyStaysApart)
         };
-        assert!(has(6, 12, 117) && has(6, 12, 200));
-        assert!(!has(6, 12, 94) && !has(6, 13, 117) && !has(6, 18, 44) && !has(6, 1, 176));
+        assert!(has(6, 12, 115) && has(6, 12, 200) && has(6, 1, 192) && has(6, 1, 193));
+        assert!(!has(6, 12, 113) && !has(6, 13, 117) && !has(6, 18, 44));
+        assert!(!has(6, 1, 190) && !has(6, 2, 0) && !has(6, 2, 200));
+    }
+
+    #[test]
+    fn stable_releases_are_found_where_distributions_name_them() {
+        for (release, version, expected) in [
+            (
+                "6.1.0-57-cloud-amd64",
+                "#1 SMP PREEMPT_DYNAMIC Debian 6.1.192-3 (2026-11-26)",
+                (6, 1, 192),
+            ),
+            (
+                "6.12.118+deb13-amd64",
+                "#1 SMP Debian 6.12.118-1",
+                (6, 12, 118),
+            ),
+            (
+                "6.8.0-31-generic",
+                "#31-Ubuntu SMP Sat Apr 20 00:40:06 UTC 2024 Ubuntu 6.8.0-31.31-generic 6.8.1",
+                (6, 8, 1),
+            ),
+            (
+                "6.12.9-200.fc41.x86_64",
+                "#1 SMP Thu Jan  9 16:05:40 UTC 2025",
+                (6, 12, 9),
+            ),
+            // Another branch, no third number, a date and the release's own 0 tell nothing.
+            (
+                "6.1.0-57-amd64",
+                "Debian 6.12.3-1 6.1 6.1.0 2026.1.9",
+                (6, 1, 0),
+            ),
+            // What the release says itself goes first.
+            ("6.18.44", "built from 6.18.43", (6, 18, 44)),
+        ] {
+            let expected = KernelVersion::stable(expected.0, expected.1, expected.2);
+            assert_eq!(KernelVersion::from_uname(release, version), Ok(expected));
+        }
+        let none = KernelVersion::from_uname("", "Debian 6.1.192-3");
+        assert_eq!(none, Err(NoVersion));
     }
 
     /// As the two releases did it: 16 pages at page 16, of which `from..from + len` are copied to page `to`.
@@ -280,8 +433,7 @@ mod tests {
         const FIXED: u64 = 0x32;
         const LOCKED: u64 = 0x2000;
         let at = |page: u64| 0x1_0000_0000 + (page << 12);
-        let copied = |patch, flags, from, len: u64, to| {
-            let kernel = KernelVersion::stable(6, 12, patch);
+        let copied = |kernel, flags, from, len: u64, to| {
             let config = Config {
                 kernel,
                 ..Config::default()
@@ -363,10 +515,13 @@ mod tests {
         ];
         for (flags, from, len, to, before, after) in rows {
             let row = (flags, from, len, to);
-            assert_eq!(copied(94, flags, from, len, to).0, before, "{row:?}");
-            let (areas, locked) = copied(117, flags, from, len, to);
-            assert_eq!(areas, after, "{row:?}");
-            assert_eq!(locked, if flags == 0 { 0 } else { 16 }, "{row:?}");
+            for (minor, old, new) in [(12, 113, 115), (1, 190, 192)] {
+                let [old, new] = [old, new].map(|patch| KernelVersion::stable(6, minor, patch));
+                assert_eq!(copied(old, flags, from, len, to).0, before, "{row:?}");
+                let (areas, locked) = copied(new, flags, from, len, to);
+                assert_eq!(areas, after, "{new}: {row:?}");
+                assert_eq!(locked, if flags == 0 { 0 } else { 16 }, "{new}: {row:?}");
+            }
         }
     }
 
@@ -438,8 +593,9 @@ mod tests {
     #[test]
     fn the_page_lists_every_rule() {
         let mut table = String::from("| since | rule |\n|---|---|\n");
-        for (version, text) in RULES {
-            table += &format!("| {version} | {text} |\n");
+        for (versions, text) in RULES {
+            let since: alloc::vec::Vec<_> = versions.iter().map(ToString::to_string).collect();
+            table += &format!("| {} | {text} |\n", since.join(", "));
         }
         let page = include_str!("../docs/kernels.md");
         assert!(

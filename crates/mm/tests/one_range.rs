@@ -1,8 +1,9 @@
 //! `process_madvise` with one range and with two, on this process and on the engine: how far a range may reach.
 
-use samara_mm::{
-    AddressSpace, Call, Capabilities, Config, KernelVersion, Layout, Limits, MmapOptions, Prot,
-};
+#[path = "common/running.rs"]
+mod running;
+
+use samara_mm::{AddressSpace, Call, Capabilities, Config, Layout, Limits, MmapOptions, Prot};
 
 /// Far from everything that this process has.
 const HERE: u64 = 0x1000_0000_0000;
@@ -46,8 +47,7 @@ fn map(place: u64, len: u64) -> Option<u64> {
 
 #[test]
 fn the_only_range_is_cut_before_it_is_looked_at() {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    let kernel: KernelVersion = release.parse().unwrap();
+    let kernel = running::running();
     assert_eq!(map(HERE, 2 * PAGE), Some(HERE));
     // With page tables of five levels there is room above.
     let task_size = match map(1 << 48, PAGE) {

@@ -7,6 +7,7 @@ use samara_mm::exec::{Image, Program, Randomize, SetId, Settings, SpecialArea};
 use samara_mm::{Capabilities, Config, Counted, Errno, File, FileId, FileKind, Limits, Overcommit};
 
 use crate::kernel::{self, State, Subject};
+use crate::running::running;
 
 pub(crate) struct Machine {
     pub(crate) config: Config,
@@ -35,13 +36,12 @@ impl Machine {
     /// Looks around. `program_32` is a program with 32-bit addresses, if the machine runs such.
     pub(crate) fn look() -> Self {
         let minimum = number("/proc/sys/vm/mmap_min_addr").unwrap_or(4096);
-        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
         let status = fs::read_to_string("/proc/self/status").unwrap();
         let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
         let effective = u64::from_str_radix(effective.unwrap().trim(), 16).unwrap();
         let has = |bit: u32| effective >> bit & 1 == 1;
         let config = Config {
-            kernel: release.parse().unwrap(),
+            kernel: running(),
             fixed_min_addr: minimum,
             mmap_min_addr: minimum.max(0x1_0000),
             max_map_count: number("/proc/sys/vm/max_map_count").unwrap_or(65530) as u32,

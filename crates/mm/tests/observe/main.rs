@@ -9,6 +9,9 @@ mod kernel;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod perf;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[path = "../common/running.rs"]
+mod running;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "../common/smaps.rs"]
 mod smaps;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -9,6 +9,7 @@ use samara_mm::observe::MmapEvents;
 use samara_mm::{AddressSpace, Call, Config, Counted, File, FileArg, FileId, Layout, Limits};
 
 use super::{PAGE, Random};
+use crate::running::running;
 
 /// Pages of the ring's data.
 const RING: usize = 16;
@@ -153,8 +154,7 @@ fn the_kernel_records_the_same() {
     let file = Counted::try_new(File::new(id, path.to_str().unwrap().into())).unwrap();
     // SAFETY: asks only.
     let (pid, tid) = unsafe { (libc::getpid() as u32, libc::gettid() as u32) };
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    let kernel = release.parse().unwrap();
+    let kernel = running();
     let mut random = Random(7);
     let mut compared = 0;
     for history in 0..60 {

@@ -41,6 +41,9 @@ mod op;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod pool;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[path = "../common/running.rs"]
+mod running;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "../../../../tools/samara/src/shortest.rs"]
 mod shortest;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

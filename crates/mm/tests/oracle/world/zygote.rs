@@ -10,6 +10,7 @@ use samara_mm::{
 
 use super::features::end_of_user_space;
 use crate::op::Objects;
+use crate::running::running;
 use crate::smaps::{SmapsArea, parse_smaps};
 
 /// The address space of a process, and from where to where it has areas that the kernel installed at exec.
@@ -84,9 +85,8 @@ pub(super) fn seed(objects: &mut Objects, pid: i32) -> (AddressSpace, (u64, u64)
                 l.trim().trim_end_matches(" kB").trim().parse().unwrap()
             })
     };
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let config = Config {
-        kernel: release.parse().unwrap(),
+        kernel: running(),
         task_size: end_of_user_space(),
         max_map_count: number("/proc/sys/vm/max_map_count") as u32,
         fixed_min_addr: number("/proc/sys/vm/mmap_min_addr"),
