@@ -313,6 +313,8 @@ rules! {
         "a mapping that may only be executed has its protection key set aside before its place is looked for; before, none was for a mapping without a place"
     CopyStaysApart (6, 1, 192) (6, 12, 115)
         "`MREMAP_DONTUNMAP` unlocks what it copies from and no more, which it cuts out and uncharges, and the copy does not join that; seen in these stable releases and their successors, not yet in 6.1.190 and 6.12.113"
+    CopyBesideStaysAlone (6, 1, 192)
+        "the copy of `MREMAP_DONTUNMAP` joins no other neighbour if it could join what it is of; in later branches it does"
     OneselfIsNoOther (6, 12, 43)
         "`process_madvise` of a process for itself needs no `CAP_SYS_NICE`; seen in each release of 6.12 that was asked, from this one on, and since 6.13 together with any advice"
     HugeIsPlacedAsAny (6, 13)
@@ -326,7 +328,7 @@ rules! {
     ZeroIsAligned (6, 15)
         "a private mapping of `/dev/zero` is aligned to huge pages"
     UntouchedTakesTouched (6, 16)
-        "an area without private pages takes in a neighbour's piece that has some"
+        "an area without private pages takes in a neighbour's piece that has some, and what a neighbour grows by, even if that inherited its pages"
     MarkedBeforeJoining (6, 17)
         "what `PR_SET_MEMORY_MERGE` marks is marked when it looks for neighbours to join; before, when it was mapped, so that it joined none that was marked"
     SealedZeroIsKept (6, 17)
@@ -426,6 +428,61 @@ mod tests {
         assert_eq!(none, Err(NoVersion));
     }
 
+    /// As 6.1.176, 6.1.192, 6.12.118, 6.16.12 and 6.18.44 did it: two areas of four pages with a page between them, into which the lower one grows.
+    #[test]
+    fn what_grows_takes_in_an_untouched_area_since_6_16() {
+        use crate::{AddressSpace, Call, Config, FileArg, Layout, Limits};
+        let at = |page: u64| 0x1_0000_0000 + (page << 12);
+        let joins = |minor, lower_is_written, upper_is_written, in_child| {
+            let config = Config {
+                kernel: KernelVersion::new(6, minor),
+                ..Config::default()
+            };
+            let mut space =
+                AddressSpace::new(config, Limits::default(), Layout::default()).unwrap();
+            for page in [0, 5] {
+                let mmap = Call::Mmap {
+                    addr: at(page),
+                    len: 4 << 12,
+                    prot: 3,
+                    flags: 0x32,
+                    file: FileArg::None,
+                    offset: 0,
+                };
+                space.perform(&mmap).unwrap();
+            }
+            for (page, is_written) in [(0, lower_is_written), (5, upper_is_written)] {
+                if is_written {
+                    space.fault(at(page), true).unwrap();
+                }
+            }
+            if in_child {
+                space = space.fork().unwrap();
+            }
+            let mremap = Call::Mremap {
+                old_addr: at(3),
+                old_len: 1 << 12,
+                new_len: 2 << 12,
+                flags: 0,
+                new_addr: 0,
+            };
+            assert_eq!(space.perform(&mremap), Ok(at(3)));
+            space.check().unwrap();
+            space.areas().count() == 1
+        };
+        for in_child in [false, true] {
+            for minor in [1, 12, 15] {
+                assert!(!joins(minor, true, false, in_child), "6.{minor}");
+            }
+            assert!(joins(16, true, false, in_child) && joins(18, true, false, in_child));
+            for minor in [1, 18] {
+                assert!(joins(minor, false, false, in_child), "6.{minor}");
+                assert!(!joins(minor, true, true, in_child), "6.{minor}");
+                assert_eq!(joins(minor, false, true, in_child), !in_child, "6.{minor}");
+            }
+        }
+    }
+
     /// As the two releases did it: 16 pages at page 16, of which `from..from + len` are copied to page `to`.
     #[test]
     fn copies_join_what_they_are_of_or_stay_apart() {
@@ -522,6 +579,98 @@ mod tests {
                 assert_eq!(areas, after, "{new}: {row:?}");
                 assert_eq!(locked, if flags == 0 { 0 } else { 16 }, "{new}: {row:?}");
             }
+        }
+    }
+
+    /// As 6.1.192 and 6.12.118 did it: a copy between what it is of and another area that it could join.
+    #[test]
+    fn copies_beside_what_they_are_of_join_others_or_nothing() {
+        use crate::{AddressSpace, Call, Config, FileArg, Layout, Limits};
+        let at = |page: u64| 0x1_0000_0000 + (page << 12);
+        let copied = |kernel, maps: &[(u64, u64)], from, to| {
+            let config = Config {
+                kernel,
+                ..Config::default()
+            };
+            let mut space =
+                AddressSpace::new(config, Limits::default(), Layout::default()).unwrap();
+            for &(page, pages) in maps {
+                let mmap = Call::Mmap {
+                    addr: at(page),
+                    len: pages << 12,
+                    prot: 3,
+                    flags: 0x32,
+                    file: FileArg::None,
+                    offset: 0,
+                };
+                space.perform(&mmap).unwrap();
+            }
+            let mremap = Call::Mremap {
+                old_addr: at(from),
+                old_len: 4 << 12,
+                new_len: 4 << 12,
+                flags: 7,
+                new_addr: at(to),
+            };
+            assert_eq!(space.perform(&mremap), Ok(at(to)));
+            space.check().unwrap();
+            let pages = |address| (address - at(0)) >> 12;
+            space
+                .areas()
+                .map(|area| (pages(area.start), pages(area.end)))
+                .collect::<alloc::vec::Vec<_>>()
+        };
+        type Areas = &'static [(u64, u64)];
+        let rows: [(Areas, u64, u64, Areas, Areas); 6] = [
+            (
+                &[(16, 32)],
+                20,
+                24,
+                &[(16, 24), (24, 28), (28, 48)],
+                &[(16, 24), (24, 48)],
+            ),
+            (
+                &[(16, 32)],
+                28,
+                24,
+                &[(16, 24), (24, 28), (28, 48)],
+                &[(16, 28), (28, 48)],
+            ),
+            (
+                &[(16, 8), (28, 4)],
+                18,
+                24,
+                &[(16, 24), (24, 28), (28, 32)],
+                &[(16, 24), (24, 32)],
+            ),
+            (
+                &[(16, 8), (8, 4)],
+                18,
+                12,
+                &[(8, 12), (12, 16), (16, 24)],
+                &[(8, 16), (16, 24)],
+            ),
+            (
+                &[(16, 8), (100, 4), (108, 4)],
+                18,
+                104,
+                &[(16, 24), (100, 112)],
+                &[(16, 24), (100, 112)],
+            ),
+            (
+                &[(16, 8), (108, 4)],
+                18,
+                104,
+                &[(16, 24), (104, 112)],
+                &[(16, 24), (104, 112)],
+            ),
+        ];
+        for (maps, from, to, alone, joined) in rows {
+            let row = (maps, from, to);
+            let older = copied(KernelVersion::stable(6, 1, 192), maps, from, to);
+            assert_eq!(older, alone, "{row:?}");
+            let newer = copied(KernelVersion::stable(6, 12, 118), maps, from, to);
+            assert_eq!(newer, joined, "{row:?}");
         }
     }
 

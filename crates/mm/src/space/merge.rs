@@ -5,6 +5,8 @@
 //! the same owner, or only one of them has an owner and that one was not inherited by fork. Areas that a driver manages never join.
 //!
 //! If an area could join both neighbours but those two have different owners, it joins the lower one.
+//!
+//! An area that grows in place until it meets another one joins that too if it has no owner, though its own was inherited.
 
 use crate::errno::Errno;
 use crate::flags::VmFlags;
@@ -85,6 +87,33 @@ fn takes_in(neighbour: Option<AnonVma>, piece: Option<AnonVma>, kernel: KernelVe
         && (neighbour.is_some() || piece.is_none() || kernel.has(Rule::UntouchedTakesTouched))
 }
 
+/// What a range is that may join its neighbours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Piece {
+    /// A new mapping, or a part of an area.
+    Part,
+    /// A whole area that is there now, and would vanish in its neighbours.
+    Whole,
+    /// What the lower neighbour grows by.
+    Growth,
+}
+
+impl Piece {
+    /// Returns `true` if the upper neighbour, with this owner, may take in the piece, with that one.
+    #[inline(always)]
+    fn fits_below(
+        self,
+        upper: Option<AnonVma>,
+        piece: Option<AnonVma>,
+        kernel: KernelVersion,
+    ) -> bool {
+        // There are no pages in what an area grows by: nothing of it was inherited, though its owner was.
+        let empty =
+            self == Piece::Growth && upper.is_none() && kernel.has(Rule::UntouchedTakesTouched);
+        empty || takes_in(upper, piece, kernel)
+    }
+}
+
 /// The area that a new one and its neighbours become.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Union {
@@ -109,7 +138,7 @@ impl Union {
         vma: &Vma,
         kernel: KernelVersion,
     ) -> Option<Self> {
-        Self::of(span, beside, vma, vma.flags, false, kernel)
+        Self::of(span, beside, vma, vma.flags, Piece::Part, kernel)
     }
 
     /// Of a range that lies in one area, and gets the attributes `vma` with other flags, if it joins any.
@@ -121,17 +150,20 @@ impl Union {
         flags: VmFlags,
         kernel: KernelVersion,
     ) -> Option<Self> {
-        Self::of(span, beside, vma, flags, span.over.covered() == 1, kernel)
+        let piece = match span.over.covered() == 1 {
+            true => Piece::Whole,
+            false => Piece::Part,
+        };
+        Self::of(span, beside, vma, flags, piece, kernel)
     }
 
-    /// `replaces` if a whole area that is there now would vanish in its neighbours.
     #[inline(always)]
     fn of(
         span: &Span,
         beside: &Beside<'_>,
         vma: &Vma,
         flags: VmFlags,
-        replaces: bool,
+        piece: Piece,
         kernel: KernelVersion,
     ) -> Option<Self> {
         let lower = beside
@@ -143,7 +175,7 @@ impl Union {
         if lower.is_none() && upper.is_none() {
             return None;
         }
-        Self::with(span, (lower, upper), vma, replaces, kernel)
+        Self::with(span, (lower, upper), vma, piece, kernel)
     }
 
     /// As [`of`](Self::of); the flags agree with those of the neighbours.
@@ -151,12 +183,12 @@ impl Union {
         span: &Span,
         (lower, upper): (Option<Area<'_>>, Option<Area<'_>>),
         vma: &Vma,
-        replaces: bool,
+        piece: Piece,
         kernel: KernelVersion,
     ) -> Option<Self> {
         // A counted area may grow and shrink, but not vanish in another.
         let counted = vma.is_counted();
-        if counted && (replaces || !kernel.has(Rule::AttachmentsGrow)) {
+        if counted && (piece == Piece::Whole || !kernel.has(Rule::AttachmentsGrow)) {
             return None;
         }
         let &Span { start, end, .. } = span;
@@ -165,7 +197,7 @@ impl Union {
             lower.filter(|area| takes_in(area.vma.anon(), anon, kernel) && alike(area.vma, vma));
         let lower_owner = lower.and_then(|area| area.vma.anon());
         let upper = upper
-            .filter(|area| takes_in(area.vma.anon(), anon, kernel) && alike(vma, area.vma))
+            .filter(|area| piece.fits_below(area.vma.anon(), anon, kernel) && alike(vma, area.vma))
             .filter(|upper| {
                 let owner = upper.vma.anon();
                 !(counted && lower.is_some())
@@ -213,9 +245,10 @@ impl AddressSpace {
         let Some(lower) = beside.lower else {
             return Err(Errno::EFAULT);
         };
-        let flags = lower.vma.flags;
+        let (vma, flags, kernel) = (lower.vma, lower.vma.flags, self.config.kernel);
+        let union = Union::of(&span, &beside, vma, flags, Piece::Growth, kernel);
         // An area that never joins others may still grow.
-        let union = Union::new(&span, &beside, lower.vma, self.config.kernel).unwrap_or(Union {
+        let union = union.unwrap_or(Union {
             start: lower.start,
             end,
             keeper: start - 1,
@@ -242,7 +275,8 @@ impl AddressSpace {
             ..beside
         };
         let flags = upper.vma.flags;
-        match Union::of(&span, &lower, upper.vma, flags, true, self.config.kernel) {
+        let (vma, kernel) = (upper.vma, self.config.kernel);
+        match Union::of(&span, &lower, vma, flags, Piece::Whole, kernel) {
             Some(union) => self.join(&span, &union, flags),
             None => Ok(()),
         }

@@ -106,6 +106,22 @@ pub(crate) fn histories(special: &[(u64, u64)]) -> Vec<(&'static str, Vec<Op>)> 
             ],
         ),
         (
+            "what grows up to an untouched area joins it, though its own pages were inherited",
+            vec![
+                mmap(0, 4, 3, ANONYMOUS, 0),
+                mmap(5, 4, 3, ANONYMOUS, 0),
+                Op::Write { addr: at(0) },
+                Op::ForkInto,
+                Op::Mremap {
+                    old: at(3),
+                    old_len: PAGE,
+                    new_len: 2 * PAGE,
+                    flags: 0,
+                    new: 0,
+                },
+            ],
+        ),
+        (
             "a home node keeps apart, up to the first policy that can have none",
             vec![
                 mmap(0, 8, 3, 0x32, 0),

@@ -12,6 +12,8 @@
 //! two first, it cannot know that order and takes a likelier one: about one history in some hundreds then differs, none
 //! of those that start at the usual seed.
 //!
+//! The suite "holes closed" is no random one: it performs each combination of [`holes`], or, if the number of calls is set, some of them at random.
+//!
 //! A step of a history is an [`op::Op`]. [`generate`] draws them, [`kernel`] performs them in a child process, `world/engine.rs` on an address
 //! space, and [`world`] compares the two. Every difference that was found is kept in [`found`] and
 //! [`found_huge`].
@@ -34,6 +36,8 @@ mod generate;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "../common/halves.rs"]
 mod halves;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod holes;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod kernel;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -107,6 +111,15 @@ fn main() {
         if let Some(difference) = world.compare(ops, Way::Told) {
             kernel::fail(&format!("{name}: {}", difference.what));
         }
+    }
+    const HOLES: &str = "holes closed";
+    if filter.is_none_or(|f| HOLES.contains(f.as_str())) && !half.is_second() {
+        holes::compare(
+            &mut world,
+            HOLES,
+            seed,
+            number("SAMARA_ORACLE_CALLS", u64::MAX),
+        );
     }
     for (index, (name, way, mix)) in suites.enumerate() {
         if !half.takes(index) {

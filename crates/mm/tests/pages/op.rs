@@ -97,6 +97,8 @@ pub(crate) struct Mix {
     pub(crate) policies: bool,
     /// Whether arguments are often strange.
     pub(crate) strange: bool,
+    /// Whether holes of a page are often made and closed again.
+    pub(crate) holes: bool,
 }
 
 pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
@@ -112,6 +114,7 @@ pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
         unit: 1,
         policies: false,
         strange: false,
+        holes: false,
     };
     vec![
         ("alone", mix(&[0], 0, false, ANON)),
@@ -132,6 +135,13 @@ pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
             Mix {
                 strange: true,
                 ..mix(&[0, 1], 3, true, ANON)
+            },
+        ),
+        (
+            "holes",
+            Mix {
+                holes: true,
+                ..mix(&[0], 0, true, ANON)
             },
         ),
         (
@@ -260,11 +270,57 @@ fn step(random: &mut Random, mix: &Mix) -> Step {
             child: random.below(SLOTS as u64) as usize,
         },
     };
+    let op = match mix.holes && random.below(4) == 0 {
+        true => hole(random),
+        false => op,
+    };
     let op = match mix.strange && random.below(4) == 0 {
         true => strange(random, op, addr, len),
         false => op,
     };
     Step { who, op }
+}
+
+/// Makes a hole of a page among a few, closes it, or fills what lies beside it.
+fn hole(random: &mut Random) -> Op {
+    let page = 4 + 4 * random.below(pages() / 4 - 1);
+    let addr = base() + page * PAGE;
+    match random.below(8) {
+        // Both areas that lie beside a hole.
+        0 => Op::Mmap {
+            addr: addr - 3 * PAGE,
+            len: 7 * PAGE,
+            prot: 3,
+            flags: 0x32,
+            file: 0,
+            offset: 0,
+        },
+        1 | 2 => Op::Munmap { addr, len: PAGE },
+        3 => Op::Madvise {
+            addr: addr - 2 * PAGE,
+            len: 2 * PAGE,
+            advice: 23,
+        },
+        4 => Op::Write {
+            addr: addr + PAGE,
+            value: 7,
+        },
+        5 => Op::Mmap {
+            addr,
+            len: PAGE,
+            prot: 3,
+            flags: 0x32,
+            file: 0,
+            offset: 0,
+        },
+        _ => Op::Mremap {
+            old: addr - PAGE,
+            old_len: PAGE,
+            new_len: 2 * PAGE,
+            flags: 0,
+            new: addr,
+        },
+    }
 }
 
 /// Lengths with which a range ends beyond all memory.

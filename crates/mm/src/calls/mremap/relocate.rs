@@ -76,11 +76,16 @@ impl AddressSpace {
                 space.cut_for_unmap(old + old_len)?;
             }
             let mut span = Span::new(to, to + new_len);
-            let mut beside = space.areas.look(&mut span);
-            if apart {
-                beside = without(source, to > old, beside);
-            }
-            let union = Union::new(&span, &beside, &copy, space.config.kernel);
+            let beside = space.areas.look(&mut span);
+            let kernel = space.config.kernel;
+            let union = if apart {
+                let (own, others) = split(source, to > old, beside);
+                let alone = kernel.has(Rule::CopyBesideStaysAlone)
+                    && Union::new(&span, &own, &copy, kernel).is_some();
+                Union::new(&span, &others, &copy, kernel).filter(|_| !alone)
+            } else {
+                Union::new(&span, &beside, &copy, kernel)
+            };
             let watched = copy.uffd.is_some();
             space.lay(&span, union, copy)?;
             if flags.contains(VmFlags::HUGETLB) {
@@ -170,14 +175,22 @@ impl AddressSpace {
     }
 }
 
-/// The neighbours of a copy without the area `source` that it is of, which lies below it or above.
-fn without(source: (u64, u64), below: bool, beside: Beside<'_>) -> Beside<'_> {
+/// Returns of the neighbours of a copy the area `source` that it is of, which lies `below` it or above, and the others.
+fn split(source: (u64, u64), below: bool, beside: Beside<'_>) -> (Beside<'_>, Beside<'_>) {
     let Beside { lower, upper, .. } = beside;
-    Beside {
-        lower: lower.filter(|lower| !below || lower.start != source.0),
-        upper: upper.filter(|upper| below || upper.end != source.1),
+    let is_lower = below && lower.is_some_and(|lower| lower.start == source.0);
+    let is_upper = !below && upper.is_some_and(|upper| upper.end == source.1);
+    let own = Beside {
+        lower: lower.filter(|_| is_lower),
+        upper: upper.filter(|_| is_upper),
         ..beside
-    }
+    };
+    let others = Beside {
+        lower: lower.filter(|_| !is_lower),
+        upper: upper.filter(|_| !is_upper),
+        ..beside
+    };
+    (own, others)
 }
 
 /// The page offset goes with pages that exist; an untouched anonymous area is numbered anew.

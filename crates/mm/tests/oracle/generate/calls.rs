@@ -63,6 +63,19 @@ pub(super) fn mremap(rng: &mut Rng, mix: &Mix, addr: u64, len: u64) -> Op {
     }
 }
 
+/// A copy whose source stays: most times just below it or just above, and of an area that has neighbours.
+pub(super) fn copy(rng: &mut Rng, mix: &Mix, addr: u64, len: u64) -> Op {
+    let (anywhere, _) = range(rng, mix);
+    let new = rng.pick(&[addr + len, addr.saturating_sub(len).max(ARENA), anywhere]);
+    Op::Mremap {
+        old: addr,
+        old_len: len,
+        new_len: len,
+        flags: if rng.chance(90) { 7 } else { 5 },
+        new,
+    }
+}
+
 /// From the lowest heap address.
 pub(super) fn brk(rng: &mut Rng) -> Op {
     let delta = rng.below(64) as i64 * 4096 + rng.pick(&[0, 0, 1, 17, -1, -4096]);

@@ -1,9 +1,11 @@
 //! Random histories.
 //!
 //! [`op`] chooses which call comes next, as far as the suite ([`suites`]) has it. The generator of each call is in [`calls`]. Those of arguments
-//! that make no sense are in [`wrong`], those of mappings whose place the kernel chooses in [`placed`].
+//! that make no sense are in [`wrong`], those of mappings whose place the kernel chooses in [`placed`], and groups of calls that make a hole and
+//! close it in [`holes`].
 
 mod calls;
+mod holes;
 mod huge;
 mod placed;
 mod rng;
@@ -27,7 +29,15 @@ pub(crate) fn history(seed: u64, mix: &Mix, special: Option<(u64, u64)>, length:
         special: mix.special.and(special),
         ..*mix
     };
-    (0..length).map(|_| op(&mut rng, &mix)).collect()
+    let mut ops = Vec::with_capacity(length);
+    while ops.len() < length {
+        match mix.holes && rng.chance(20) {
+            true => ops.extend(holes::group(&mut rng, &mix)),
+            false => ops.push(op(&mut rng, &mix)),
+        }
+    }
+    ops.truncate(length);
+    ops
 }
 
 /// The next operation. What is drawn, and in which order, decides which history a seed stands for.
@@ -41,6 +51,9 @@ pub(crate) fn op(rng: &mut Rng, mix: &Mix) -> Op {
     }
     if mix.places && rng.chance(20) {
         return placed::placed(rng, mix);
+    }
+    if mix.copies && rng.chance(20) {
+        return calls::copy(rng, mix, addr, len);
     }
     if mix.seals && rng.chance(2) {
         return Op::Mseal {

@@ -28,6 +28,10 @@ pub(crate) struct Mix {
     pub(crate) sparse: bool,
     /// Ranges among the areas that the kernel installs at exec: where these begin and end.
     pub(crate) special: Option<(u64, u64)>,
+    /// Holes between areas that are closed again.
+    pub(crate) holes: bool,
+    /// `MREMAP_DONTUNMAP`, mostly to a place that borders on its source.
+    pub(crate) copies: bool,
     /// Userfaultfds.
     pub(crate) watch: bool,
     /// Nothing but mappings of the pool of huge pages.
@@ -104,6 +108,25 @@ pub(crate) fn told() -> Vec<(&'static str, Mix)> {
             Mix {
                 remap: true,
                 ..plain
+            },
+        ),
+        (
+            "holes",
+            Mix {
+                holes: true,
+                forks: true,
+                remap: true,
+                ..files
+            },
+        ),
+        (
+            "copies",
+            Mix {
+                copies: true,
+                locks: true,
+                forks: true,
+                remap: true,
+                ..files
             },
         ),
         (
