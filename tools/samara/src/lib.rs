@@ -9,6 +9,7 @@ mod dump;
 mod follow;
 mod histories;
 pub mod input;
+mod kernel;
 mod kind;
 mod living;
 mod maps;

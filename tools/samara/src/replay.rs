@@ -85,10 +85,11 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
     player.tally.processes = 1;
     player.tally.on_unknown = reader.from_strace.then_some(0);
     let words = words(&reader);
+    let kernel = reader.kernel();
     let mut film = options
         .pictures
         .any()
-        .then(|| Film::new(&words, kernel(&reader)));
+        .then(|| Film::new(&words, &kernel.release));
     let mut differing: Vec<(usize, u32)> = Vec::new();
     for (index, record) in reader.records.iter().enumerate() {
         let before = player.tally.disagreements();
@@ -111,7 +112,7 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
     }
     let subject = Subject {
         words: &words,
-        kernel: kernel(&reader),
+        kernel: &kernel,
         exit_code: player.exit.map(|(code, _)| code),
         signal: player
             .exit
@@ -217,14 +218,9 @@ pub(crate) fn words(reader: &Reader) -> Vec<String> {
         .collect()
 }
 
-/// Release of the kernel that it ran on.
-fn kernel(reader: &Reader) -> &str {
-    reader.description["kernel"].as_str().unwrap_or_default()
-}
-
 /// Performs a whole trace for pictures of it.
 pub(crate) fn film(reader: &Reader) -> Film {
-    let mut film = Film::new(&words(reader), kernel(reader));
+    let mut film = Film::new(&words(reader), &reader.kernel().release);
     let mut player = Player::new(true, false);
     for record in &reader.records {
         player.play_for(record, Some(&mut film));

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::describe::KINDS;
 use crate::destination::Destination;
+use crate::kernel::Kernel;
 use crate::names::printable;
 pub(crate) use crate::quantity::{bytes, grouped};
 use crate::quantity::{number_of, plural};
@@ -18,7 +19,7 @@ use crate::tally::{FindingKind, SpaceFigures, Tally, Verdict};
 #[derive(Debug, Clone)]
 pub(crate) struct Subject<'a> {
     pub(crate) words: &'a [String],
-    pub(crate) kernel: &'a str,
+    pub(crate) kernel: &'a Kernel,
     pub(crate) exit_code: Option<i32>,
     pub(crate) signal: Option<i32>,
     pub(crate) elapsed: Duration,
@@ -108,6 +109,7 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
     let mut row = |name: &str, value: String| {
         table.add_row([name.to_owned(), value]);
     };
+    row("kernel", printable(&subject.kernel.to_string()).to_string());
     row(
         "calls",
         format!(
@@ -428,7 +430,7 @@ pub(crate) fn to_json(subject: &Subject<'_>, tally: &Tally) -> Value {
         .collect();
     let mut value = json!({
         "program": subject.words,
-        "kernel": subject.kernel,
+        "kernel": subject.kernel.release,
         "exit_code": subject.exit_code,
         "signal": subject.signal,
         "seconds": subject.elapsed.as_secs_f64(),
@@ -476,6 +478,7 @@ pub(crate) fn to_json(subject: &Subject<'_>, tally: &Tally) -> Value {
         "record_bytes": subject.recorded,
     });
     // The macro takes only so many at once.
+    value["kernel_version"] = json!(subject.kernel.version.to_string());
     value["undecided_maps"] = json!(tally.undecided_maps);
     value["maps_compared_in_part"] = json!(tally.parts);
     value["undecided_results"] = json!(tally.undecided_results);

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
 use common::{compiled, fresh, samara, scratch, trace_with};
+use samara_mm::KernelVersion;
 use serde_json::Value;
 
 fn replay(file: &Path, options: &[&str]) -> (Output, Value) {
@@ -70,6 +71,8 @@ fn a_replay_agrees_as_the_trace_did() {
         "splits",
         "exit_code",
         "program",
+        "kernel",
+        "kernel_version",
     ] {
         assert_eq!(replayed[name], traced[name], "{name}");
     }
@@ -80,6 +83,26 @@ fn a_replay_agrees_as_the_trace_did() {
     let (_, quick) = replay(&file, &["--no-maps"]);
     assert_eq!(quick["maps_compared"], 0);
     assert_eq!(quick["results_compared"], traced["results_compared"]);
+}
+
+/// Point releases have rules of their own: which one is followed stands below the title, and in the record.
+#[test]
+fn the_full_version_of_the_kernel_is_told_first() {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let release = read("/proc/sys/kernel/osrelease");
+    let texts = read("/proc/sys/kernel/version") + " " + &read("/proc/version_signature");
+    let version = KernelVersion::from_uname(&release, &texts).unwrap();
+    let expected = format!("Linux {version} ({})", release.trim());
+    let (file, traced) = recorded();
+    assert_eq!(traced["kernel_version"], version.to_string());
+    let traced = samara().args(["trace", "--", "true"]).output().unwrap();
+    let (replayed, summary) = replay(&file, &[]);
+    assert_eq!(summary["kernel_version"], version.to_string());
+    for output in [traced, replayed] {
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let second = text.lines().nth(1).unwrap_or_default();
+        assert_eq!(second.trim(), format!("kernel  {expected}"), "{text}");
+    }
 }
 
 /// What is said of one map, without how the nodes of its tree are filled: a trace keeps its maps open to other threads, a

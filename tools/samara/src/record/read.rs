@@ -10,6 +10,7 @@ use std::path::Path;
 use super::fields::Fields;
 use super::format::{self, MAGIC, Memory, OLDEST, Record, VERSION};
 use super::strace;
+use crate::kernel::Kernel;
 use crate::quantity::number_of;
 
 /// A file that cannot be read as a trace: where in it, in bytes from its start, and why.
@@ -124,21 +125,30 @@ impl Reader {
         Self::either(io::BufReader::with_capacity(1 << 16, file))
     }
 
+    /// Returns the kernel that the program ran on; of what strace wrote, the running one.
+    pub(crate) fn kernel(&self) -> Kernel {
+        Kernel::of_record(&self.description)
+    }
+
     /// Reads a trace, or what strace wrote.
     pub(crate) fn either(mut from: impl BufRead) -> Result<Self, String> {
         let head = from.fill_buf().unwrap_or_default();
         if head.starts_with(MAGIC) || !strace::looks_like(head) {
             return Self::read(from).map_err(|damage| damage.to_string());
         }
-        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        let whole = strace::read(from, release.parse().unwrap_or_default()).map_err(|wrong| {
+        let kernel = Kernel::running();
+        let whole = strace::read(from, kernel.version).map_err(|wrong| {
             format!(
                 "is no whole text of strace: line {}, column {}: {} (`strace -f -y -e trace=memory,process -o FILE` writes what is read)",
                 wrong.line, wrong.column, wrong.what
             )
         })?;
         Ok(Self {
-            description: serde_json::json!({ "program": whole.words, "kernel": release.trim() }),
+            description: serde_json::json!({
+                "program": whole.words,
+                "kernel": kernel.release,
+                "kernel_version": kernel.version.to_string(),
+            }),
             records: whole.records,
             length: whole.length,
             from_strace: true,
@@ -184,9 +194,8 @@ impl Reader {
         let Ok(description) = serde_json::from_slice::<serde_json::Value>(&text) else {
             return damage(20, "the description is not JSON");
         };
-        let release = description["kernel"].as_str().unwrap_or_default();
         let memory = Memory {
-            kernel: release.parse().unwrap_or_default(),
+            kernel: Kernel::of_record(&description).version,
             version,
             ..Memory::default()
         };

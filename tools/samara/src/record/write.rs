@@ -9,6 +9,7 @@ use samara_mm::heap::Weak;
 use samara_mm::{Call, Config, Counted, File, Limits};
 
 use crate::follow::Evidence;
+use crate::kernel::Kernel;
 use crate::maps::Map;
 use crate::outcome::unless_closed;
 use crate::seed::Seed;
@@ -68,7 +69,7 @@ impl Writer {
     pub(crate) fn create(
         path: &Path,
         program: &[String],
-        kernel: &str,
+        kernel: &Kernel,
         outlives: bool,
     ) -> io::Result<Self> {
         let records: serde_json::Map<String, serde_json::Value> = SCHEMA
@@ -78,7 +79,8 @@ impl Writer {
         let description = serde_json::json!({
             "format": "samara trace",
             "version": VERSION,
-            "kernel": kernel,
+            "kernel": kernel.release,
+            "kernel_version": kernel.version.to_string(),
             "program": program,
             "page_size": 4096,
             "records": records,

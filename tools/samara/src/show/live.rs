@@ -5,14 +5,13 @@ use std::fs::{self, File};
 use std::io;
 
 use samara_mm::observe::Borders;
-use samara_mm::{
-    AddressSpace, Config, Errno, KernelVersion, Layout, Limits, Obstacles, SeedVma, VmFlags,
-};
+use samara_mm::{AddressSpace, Config, Errno, Layout, Limits, Obstacles, SeedVma, VmFlags};
 
 use super::ahead::Ahead;
 use super::kinds::{self, Hints};
 use super::smaps::{Figures, Smaps, Trouble};
 use super::snapshot::{Border, Snapshot};
+use crate::kernel::Kernel;
 use crate::living::Living;
 use crate::maps::Map;
 use crate::proc_file::{self, read_text};
@@ -52,9 +51,8 @@ fn look_through(pid: i32, tid: i32) -> Result<Snapshot, String> {
             .unwrap_or(8 << 20),
     };
     let kinds = kinds::kinds(&smaps.map, &smaps.told, &hints);
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let config = Config {
-        kernel: release.parse().unwrap_or(KernelVersion::NEWEST),
+        kernel: Kernel::running().version,
         max_map_count: proc::sysctl("vm/max_map_count", 65_530) as u32,
         ..Config::default()
     };

@@ -1,15 +1,13 @@
 //! An address space at one moment, as a picture.
 
-use std::fs;
-
 use samara_mm::VmFlags;
 
 use super::snapshot::Snapshot;
+use crate::kernel::Kernel;
 use crate::picture::{Film, Held, Shown};
 
 /// A film of one step.
 pub(super) fn film(snapshot: &Snapshot) -> Film {
-    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let areas = snapshot
         .areas()
         .enumerate()
@@ -27,5 +25,5 @@ pub(super) fn film(snapshot: &Snapshot) -> Film {
                 swapped: figures.swapped,
             }),
         });
-    Film::of_moment(&snapshot.title, release.trim(), areas)
+    Film::of_moment(&snapshot.title, &Kernel::running().release, areas)
 }

@@ -43,6 +43,7 @@ use std::time::{Duration, Instant};
 use samara_mm::KernelVersion;
 
 use crate::destination::Destination;
+use crate::kernel::Kernel;
 use crate::maps::Map;
 use crate::outcome::{MISUSE, complain, distinct};
 use crate::quantity::number_of;
@@ -103,9 +104,8 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
     if !crate::proc_file::ours() {
         return complain(crate::proc_file::MISSING);
     }
-    let kernel =
-        crate::proc_file::read_text_piece("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let version = kernel.parse().unwrap_or_default();
+    let kernel = Kernel::running();
+    let version = kernel.version;
     if !KernelVersion::is_known(version) {
         say(&format!(
             "samara: the engine was never compared with Linux {version} (but with {} to {}): it follows the nearest rules",
@@ -128,7 +128,7 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
     let to_record = options.record.as_deref();
     let record = match to_record.or(pictures.as_ref().map(Pictured::record)) {
         None => None,
-        Some(file) => match Writer::create(file, &words, kernel.trim(), to_record.is_some()) {
+        Some(file) => match Writer::create(file, &words, &kernel, to_record.is_some()) {
             Ok(writer) => Some(writer),
             Err(error) if to_record.is_none() => {
                 return complain(&format!(
@@ -151,7 +151,7 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
     match traced {
         Ok(traced) => {
             let outputs = Outputs { json, pictures };
-            tell(&traced, &source, kernel.trim(), session, outputs, options)
+            tell(&traced, &source, &kernel, session, outputs, options)
         }
         Err(refusal) => {
             if let Some(file) = to_record
@@ -252,7 +252,7 @@ struct Outputs {
 fn tell(
     traced: &Traced,
     source: &Source,
-    kernel: &str,
+    kernel: &Kernel,
     mut session: Session,
     outputs: Outputs,
     options: &TraceOptions,
