@@ -52,7 +52,9 @@ pub(crate) fn run(shell: &Shell, only: Option<&str>, work: Work<'_>) -> Result<(
     for (version, suite) in KERNELS {
         if only.is_none_or(|only| only == version) {
             let place = folder.join(format!("linux-{version}"));
-            let kernel = kernel(shell, &place, version, suite)?;
+            let place = newest(shell, &place, version, suite)?;
+            let kernel = image_in(shell, &place)
+                .with_context(|| format!("no kernel is in {}", place.display()))?;
             let root = with_modules(shell, &place, &root)?;
             boot(shell, &kernel, &root, "la57=off", work)
                 .with_context(|| format!("Linux {version} and the engine do not agree"))?;
@@ -102,25 +104,22 @@ fn image(shell: &Shell, folder: &Path) -> Result<PathBuf> {
     Ok(archive)
 }
 
-/// The newest cloud kernel of a version, fetched from Debian unless it is there, without touching the machine's own packages.
-fn kernel(shell: &Shell, place: &Path, version: &str, suite: &str) -> Result<PathBuf> {
-    let found = |shell: &Shell| -> Option<PathBuf> {
-        let files = shell.read_dir(place.join("boot")).ok()?;
-        files
-            .into_iter()
-            .find(|file| file.to_string_lossy().contains("vmlinuz"))
-    };
-    if let Some(kernel) = found(shell) {
-        return Ok(kernel);
-    }
+/// Returns the folder of the newest point release of a version that Debian offers, as a cloud kernel. It is fetched unless it is there, without touching
+/// the machine's own packages; without a network, what was known of last time counts.
+fn newest(shell: &Shell, place: &Path, version: &str, suite: &str) -> Result<PathBuf> {
     shell.create_dir(place.join("lists/partial"))?;
     shell.create_dir(place.join("cache/archives/partial"))?;
     let (sources, state) = (place.join("sources.list"), place.join("lists"));
     let keyring = "/usr/share/keyrings/debian-archive-keyring.gpg";
-    shell.write_file(
-        &sources,
-        format!("deb [signed-by={keyring}] http://deb.debian.org/debian {suite} main\n"),
-    )?;
+    // Most point releases come as corrections of security, months before they are in the suite itself.
+    let archives = [
+        format!("debian {suite}"),
+        format!("debian {suite}-updates"),
+        format!("debian-security {suite}-security"),
+    ];
+    let archives = archives
+        .map(|archive| format!("deb [signed-by={keyring}] http://deb.debian.org/{archive} main\n"));
+    shell.write_file(&sources, archives.concat())?;
     let cache = place.join("cache");
     let options = [
         format!("-oDir::Etc::sourcelist={}", sources.display()),
@@ -140,14 +139,48 @@ fn kernel(shell: &Shell, place: &Path, version: &str, suite: &str) -> Result<Pat
     )
     .read()?;
     let names = listed.lines().filter_map(|line| line.split(' ').next());
-    let package = names
-        .max()
-        .with_context(|| format!("Debian's {suite} has no kernel {version}"))?;
-    let _folder = shell.push_dir(place);
-    cmd!(shell, "apt-get {options...} -q download {package}").run()?;
-    let script = "dpkg-deb --fsys-tarfile ./*.deb | tar -x --wildcards './boot/vmlinuz*'";
-    cmd!(shell, "sh -c {script}").run()?;
-    found(shell).with_context(|| format!("{package} has no kernel in it"))
+    let names: Vec<&str> = names.collect();
+    ensure!(
+        !names.is_empty(),
+        "Debian's {suite} has no kernel {version}"
+    );
+    let described = cmd!(shell, "apt-cache {options...} show {names...}").read()?;
+    let (package, release) = newest_of(&described)
+        .with_context(|| format!("apt does not say which kernels {version} {suite} has"))?;
+    println!("guests: the newest {version} of Debian is {release} ({package})");
+    let folder = place.join(&release);
+    if image_in(shell, &folder).is_none() {
+        shell.remove_path(&folder)?;
+        shell.create_dir(&folder)?;
+        let _folder = shell.push_dir(&folder);
+        let exactly = format!("{package}={release}");
+        cmd!(shell, "apt-get {options...} -q download {exactly}").run()?;
+        let script = "dpkg-deb --fsys-tarfile ./*.deb | tar -x --wildcards './boot/vmlinuz*'";
+        cmd!(shell, "sh -c {script}").run()?;
+    }
+    Ok(folder)
+}
+
+/// The image of a kernel that was unpacked into a folder.
+fn image_in(shell: &Shell, folder: &Path) -> Option<PathBuf> {
+    let files = shell.read_dir(folder.join("boot")).ok()?;
+    files
+        .into_iter()
+        .find(|file| file.to_string_lossy().contains("vmlinuz"))
+}
+
+/// The name and version of the newest among packages that `apt-cache show` describes.
+fn newest_of(described: &str) -> Option<(String, String)> {
+    let packages = described.split("\n\n").filter_map(|package| {
+        let field = |name: &str| package.lines().find_map(|line| line.strip_prefix(name));
+        Some((field("Package: ")?, field("Version: ")?))
+    });
+    let numbers = |version: &str| -> Vec<u64> {
+        let digits = version.split(|c: char| !c.is_ascii_digit());
+        digits.filter_map(|number| number.parse().ok()).collect()
+    };
+    let (package, version) = packages.max_by_key(|(_, version)| numbers(version))?;
+    Some((package.to_owned(), version.to_owned()))
 }
 
 /// What the guests run, with file systems that are modules of the kernel: a second archive behind the first.
@@ -207,4 +240,20 @@ fn told_live(mut machine: Command) -> std::io::Result<bool> {
     }
     guest.wait()?;
     Ok(agrees)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn point_releases_are_in_the_order_of_their_numbers() {
+        let described = "Package: linux-image-6.1.0-9-cloud-amd64\nVersion: 6.1.27-1\n\n\
+            Package: linux-image-6.1.0-57-cloud-amd64\nSource: linux\nVersion: 6.1.192-3\n\n\
+            Package: linux-image-6.1.0-55-cloud-amd64\nVersion: 6.1.192-1\n";
+        let newest = ("linux-image-6.1.0-57-cloud-amd64", "6.1.192-3");
+        let newest = (newest.0.to_owned(), newest.1.to_owned());
+        assert_eq!(newest_of(described), Some(newest));
+        assert_eq!(newest_of(""), None);
+    }
 }
