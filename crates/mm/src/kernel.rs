@@ -312,7 +312,7 @@ rules! {
     KeyBeforePlace (6, 12)
         "a mapping that may only be executed has its protection key set aside before its place is looked for; before, none was for a mapping without a place"
     CopyStaysApart (6, 1, 192) (6, 12, 115)
-        "`MREMAP_DONTUNMAP` unlocks what it copies from and no more, which it cuts out and uncharges, and the copy does not join that; seen in these stable releases and their successors, not yet in 6.1.190 and 6.12.113"
+        "`MREMAP_DONTUNMAP` unlocks what it copies from and no more, which it cuts out and uncharges, and the copy does not join that; anonymous memory that it has emptied is numbered anew, so that it joins neighbours; seen in these stable releases and their successors, not yet in 6.1.190 and 6.12.113"
     CopyBesideStaysAlone (6, 1, 192)
         "the copy of `MREMAP_DONTUNMAP` joins no other neighbour if it could join what it is of; in later branches it does"
     OneselfIsNoOther (6, 12, 43)
@@ -671,6 +671,55 @@ mod tests {
             assert_eq!(older, alone, "{row:?}");
             let newer = copied(KernelVersion::stable(6, 12, 118), maps, from, to);
             assert_eq!(newer, joined, "{row:?}");
+        }
+    }
+
+    /// As 6.1.192 and 6.12.118 did it, and 6.1.176 and 6.12.94 did not: what was moved and then emptied, with a new mapping beside it.
+    #[test]
+    fn what_a_copy_has_emptied_is_numbered_anew() {
+        use crate::{AddressSpace, Call, Config, FileArg, Layout, Limits};
+        let at = |page: u64| 0x1_0000_0000 + (page << 12);
+        let areas = |minor, patch, copied: u64, below: bool| {
+            let config = Config {
+                kernel: KernelVersion::stable(6, minor, patch),
+                ..Config::default()
+            };
+            let mut space =
+                AddressSpace::new(config, Limits::default(), Layout::default()).unwrap();
+            let mmap = |page, pages: u64| Call::Mmap {
+                addr: at(page),
+                len: pages << 12,
+                prot: 3,
+                flags: 0x32,
+                file: FileArg::None,
+                offset: 0,
+            };
+            let mremap = |page, pages: u64, flags, to| Call::Mremap {
+                old_addr: at(page),
+                old_len: pages << 12,
+                new_len: pages << 12,
+                flags,
+                new_addr: at(to),
+            };
+            space.perform(&mmap(16, 4)).unwrap();
+            space.fault(at(16), true).unwrap();
+            space.perform(&mremap(16, 4, 3, 40)).unwrap();
+            space.perform(&mremap(40, copied, 7, 100)).unwrap();
+            space
+                .perform(&mmap(if below { 36 } else { 44 }, 4))
+                .unwrap();
+            space.check().unwrap();
+            space.areas().count()
+        };
+        for below in [false, true] {
+            for (minor, patch) in [(1, 192), (12, 118)] {
+                assert_eq!(areas(minor, patch, 4, below), 2, "6.{minor}.{patch}");
+                // Of which a part was copied has pages that it may have elsewhere.
+                assert_eq!(areas(minor, patch, 2, below), 3, "6.{minor}.{patch}");
+            }
+            for (minor, patch) in [(1, 176), (12, 94), (18, 44)] {
+                assert_eq!(areas(minor, patch, 4, below), 3, "6.{minor}.{patch}");
+            }
         }
     }
 

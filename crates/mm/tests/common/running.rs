@@ -1,5 +1,7 @@
 //! The running kernel's version.
 
+#![allow(clippy::unwrap_used, reason = "tests")]
+
 use std::fs;
 
 use samara_mm::KernelVersion;

@@ -48,11 +48,25 @@ impl AddressSpace {
         let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
         let mut copy = area.vma.try_clone()?;
         copy.shift = moved_shift(&copy, old, to);
-        // What stands in for the source when it stays and is unlocked: allocated while this can still fail.
-        let unlocked = if request.has(abi::MREMAP_DONTUNMAP) && flags.contains(VmFlags::LOCKED) {
-            Some(VmaBox::try_copy(area.vma)?)
-        } else {
-            None
+        let stays = request.has(abi::MREMAP_DONTUNMAP);
+        let apart = stays && self.config.kernel.has(Rule::CopyStaysApart);
+        let locked = flags.contains(VmFlags::LOCKED);
+        let cut = apart && locked;
+        let source = match cut {
+            true => (old, old + old_len),
+            false => (start, end),
+        };
+        let whole = source == (old, old + old_len);
+        // Anonymous memory that has lost its pages is numbered as if it had never had any.
+        let anew = apart && whole && area.vma.is_anonymous() && area.vma.anon().is_some();
+        // What stands in for the source when it stays and is another: allocated while this can still fail.
+        let emptied = match stays && locked || anew && area.vma.shift != 0 {
+            true => {
+                let mut emptied = VmaBox::try_copy(area.vma)?;
+                emptied.shift = if anew { 0 } else { emptied.shift };
+                Some(emptied)
+            }
+            false => None,
         };
         if old_len > 0 && !request.has(abi::MREMAP_FIXED) {
             let len = old_len;
@@ -62,14 +76,6 @@ impl AddressSpace {
             let (start, end) = (to + old_len, to + new_len);
             self.prepare(pages, Coming::Map { start, end })?;
         }
-        let stays = request.has(abi::MREMAP_DONTUNMAP);
-        let apart = stays && self.config.kernel.has(Rule::CopyStaysApart);
-        let cut = apart && unlocked.is_some();
-        let source = match cut {
-            true => (old, old + old_len),
-            false => (start, end),
-        };
-        let whole = source == (old, old + old_len);
         self.all_or_nothing(|space| {
             if cut {
                 space.cut_for_unmap(old)?;
@@ -94,7 +100,7 @@ impl AddressSpace {
             if watched {
                 space.unwatch_moved(to)?;
             }
-            space.empty_source(request, to, whole, unlocked)
+            space.empty_source(request, to, whole, emptied)
         })?;
         if old_len > 0 {
             self.tell_relocate(pages, old, to, old_len)?;
@@ -128,7 +134,7 @@ impl AddressSpace {
         request: &Request,
         to: u64,
         whole: bool,
-        unlocked: Option<VmaBox>,
+        emptied: Option<VmaBox>,
     ) -> Result<(), Errno> {
         let &Request { old, old_len, .. } = request;
         if old_len == 0 {
@@ -138,15 +144,15 @@ impl AddressSpace {
             self.guards_mut()?.shift(old, old_len, to)?;
         }
         if request.has(abi::MREMAP_DONTUNMAP) {
-            return self.strip_source(old, whole, unlocked);
+            return self.strip_source(old, whole, emptied);
         }
         let mut gone = Span::new(old, old + old_len);
         self.areas.overlap(&mut gone);
         self.areas.clear(&gone)
     }
 
-    /// The source of `MREMAP_DONTUNMAP` stays, but unlocked, as the copy `unlocked` of a locked one; if the
-    /// `whole` of it was moved, its pages and their owner are gone.
+    /// The source of `MREMAP_DONTUNMAP` stays, but unlocked; if the `whole` of it was moved, its pages and their owner are gone. What it then is,
+    /// `emptied` has, but for its flags and owner, if it is another than before.
     ///
     /// # Errors
     /// None that can come up: all that it needs is there.
@@ -154,7 +160,7 @@ impl AddressSpace {
         &mut self,
         old: u64,
         whole: bool,
-        unlocked: Option<VmaBox>,
+        emptied: Option<VmaBox>,
     ) -> Result<(), Errno> {
         if whole {
             self.areas.note(old, old + 1)?;
@@ -163,13 +169,14 @@ impl AddressSpace {
         let Some(area) = self.areas.at(old) else {
             return Ok(());
         };
-        if let Some(mut unlocked) = unlocked {
-            if !self.config.kernel.has(Rule::CopyStaysApart) {
+        if let Some(mut emptied) = emptied {
+            let locked = area.vma.flags.contains(VmFlags::LOCKED);
+            if locked && !self.config.kernel.has(Rule::CopyStaysApart) {
                 self.locked_leak += area.len() >> 12;
             }
-            unlocked.flags = area.vma.flags - VmFlags::LOCKED_MASK;
-            unlocked.anon.set(area.vma.anon());
-            self.areas.replace(old, unlocked)?;
+            emptied.flags = area.vma.flags - VmFlags::LOCKED_MASK;
+            emptied.anon.set(area.vma.anon());
+            self.areas.replace(old, emptied)?;
         }
         Ok(())
     }
