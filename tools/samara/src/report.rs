@@ -571,7 +571,7 @@ mod tests {
         };
         let subject = Subject {
             words: &["program".to_owned()],
-            kernel: "6.18.0",
+            kernel: &crate::kernel::Kernel::default(),
             exit_code: Some(0),
             signal: None,
             elapsed: Duration::ZERO,
