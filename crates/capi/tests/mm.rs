@@ -25,7 +25,7 @@ macro_rules! c_tests {
 }
 
 c_tests!(
-    backend, beside, calls, exec, faults, files, fork, hostile, look, phys, refused, region,
+    backend, beside, calls, exec, faults, files, fork, hostile, look, pairs, phys, refused, region,
     threads
 );
 
