@@ -61,11 +61,14 @@ impl Count {
     }
 }
 
+/// First and end of two ranges of allocations to refuse, and how many there were.
+type Refusals = ([(u64, u64); 2], Count);
+
 /// The heap of this thread, which refuses as planned.
 struct Heap;
 
 thread_local! {
-    static PLAN: Cell<Option<([(u64, u64); 2], Count)>> = const { Cell::new(None) };
+    static PLAN: Cell<Option<Refusals>> = const { Cell::new(None) };
 }
 
 // SAFETY: everything is passed on to the system's allocator, or refused.
