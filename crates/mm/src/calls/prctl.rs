@@ -37,6 +37,9 @@ impl AddressSpace {
 
     /// `PR_SET_MM`. Linux refuses what is no address of user space, a break below the heap's start, and more than `RLIMIT_DATA` allows heap and data.
     /// Start and end of the data are not given: their size is.
+    // Not in line: the frame of all calls is no larger for it.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn set_mm(&mut self, layout: Layout) -> Result<u64, Errno> {
         let user = self.config.mmap_min_addr..self.config.task_size;
         let addresses = [layout.start_brk, layout.brk, layout.stack_top];
