@@ -22,10 +22,12 @@ fn record(program: &[&str], older: bool) -> PathBuf {
         let mut bytes = fs::read(&file).unwrap();
         let length = u32::from_le_bytes(bytes[12..16].try_into().unwrap()) as usize;
         let text = String::from_utf8(bytes[20..20 + length].to_vec()).unwrap();
-        let from = text.find("\"kernel\":\"6.").unwrap() + 12;
-        let digits = text[from..].chars().take_while(char::is_ascii_digit);
-        let minor = format!("{:0>1$}", 1, digits.count());
-        bytes[20 + from..20 + from + minor.len()].copy_from_slice(minor.as_bytes());
+        for field in ["\"kernel\":\"6.", "\"kernel_version\":\"6."] {
+            let from = text.find(field).unwrap() + field.len();
+            let digits = text[from..].chars().take_while(char::is_ascii_digit);
+            let minor = format!("{:0>1$}", 1, digits.count());
+            bytes[20 + from..20 + from + minor.len()].copy_from_slice(minor.as_bytes());
+        }
         let sum = crc32(&bytes[20..20 + length]);
         bytes[16..20].copy_from_slice(&sum.to_le_bytes());
         fs::write(&file, bytes).unwrap();
