@@ -6,6 +6,7 @@
 //! A rule holds in one or several ranges of full versions, the stable release included: a correction that was brought to stable branches holds in each
 //! of them from another release on, and not in the branches between.
 
+use core::cmp::Ordering;
 use core::fmt;
 
 /// A version of Linux: the branch and the stable release in it, since some of the corrections in stable releases change what a program sees.
@@ -24,14 +25,28 @@ use core::fmt;
 /// let config = Config { kernel: debian, ..Config::default() };
 /// assert!(config.kernel.is_known());
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+// In this order the first two numbers are one load on little-endian machines: calls compare them with those of rules.
+#[repr(C)]
 pub struct KernelVersion {
-    /// The first number.
-    pub major: u16,
+    /// The third number; 0 if it is not known.
+    pub patch: u16,
     /// The second one.
     pub minor: u16,
-    /// The third one; 0 if it is not known.
-    pub patch: u16,
+    /// The first one.
+    pub major: u16,
+}
+
+impl PartialOrd for KernelVersion {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for KernelVersion {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.packed().cmp(&other.packed())
+    }
 }
 
 impl KernelVersion {

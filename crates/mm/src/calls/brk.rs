@@ -48,14 +48,15 @@ impl AddressSpace {
         if addr < self.layout.start_brk {
             return Err(Errno::EINVAL);
         }
-        // Also of what would be 0 when it is rounded up.
-        if addr > self.config.task_size {
-            return Err(Errno::ENOMEM);
-        }
         let size = addr - self.layout.start_brk;
         if self.limits.data != u64::MAX
             && size.saturating_add(self.layout.data_size) > self.limits.data
         {
+            return Err(Errno::ENOMEM);
+        }
+        let shrinks = addr <= self.layout.brk;
+        // Before it is rounded up, which makes 0 of the highest addresses.
+        if !shrinks && addr > self.config.task_size {
             return Err(Errno::ENOMEM);
         }
         let new = page_align(addr);
@@ -63,7 +64,7 @@ impl AddressSpace {
         if new == old {
             return Ok(());
         }
-        if addr <= self.layout.brk {
+        if shrinks {
             // Something must be mapped between the two.
             let mut span = Span::new(new, old);
             self.areas.overlap(&mut span);
