@@ -20,7 +20,7 @@ use crate::space::vma::{Backing, Vma};
 ///
 /// It is kept as the [`object`](crate::File::object) of each [`File`](crate::File) that opens it; all that open one file carry clones of one object,
 /// since that decides what is one file. Its pages stay in memory until the last open and the last mapping have gone; those that programs have
-/// written go back to the source then; what the source does not take is lost, which [`Process::exit`](super::Process::exit) tells, and
+/// written go back to the source then; what the source does not take is lost, which [`Process::exit`](crate::process::Process::exit) tells, and
 /// [`Machine::sync_file`] before. What a program stores while another thread of its unmaps the last mapping may not be among that.
 ///
 /// ```

@@ -20,7 +20,7 @@ pub trait PageSource: Send + Sync {
     /// Takes a page that programs have written, at `msync(2)` with `MS_SYNC` and when the pages are given up.
     ///
     /// # Errors
-    /// Those of `msync`; the page stays to be written. When the pages are given up, it is lost: [`Process::exit`](super::Process::exit) returns the first of these.
+    /// Those of `msync`; the page stays to be written. When the pages are given up, it is lost: [`Process::exit`](crate::process::Process::exit) returns the first of these.
     fn write_page(&self, page: u64, from: &[u8; PAGE_BYTES]) -> Result<(), Errno>;
 
     /// The bytes of `[start, end)` are zero from now on (`MADV_REMOVE`).
