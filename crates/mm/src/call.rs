@@ -155,7 +155,7 @@ pub enum Call {
     UffdClose {
         context: NonZeroU32,
     },
-    /// What a `prctl(PR_SET_MM, …)` is to leave (`PR_SET_MM(2const)`), which Linux checks as a whole.
+    /// The layout that `prctl(PR_SET_MM, …)` asks for (`PR_SET_MM(2const)`). Linux checks it as a whole.
     SetMm {
         start_brk: u64,
         brk: u64,

@@ -63,7 +63,7 @@
 //!
 //! | owner | who | how |
 //! |---|---|---|
-//! | nobody | a tool that wants the map | [`NoPages`], which costs nothing |
+//! | no owner | a tool that wants only the map | [`NoPages`], which costs nothing |
 //! | somebody else | a tracer, which answers questions; a counter or a mirror, which listens | [`Watch`]; `samara trace` |
 //! | page tables | a kernel, a hypervisor, an emulator with an MMU of its own | the feature `paging` and its module `process` |
 //! | a region of a host process | a library OS, an emulator | [`Pages`] and [`Config::within`]; `examples/host_region.rs`, complete in 200 lines |

@@ -156,7 +156,7 @@ pub struct MmBackend {
 pub struct MmContents {
     /// Pages are given up, or treated otherwise: `MADV_…`.
     pub discard: Option<unsafe extern "C" fn(*mut c_void, u64, u64, c_int) -> c_int>,
-    /// What was written to a shared mapping goes to its object: `MS_…`.
+    /// Writes back what a shared mapping has changed; `flags` are those of `msync` (`MS_…`).
     pub sync: Option<unsafe extern "C" fn(*mut c_void, u64, u64, c_int) -> c_int>,
 }
 

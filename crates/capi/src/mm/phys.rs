@@ -49,7 +49,7 @@ pub(crate) trait Hardware: Send + Sync {
     fn extend(&self, file: &Object, before: u64);
     /// A part of a file is zero now.
     fn punch(&self, file: &Object, start: u64, end: u64);
-    /// What was written to a file goes out.
+    /// Writes the dirty pages of a file back to it.
     fn sync(&self, file: &Object) -> Result<(), Errno>;
     /// Copies a file's bytes out.
     fn read(&self, file: &Object, offset: u64, into: &mut [u8]) -> Result<usize, Errno>;

@@ -128,7 +128,7 @@ fn with_reservations(reservations: impl FnOnce(&mut Tree)) -> Vec<u8> {
     tree.finish()
 }
 
-/// What has a size and no address is handed on whole, and placed where the tree allows it.
+/// A reservation without an address is reported with all its properties, and is placed in its `alloc-ranges`.
 #[test]
 fn dynamic_reservations_are_placed() {
     let blob = with_reservations(|t| {

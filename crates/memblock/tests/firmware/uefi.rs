@@ -140,7 +140,7 @@ fn a_descriptor_of_no_pages() {
     }
 }
 
-/// What each kernel since 2.6 prints of the same three descriptors.
+/// The same three descriptors, as each kernel since 2.6 prints them.
 #[test]
 fn uefi_boot_logs_of_all_ages() {
     let logs = [

@@ -83,7 +83,7 @@ impl AddressSpace {
         self.check_unmap(start, over)?;
         let gone = Stretches::of(pages, &self.areas, (start, end), over)?;
         if over.areas > 0 && !PREPARED {
-            // What lies below is nobody's business here.
+            // The owner is told of no address below the base of a confined range.
             let start = start.max(self.config.task_base);
             self.prepare(pages, Coming::Unmap { start, end })?;
         }

@@ -134,7 +134,7 @@ impl AddressSpace {
                     pages.unmap(start, end)
                 })?;
             }
-            // As it was announced: what lies below is nobody's business here.
+            // The range as it was announced: no address below the base of a confined range.
             let start = start.max(self.config.task_base);
             let answer = pages.vacate(start, end);
             self.answered(pages, answer)?;

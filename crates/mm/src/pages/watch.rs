@@ -1,4 +1,4 @@
-//! Who looks on while calls are performed, and has no pages.
+//! Watchers: clients that are notified of calls and own no pages.
 
 use crate::abi::SyncFlags;
 use crate::errno::Errno;

@@ -61,7 +61,8 @@ impl<P: Platform> Process<P> {
     /// map or the pages is not found out. Without that feature, the thread waits for itself. The same holds of other processes that share tables with this one.
     ///
     /// # Errors
-    /// What the program's own access would raise; [`Fault::ADRALN`] if the address is not a multiple of 4; [`Fault::Deadlock`] from within such an operation.
+    /// The signal that the program's own access would raise. [`Fault::ADRALN`] if the address is not a multiple of 4. [`Fault::Deadlock`] from within such
+    /// an operation.
     pub fn atomic_u32<R>(&self, addr: u64, op: impl FnOnce(&AtomicU32) -> R) -> Result<R, Fault> {
         if !addr.is_multiple_of(4) {
             return Err(Fault::ADRALN);

@@ -172,7 +172,7 @@ impl Inode {
         file.let_go(Inode::give_up).unwrap_or(Ok(()))
     }
 
-    /// Writes what is to be written, and gives all pages up. The second time there is nothing.
+    /// Writes dirty pages back and frees all pages. A second call does nothing.
     fn give_up(&mut self) -> Result<(), Errno> {
         let mut written = Written::new();
         let first = core::mem::replace(self.caches.get_mut(), ptr::null_mut());

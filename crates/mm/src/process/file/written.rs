@@ -1,4 +1,4 @@
-//! What came of writing pages to a file that is given up.
+//! The result of writing back the pages of a file that is being released.
 
 #[cfg(feature = "hosted")]
 use core::any::Any;
