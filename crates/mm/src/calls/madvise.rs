@@ -115,6 +115,11 @@ impl AddressSpace {
             self.tell_discard(pages, start, end, Discard::Unmerge)?;
         }
         self.alter(start, end, |vma| vma.flags = new)
+            .map_err(|error| match error {
+                // Not for want of memory, which this does not pass off as something else.
+                Errno::ENOMEM if self.at_map_limit() => Errno::EAGAIN,
+                error => error,
+            })
     }
 
     /// What a sealed area may lose: what its owner could overwrite anyway, and what is not its own.

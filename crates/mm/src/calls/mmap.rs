@@ -320,10 +320,11 @@ impl AddressSpace {
         let over = &span.over;
         let replaced = over.areas > 0;
         if replaced {
-            self.check_unmap(start, over).map_err(|error| match error {
-                Errno::EINVAL if !kernel.has(Rule::ReplacingTellsWhy) => Errno::ENOMEM,
-                error => error,
-            })?;
+            self.check_unmap(start, over, owner)
+                .map_err(|error| match error {
+                    Errno::EINVAL if !kernel.has(Rule::ReplacingTellsWhy) => Errno::ENOMEM,
+                    error => error,
+                })?;
         }
         let pages = (end - start) >> 12;
         // A new shared object is charged as a whole.
@@ -340,8 +341,7 @@ impl AddressSpace {
                 }
             } else if replaced {
                 // What was to be replaced has been cut out already; it stays, and stays cut.
-                self.cut_for_unmap(start)?;
-                self.cut_for_unmap(end)?;
+                self.cut_and_keep(&[start, end], owner)?;
             }
             return Err(Errno::ENOMEM);
         }

@@ -146,7 +146,12 @@ impl AddressSpace {
         } else {
             let mut vma = VmaBox::try_copy(area.vma)?;
             vma.flags = new;
-            self.prepare(owner, Coming::Protect { start, end })?;
+            if !self.is_cut_out_refused(&span) {
+                self.prepare(owner, Coming::Protect { start, end })?;
+            } else if !self.at_map_limit() {
+                // It is cut there all the same, and no further.
+                self.prepare(owner, Coming::Cut { at: start })?;
+            }
             self.cut_out(&span, vma)?;
         }
         self.tell_protect(owner, start, end)?;

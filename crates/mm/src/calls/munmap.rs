@@ -80,7 +80,7 @@ impl AddressSpace {
         pages: &mut P,
     ) -> Result<(), Errno> {
         let (start, end, over) = (span.start, span.end, &span.over);
-        self.check_unmap(start, over)?;
+        self.check_unmap(start, over, pages)?;
         let gone = Stretches::of(pages, &self.areas, (start, end), over)?;
         if over.areas > 0 && !PREPARED {
             // The owner is told of no address below the base of a confined range.
@@ -115,28 +115,59 @@ impl AddressSpace {
     /// `ENOMEM` at the limit on the number of areas, `EPERM` if an area is sealed, `EINVAL` if one would be cut that may not be. If that is
     /// not the first one, the first has already been cut at `start` and stays so, as in Linux.
     #[inline(always)]
-    pub(crate) fn check_unmap(&mut self, start: u64, over: &Overlap) -> Result<(), Errno> {
+    pub(crate) fn check_unmap<P: Pages + ?Sized>(
+        &mut self,
+        start: u64,
+        over: &Overlap,
+        pages: &mut P,
+    ) -> Result<(), Errno> {
         if over.is_divided() && self.at_map_limit() {
             return Err(self.limited(Errno::ENOMEM));
         }
         match over.sealed.is_some() || over.cuts_whole() {
-            true => self.check_kept(start, over),
+            true => self.check_kept(start, over, pages),
             false => Ok(()),
         }
     }
 
     /// As [`check_unmap`](Self::check_unmap), where something is sealed, or cut that may not be.
     #[cold]
-    fn check_kept(&mut self, start: u64, over: &Overlap) -> Result<(), Errno> {
+    fn check_kept<P: Pages + ?Sized>(
+        &mut self,
+        start: u64,
+        over: &Overlap,
+        pages: &mut P,
+    ) -> Result<(), Errno> {
         match over.sealed {
             Some(0) => return Err(Errno::EPERM),
             _ if over.whole.0 => return Err(Errno::EINVAL),
-            _ => self.cut_for_unmap(start)?,
+            _ => self.cut_and_keep(&[start], pages)?,
         }
         Err(match over.sealed {
             Some(_) => Errno::EPERM,
             None => Errno::EINVAL,
         })
+    }
+
+    /// Cuts at the ends of a range that was to be removed, and is not: as [`cut_for_unmap`](Self::cut_for_unmap), and the owner of the pages cuts what it has there.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    #[cold]
+    pub(crate) fn cut_and_keep<P: Pages + ?Sized>(
+        &mut self,
+        ends: &[u64],
+        pages: &mut P,
+    ) -> Result<(), Errno> {
+        for &at in ends {
+            if self.areas.at(at).is_some_and(|area| area.start < at) {
+                self.prepare(pages, Coming::Cut { at })?;
+            }
+        }
+        for &at in ends {
+            self.cut_for_unmap(at)?;
+        }
+        Ok(())
     }
 
     /// Cuts at the end of a range to be removed, which is not subject to the limit.

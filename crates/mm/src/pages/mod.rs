@@ -241,6 +241,11 @@ pub enum Coming {
         /// First address beyond.
         end: u64,
     },
+    /// Nothing: the call fails, and its area becomes two all the same. No page may reach across the address.
+    Cut {
+        /// Where the upper of the two begins.
+        at: u64,
+    },
     /// [`Pages::relocate`]. What is at the destination is unmapped before.
     Move {
         /// The old place.

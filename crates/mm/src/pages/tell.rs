@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::errno::Errno;
+use crate::flags::PAGE_SIZE;
 use crate::pages::{Coming, Discard, Pages};
 use crate::space::AddressSpace;
 use crate::space::areas::{Areas, Overlap};
@@ -91,6 +92,7 @@ impl AddressSpace {
                     self.areas.close(start, end);
                 }
                 Coming::Move { from, len, .. } => self.areas.close(from, from + len),
+                Coming::Cut { at } => self.areas.close(at, at + PAGE_SIZE),
                 Coming::Map { .. } => {}
             }
             let answer = pages.prepare(coming);

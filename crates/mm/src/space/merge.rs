@@ -296,9 +296,8 @@ impl AddressSpace {
             }
             return Err(Errno::EINVAL);
         }
-        // The boundaries that it makes within its area.
         let cuts = span.over.kept as usize;
-        if self.areas.count() + cuts > self.config.max_map_count as usize {
+        if self.is_cut_out_refused(span) {
             // One cut may be allowed where two are not.
             self.cut(span.start)?;
             self.cut(span.end)?;
@@ -306,6 +305,14 @@ impl AddressSpace {
         self.areas.put(span, vma)?;
         self.counters.splits += cuts as u64;
         Ok(())
+    }
+
+    /// Returns `true` if [`cut_out`](Self::cut_out) fails for the limit on the number of areas, or because the area may not be cut there.
+    #[inline(always)]
+    pub(crate) fn is_cut_out_refused(&self, span: &Span) -> bool {
+        // The boundaries that it makes within its area.
+        let cuts = span.over.kept as usize;
+        span.over.cuts_whole() || self.areas.count() + cuts > self.config.max_map_count as usize
     }
 
     /// Lets a neighbour take in a range, and the other neighbour too if it joins. `flags` are those of all of them.

@@ -76,6 +76,7 @@ impl Pages for Owner<'_> {
             Coming::Map { start, end }
             | Coming::Unmap { start, end }
             | Coming::Protect { start, end } => self.answer(start, end),
+            Coming::Cut { at } => self.answer(at, at + PAGE),
             Coming::Move { from, to, len } => {
                 self.look(from, from + len);
                 self.answer(to, to + len)

@@ -54,6 +54,7 @@ impl Watch for Diary {
             Coming::Move { from, to, len } => {
                 format!("coming: {} to {}, {}", page(from), page(to), len / PAGE)
             }
+            Coming::Cut { at } => format!("coming: cut {}", page(at)),
             _ => unreachable!(),
         });
     }

@@ -1,15 +1,19 @@
 //! A second owner of the pages.
 
-use samara_mm::abi::{MREMAP_FIXED, MREMAP_MAYMOVE, PROT_READ, PROT_WRITE, SyncFlags};
-use samara_mm::{Area, Call, Discard, Errno, Object, Pages, Vma};
+use samara_mm::abi::{
+    MADV_DONTFORK, MADV_DONTNEED, MADV_GUARD_INSTALL, MADV_HUGEPAGE, MREMAP_FIXED, MREMAP_MAYMOVE,
+    PROT_READ, PROT_WRITE, SyncFlags,
+};
+use samara_mm::{Area, Call, Discard, Errno, Object, PMD_SIZE, Pages, Vma};
 
 use crate::world::{BASE, PAGE, anonymous, byte, machine, process};
 
-/// Writes down what it is told, and refuses to unmap.
+/// Writes down what it is told, and refuses to unmap, or what is discarded after so much.
 #[derive(Default)]
 struct Record {
     told: Vec<String>,
     refuses: bool,
+    discards: Option<usize>,
 }
 
 impl Pages for Record {
@@ -40,6 +44,11 @@ impl Pages for Record {
     }
 
     fn discard(&mut self, _: u64, _: u64, _: &Vma, _: Discard) -> Result<(), Errno> {
+        match &mut self.discards {
+            Some(0) => return Err(Errno::EBUSY),
+            Some(left) => *left -= 1,
+            None => {}
+        }
         Ok(())
     }
 
@@ -135,4 +144,50 @@ fn a_refusal_keeps_the_pages() {
     process.perform_with(&protect, &mut record).unwrap();
     assert_eq!(process.copy_in(addr, b"z"), 0);
     machine.check().unwrap();
+}
+
+/// The tables give up nothing before all areas of a call were answered for: what is refused at the third leaves the pages of all, and huge pages whole.
+#[test]
+fn a_refused_discard_leaves_all_pages() {
+    let advise = |addr: u64, len: u64, advice: i32| Call::Madvise { addr, len, advice };
+    for advice in [MADV_DONTNEED, MADV_GUARD_INSTALL] {
+        for given_up in 0..=3 {
+            let machine = machine(4 << 10);
+            let process = process(&machine);
+            let all = 3 * PMD_SIZE;
+            process
+                .perform(&anonymous(BASE, all / PAGE, PROT_READ | PROT_WRITE))
+                .unwrap();
+            process.perform(&advise(BASE, all, MADV_HUGEPAGE)).unwrap();
+            let areas = [0, 1, 2].map(|n| BASE + n * PMD_SIZE);
+            for addr in areas {
+                assert_eq!(process.copy_in(addr + PAGE, b"xxx"), 3);
+            }
+            // It is an area of its own.
+            let middle = advise(areas[1], PMD_SIZE, MADV_DONTFORK);
+            process.perform(&middle).unwrap();
+            let mut record = Record {
+                discards: Some(given_up),
+                ..Record::default()
+            };
+            let call = advise(BASE + PAGE, all - 2 * PAGE, advice);
+            let done = process.perform_with(&call, &mut record);
+            machine.check().unwrap();
+            let refused = given_up < 3;
+            assert_eq!(done, if refused { Err(Errno::EBUSY) } else { Ok(0) });
+            let mut smaps = String::new();
+            process.write_smaps(&mut smaps).unwrap();
+            let huge = smaps.matches("AnonHugePages:      2048 kB").count();
+            assert_eq!(huge, if refused { 3 } else { 0 }, "{smaps}");
+            let left = match advice {
+                _ if refused => Some(b'x'),
+                MADV_DONTNEED => Some(0),
+                _ => None,
+            };
+            for addr in areas {
+                assert_eq!(byte(&process, addr + PAGE), left, "{advice}, {given_up}");
+            }
+            assert_eq!(process.with_space(|space| space.area_count()), 3);
+        }
+    }
 }

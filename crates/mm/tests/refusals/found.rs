@@ -1,5 +1,6 @@
 //! What was found once, each as it was.
 
+use samara_mm::Errno;
 use samara_mm::abi::{
     MADV_DONTFORK, MADV_HUGEPAGE, MREMAP_DONTUNMAP, MREMAP_FIXED, MREMAP_MAYMOVE, PROT_NONE,
     PROT_READ, PROT_WRITE,
@@ -94,6 +95,31 @@ fn an_area_that_is_cut_within_a_huge_page() {
         Op::Lock(0, 7),
         Op::Advise(5, STRETCH - 5, MADV_DONTFORK),
     ] {
+        refuse_from_each_on(&state, &call);
+    }
+}
+
+/// What reaches into sealed memory is refused, and its first area is cut all the same, and a huge page with it. Where no table is to be had for that, nothing is cut.
+#[test]
+fn an_area_that_is_cut_though_what_lies_behind_is_sealed() {
+    let state = [
+        Op::Map(Kind::Private, 0, 2 * STRETCH, RW, 0),
+        Op::Advise(0, 2 * STRETCH, MADV_HUGEPAGE),
+        Op::Write(0, 1),
+        Op::Write(STRETCH, 1),
+        Op::Seal(STRETCH, STRETCH),
+    ];
+    let pages = 2 * STRETCH - 7;
+    for call in [
+        Op::Unmap(7, pages),
+        Op::Map(Kind::Shared, 7, pages, RW, 0),
+        Op::Remap(2 * STRETCH, pages, pages, MREMAP_MAYMOVE | MREMAP_FIXED, 7),
+    ] {
+        let mut state = state.to_vec();
+        state.push(Op::Map(Kind::Private, 2 * STRETCH, pages, RW, 0));
+        let with = |plan| attempt(&state, &call, &plan).result;
+        assert_eq!(with(Plan::NONE), Err(Errno::EPERM), "{call:?}");
+        assert_eq!(with(Plan::frames_from(0)), Err(Errno::ENOMEM), "{call:?}");
         refuse_from_each_on(&state, &call);
     }
 }

@@ -1,10 +1,13 @@
-//! Calls to which memory is refused, once, twice or from some allocation on: what they promise then, and that areas and pages fit each other.
+//! Calls to which memory is refused, once, twice or from some allocation on: what they promise then, and that areas and pages fit each other. And calls that are refused
+//! for other reasons, beside the kernel.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod each;
 mod found;
 mod histories;
+#[cfg(all(target_os = "linux", target_arch = "x86_64", not(miri)))]
+mod kernel;
 mod look;
 mod memory;
 mod op;

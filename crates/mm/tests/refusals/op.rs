@@ -33,6 +33,7 @@ pub(crate) enum Op {
     Advise(u64, u64, i32),
     Lock(u64, u64),
     Unlock(u64, u64),
+    Seal(u64, u64),
     Write(u64, u64),
     Read(u64, u64),
     Fork(usize, ForkMode),
@@ -113,6 +114,11 @@ impl Op {
             Op::Unlock(page, pages) => Call::Munlock {
                 addr: at(page),
                 len: pages * PAGE,
+            },
+            Op::Seal(page, pages) => Call::Mseal {
+                addr: at(page),
+                len: pages * PAGE,
+                flags: 0,
             },
             Op::Write(..) | Op::Read(..) | Op::Fork(..) | Op::Exit => return None,
         })

@@ -12,6 +12,7 @@ use crate::heap::Counted;
 use crate::kernel::Rule;
 use crate::pages::{Coming, Pages};
 use crate::space::AddressSpace;
+use crate::space::areas::Span;
 use crate::space::place::Huge;
 use crate::space::vma::{Area, Backing};
 
@@ -103,8 +104,12 @@ impl AddressSpace {
             self.check_source(request, &area)?;
         }
         if request.has(abi::MREMAP_FIXED) {
-            // All that needs memory first: what is at the destination does not come back.
             let (end, kept) = (new + new_len, old_len.min(new_len));
+            // What is at the destination may have to stay. Nothing else is divided then.
+            let mut span = Span::new(new, end);
+            self.areas.overlap(&mut span);
+            self.check_unmap(new, &span.over, pages)?;
+            // All that needs memory first: what is at the destination does not come back.
             self.prepare(pages, Coming::Unmap { start: new, end })?;
             // What reaches beyond the end of addresses is refused below, when the destination has gone.
             let end = old.checked_add(old_len);

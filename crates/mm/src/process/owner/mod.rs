@@ -237,6 +237,19 @@ impl<'a, P: Platform> Owner<'a, P> {
         }
         self.divide(addr, addr + PAGE_SIZE)
     }
+
+    /// No huge page reaches across an address; tables may be shared as before.
+    fn cut(&self, addr: u64) -> Result<(), Errno> {
+        if addr.is_multiple_of(PMD_SIZE) {
+            return Ok(());
+        }
+        let (tables, tlb) = (&self.mm.tables, self.mm.machine.tlb());
+        match tables.split(addr, PageSize::Small, tlb) {
+            Err(Error::NoMemory) => Err(Errno::ENOMEM),
+            // Nothing may be there.
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Whether a call may lock memory, now or later.
@@ -289,6 +302,7 @@ impl<P: Platform> Pages for Owner<'_, P> {
                 self.divide_at(end)
             }
             Coming::Protect { start, end } => self.divide(start, end),
+            Coming::Cut { at } => self.cut(at),
             Coming::Move { from, len, .. } => self.divide(from, from + len),
             _ => Ok(()),
         }
