@@ -315,6 +315,16 @@ fn writes_that_show_late() {
     assert_eq!(seldom.count("wrong_maps"), 0, "{}", seldom.stderr());
 }
 
+/// A thread may wait within its fault until the call beside it has returned, and longer: nothing but the map shows the owner that its area has got.
+#[test]
+fn writes_that_wait_for_their_page() {
+    let Some(program) = compiled("written_slowly") else {
+        return;
+    };
+    let told = agrees(&[program]).stdout();
+    assert!(matches!(&*told, "2\n" | "none watches here\n"), "{told}");
+}
+
 #[test]
 fn tree_of_forks_and_execs() {
     let Some(program) = compiled("fork_tree") else {

@@ -1,6 +1,7 @@
 //! Questions to `/proc/PID`: the map, the flags of areas, limits, the layout of a new program.
 
 mod elsewhere;
+mod faulting;
 mod making;
 
 use std::fs::{self, File};
@@ -16,6 +17,8 @@ use crate::proc_file;
 use super::ptrace::Tid;
 
 pub(crate) use elsewhere::{named_by, open_below};
+pub(crate) use faulting::{Faulting, Faults};
+use making::call_of;
 pub(crate) use making::{Making, making, waits_for_others};
 
 /// `/proc/PID/maps`, kept open: it stays with the address space that it was opened for.
@@ -571,21 +574,36 @@ fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
 
 /// Does a thread run, or is it about to, and neither sleep nor stand?
 pub(crate) fn is_running(tid: Tid) -> bool {
-    state_of(tid) == Some(b'R')
+    stat_of(tid).is_some_and(|stat| stat.state == b'R')
 }
 
 /// Is a thread gone, or nothing left of it but its number?
 pub(crate) fn is_dead(tid: Tid) -> bool {
-    matches!(state_of(tid), None | Some(b'Z' | b'X'))
+    stat_of(tid).is_none_or(|stat| matches!(stat.state, b'Z' | b'X'))
 }
 
-/// The letter for what a thread does (`proc_pid_stat(5)`); `None` if it is gone.
-fn state_of(tid: Tid) -> Option<u8> {
-    // That of the thread alone: the kernel sums up all threads of the process for the other one.
-    let text = proc_file::read_piece(format!("/proc/{tid}/task/{tid}/stat")).ok()?;
-    // Behind the name, which may hold parentheses.
-    let name = text.iter().rposition(|byte| *byte == b')')?;
-    text.get(name + 2).copied()
+/// What proc_pid_stat(5) tells of a thread.
+#[derive(Debug, Clone, Copy)]
+struct ThreadStat {
+    /// The letter for what it does.
+    state: u8,
+    /// For how many ticks it has run, in the kernel or not.
+    ran: u64,
+}
+
+/// Returns it for the thread alone; `None` if the thread is gone.
+fn stat_of(tid: Tid) -> Option<ThreadStat> {
+    // In the other such file the kernel sums up all threads of the process.
+    let text = proc_file::read_text_piece(format!("/proc/{tid}/task/{tid}/stat")).ok()?;
+    // Behind the name, which may hold parentheses: the third field and those that follow it.
+    let (_, rest) = text.rsplit_once(") ")?;
+    let mut fields = rest.split(' ');
+    let state = fields.next()?.bytes().next()?;
+    let mut ticks = fields.skip(10).map(|field| field.parse::<u64>().ok());
+    Some(ThreadStat {
+        state,
+        ran: ticks.next()?? + ticks.next()??,
+    })
 }
 
 /// `personality(2)` of a process.

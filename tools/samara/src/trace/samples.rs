@@ -5,10 +5,13 @@ use std::time::Duration;
 use samara_mm::{AddressSpace, Call, Watch};
 
 use super::facts::Pagemap;
+use super::proc::{Faulting, Faults};
 use crate::follow::Evidence;
 
-/// The last of the pauses in which a page fault may come to its end, each twice as long as the one before.
+/// The longest of the pauses in which a page fault may come to its end, each twice as long as the one before.
 const LONGEST_PAUSE: Duration = Duration::from_millis(64);
+/// How many pauses a thread gets to run as long as a fault takes: eight seconds.
+const PAUSES: u32 = 128;
 
 /// The samples for the call that is under way.
 #[derive(Debug, Default)]
@@ -113,7 +116,13 @@ impl Samples {
 
     /// Is anything left of which nothing showed when the call had returned?
     pub(crate) fn leave_open(&self) -> bool {
-        self.list.iter().any(|sample| self.is_open(sample))
+        self.open().next().is_some()
+    }
+
+    /// The ranges of which nothing showed when the call had returned.
+    fn open(&self) -> impl Iterator<Item = (u64, u64)> {
+        let open = self.list.iter().filter(|sample| self.is_open(sample));
+        open.map(|sample| (sample.start, sample.end))
     }
 
     fn is_open(&self, sample: &Sample) -> bool {
@@ -127,22 +136,30 @@ impl Samples {
     /// What shows by now, and did not when the call had returned. A page fault gives an area its owner first and its page later, much later if the page
     /// must be read from a disk: these may have been under way when the kernel came to the call.
     pub(crate) fn shown_late(&self, pagemap: &mut Pagemap) -> Vec<(u64, u64)> {
-        let open = self.list.iter().filter(|sample| self.is_open(sample));
-        open.map(|sample| (sample.start, sample.end))
+        self.open()
             .filter(|&(start, end)| pagemap.written(start, end).unwrap_or(false))
             .collect()
     }
 
-    /// After [`look_again`](Self::look_again): waits a little for [what shows late](Self::shown_late). True if something does: it counts as written at
-    /// the return.
-    pub(crate) fn wait_for_late(&mut self, pagemap: &mut Pagemap) -> bool {
+    /// After [`look_again`](Self::look_again): waits for [what shows late](Self::shown_late), until all faults that were under way have come to their end. Returns
+    /// `true` if something shows: it counts as written at the return. If a fault does not come to its end, whatever is open may have been written by it.
+    pub(crate) fn wait_for_late(&mut self, pagemap: &mut Pagemap, faulting: &mut Faulting) -> bool {
         let mut pause = Duration::from_micros(250);
-        let mut late = self.shown_late(pagemap);
-        while late.is_empty() && pause <= LONGEST_PAUSE {
+        let mut pauses = 0;
+        let late = loop {
+            let faults = faulting.look();
+            // What has come to its end by now shows by now.
+            let late = self.shown_late(pagemap);
+            let last = pauses == PAUSES || faults == Faults::Wait && pause == LONGEST_PAUSE;
+            if !late.is_empty() || faults == Faults::Ended {
+                break late;
+            } else if last {
+                break self.open().collect();
+            }
             std::thread::sleep(pause);
-            pause *= 2;
-            late = self.shown_late(pagemap);
-        }
+            pause = LONGEST_PAUSE.min(pause * 2);
+            pauses += 1;
+        };
         self.after.extend_from_slice(&late);
         self.after.sort_unstable();
         !late.is_empty()

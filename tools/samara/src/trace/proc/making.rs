@@ -23,11 +23,12 @@ fn is_making(number: libc::c_long) -> bool {
     native.contains(&number) || I386.contains(&number)
 }
 
-/// The call that a thread stands or sleeps in; `None` for one that runs.
-fn call_of(tid: Tid) -> Option<libc::c_long> {
+/// Returns the call that a thread stands or sleeps in; `None` for one that runs, or waits within a page fault.
+pub(super) fn call_of(tid: Tid) -> Option<libc::c_long> {
     // Its number comes first.
     let text = proc_file::read_text_piece(format!("/proc/{tid}/syscall")).unwrap_or_default();
-    text.split(' ').next().and_then(|word| word.parse().ok())
+    let number = text.split(' ').next().and_then(|word| word.parse().ok());
+    number.filter(|number| *number >= 0)
 }
 
 /// May a thread have made a process, and not told its tracer yet?

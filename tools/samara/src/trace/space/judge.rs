@@ -6,6 +6,7 @@ use super::{PARTED, Space, Who};
 use crate::describe::Described;
 use crate::follow::{Evidence, Follower, Listed, Place, Verdict};
 use crate::side::placed_at_random;
+use crate::trace::proc::Faulting;
 use crate::trace::samples::Known;
 use crate::trace::session::Session;
 
@@ -77,7 +78,10 @@ impl Space {
             is_read = !agrees && self.maps.read(&mut session.map).is_ok();
             late = is_read
                 && self.follower.is_joined_otherwise(&session.map)
-                && self.samples.wait_for_late(&mut self.pagemap);
+                && self.samples.wait_for_late(
+                    &mut self.pagemap,
+                    &mut Faulting::beside(who.tid, who.process),
+                );
             if late {
                 session.tally.ambiguous += u64::from(!ambiguous);
                 let evidence = self.samples.evidence(true);
