@@ -1,7 +1,8 @@
 //! A page in headless Chromium, asked by a script of its own.
 //!
 //! Chromium's own `--dump-dom` is enough for this, and needs no crate, no runtime and no socket: a script that is put behind the page's own does what a
-//! person would, by the same events, and leaves its answer in the document. Time is virtual, so that nothing waits for a clock.
+//! person would, by the same events, and leaves its answer in the document. The browser prints the document once it has loaded, and `ask.js` keeps it
+//! loading until the answer is there.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,7 +41,7 @@ fn browser(page: &Path, (width, height): (u32, u32), options: &[&str]) -> Vec<u8
             "--disable-gpu",
             "--hide-scrollbars",
         ])
-        .args(["--disable-dev-shm-usage", "--virtual-time-budget=20000"])
+        .arg("--disable-dev-shm-usage")
         .arg(format!("--user-data-dir={}", profile.display()))
         .arg(format!("--window-size={width},{height}"))
         .args(options)

@@ -54,12 +54,8 @@ fn keys_and_pointers_work() {
         const key = (name, options) => { press(name, options); steps.push(samara.step); };
         key("Home"); key("ArrowRight"); key("ArrowRight", { shiftKey: true }); key("ArrowLeft"); key("PageDown"); key("End");
         const last = life.steps - 1;
-        // The list may be some steps behind while these follow each other fast.
-        let row = false;
-        for (let frames = 0; frames < 200 && !row; frames++) {
-            await frame();
-            row = Boolean(document.querySelector(".row[aria-selected=true]")?.textContent.includes(life.text(last)));
-        }
+        // The list may be some steps behind while these follow each other fast: the longer, the slower the machine.
+        while (!document.querySelector(".row[aria-selected=true]")?.textContent.includes(life.text(last))) await frame();
 
         samara.go(40);
         press("l");
@@ -105,12 +101,11 @@ fn keys_and_pointers_work() {
         press("t");
         samara.draw();
         const dark = pixel(document.getElementById("areas"), 2, 2);
-        return { steps, last, row, pageSpan, wholeSpan, fewSteps, whole, pinched, wheeled, tip, detail, clicked, areas, theme, dark, now: document.documentElement.dataset.theme, nameless: nameless() };
+        return { steps, last, pageSpan, wholeSpan, fewSteps, whole, pinched, wheeled, tip, detail, clicked, areas, theme, dark, now: document.documentElement.dataset.theme, nameless: nameless() };
         "##,
     );
     let last = seen["last"].as_u64().unwrap();
     assert_eq!(seen["steps"], json!([0, 1, 11, 10, 110, last]));
-    assert_eq!(seen["row"], true);
     let number = |name: &str| seen[name].as_f64().unwrap();
     assert!((4096.0..4200.0).contains(&number("pageSpan")), "{seen}");
     assert!(number("wholeSpan") > 1.4e14, "{seen}");
