@@ -16,7 +16,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use common::{compiled_with, copy_program, fresh, has, samara, settle};
+use common::{compiled_with, copy_program, fresh, has, samara, settle, settle_in};
 
 struct Waiting(Child);
 
@@ -301,6 +301,17 @@ fn gdb(program: &Path, core: &Path, commands: &[&str]) -> String {
     format!("{text}{}", String::from_utf8_lossy(&output.stderr))
 }
 
+/// The calls in which programs and libraries wait.
+const WAITS: [i64; 7] = [
+    libc::SYS_read,
+    libc::SYS_pause,
+    libc::SYS_nanosleep,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_futex,
+    libc::SYS_epoll_wait,
+    libc::SYS_epoll_pwait,
+];
+
 /// A program that waits, its core looked at by all three tools, and what gdb says.
 fn looked_at(name: &str, command: &mut Command, ready: bool) -> (Waiting, String) {
     let mut waiting = Waiting::start(command);
@@ -310,7 +321,7 @@ fn looked_at(name: &str, command: &mut Command, ready: bool) -> (Waiting, String
     let pid = waiting.0.id();
     let file = fresh(name);
     // It may still be on its way from saying so to waiting.
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    settle_in(pid, &WAITS);
     let output = core(pid, &file);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{name}: {told}");

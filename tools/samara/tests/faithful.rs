@@ -7,7 +7,7 @@ mod common;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::Stdio;
 
@@ -34,8 +34,9 @@ fn refused_in_a_line(arguments: &[&str]) -> String {
 }
 
 fn executable(name: &str, content: &[u8]) -> String {
-    let path = fresh(name);
-    fs::write(&path, content).unwrap();
+    let (path, written) = (fresh(name), fresh(name));
+    fs::write(&written, content).unwrap();
+    copy_program(written, &path);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
     path.to_str().unwrap().to_owned()
 }
@@ -142,10 +143,13 @@ fn assert_not_all_compared(traced: &Traced, why: &str) {
     );
 }
 
+/// Six processes, the first of which ends when the last has been made; then the limit on descriptors.
+const MANY: &str =
+    "for n in 1 2 3 4 5 6; do sleep 1000 & all=\"$all $!\"; done; kill $all; wait; ulimit -n";
+
 #[test]
 fn running_out_of_descriptors_is_no_agreement() {
     let (json, record) = (fresh("few.json"), fresh("few"));
-    let script = "for n in 1 2 3 4 5 6; do sleep 1 & done; wait; ulimit -n";
     let output = std::process::Command::new("sh")
         .args([
             "-c",
@@ -158,7 +162,7 @@ fn running_out_of_descriptors_is_no_agreement() {
         .arg(&json)
         .arg("--record")
         .arg(&record)
-        .args(["--", "sh", "-c", script])
+        .args(["--", "sh", "-c", MANY])
         .output()
         .unwrap();
     let summary: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
@@ -180,11 +184,7 @@ fn the_soft_limit_on_descriptors_is_the_programs_own() {
             "trace",
             "--",
         ])
-        .args([
-            "sh",
-            "-c",
-            "for n in 1 2 3 4 5 6; do sleep 1 & done; wait; ulimit -n",
-        ])
+        .args(["sh", "-c", MANY])
         .output()
         .unwrap();
     assert!(output.status.success());
@@ -210,12 +210,29 @@ fn a_small_stack_is_the_programs_own() {
     assert_eq!(output.status.code(), Some(3), "{told}");
     assert!(output.stdout.starts_with(b"64\n"), "{told}");
     // Ctrl-C is heard there, too.
-    let output = under_shell(
-        "ulimit -s 64; timeout --foreground --preserve-status -s INT 2 \"$0\" trace -q -- \
-         sh -c 'sleep 60 & trap \"kill $!; exit 5\" INT; wait'; echo $?",
-    );
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.stdout, b"5\n", "{told}");
+    let mut child = samara_in_front();
+    child.args(["trace", "-q", "--", "sh", "-c"]);
+    child.arg("sleep 1000 & trap \"kill $!; exit 5\" INT; echo ready; wait");
+    let limit = libc::rlimit {
+        rlim_cur: 64 << 10,
+        rlim_max: 64 << 10,
+    };
+    // SAFETY: between fork and exec nothing is called but `setrlimit`, which may be.
+    unsafe {
+        child.pre_exec(move || {
+            libc::setrlimit(libc::RLIMIT_STACK, &raw const limit);
+            Ok(())
+        });
+    }
+    child.env_clear();
+    child.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    let mut child = child.stdout(Stdio::piped()).spawn().unwrap();
+    let mut ready = [0; 6];
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_exact(&mut ready).unwrap();
+    // SAFETY: a process of ours that has not been waited for.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    assert_eq!(child.wait().unwrap().code(), Some(5));
 }
 
 #[test]
@@ -257,7 +274,6 @@ fn a_limit_on_files_ends_the_record_and_not_the_program() {
 
 #[test]
 fn what_is_hidden_from_the_tracer_is_not_compared() {
-    use std::os::unix::process::CommandExt;
     // SAFETY: asks for a number.
     if unsafe { libc::geteuid() } != 0 {
         eprintln!("skipped: only root can act as two others");

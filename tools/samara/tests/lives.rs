@@ -15,7 +15,9 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use common::{Traced, agrees, compiled, compiled_with, fresh, samara, scratch, trace_with};
+use common::{
+    Traced, agrees, compiled, compiled_with, copy_program, fresh, samara, scratch, trace_with,
+};
 
 /// What could be compared agreed.
 fn assert_nothing_wrong(traced: &Traced) {
@@ -134,14 +136,14 @@ fn links_in_a_root_of_its_own_lead_on_from_there() {
     for folder in [linker.parent().unwrap(), &inside("/lib/x86_64-linux-gnu")] {
         fs::create_dir_all(folder).unwrap();
     }
-    fs::copy(known[0], linker).unwrap();
-    fs::copy(known[1], inside(known[1])).unwrap();
+    copy_program(known[0], &linker);
+    copy_program(known[1], &inside(known[1]));
     let other = compiled_with("root_of_its_own", &["-static"]).unwrap();
-    fs::copy(other, &outside).unwrap();
+    copy_program(other, &outside);
     std::os::unix::fs::symlink(&outside, inside("/interpreter")).unwrap();
     let named = ["-Wl,--dynamic-linker=/interpreter"];
     let pi = compiled_with("written_over", &named).unwrap();
-    fs::copy(pi, inside("/pi")).unwrap();
+    copy_program(pi, &inside("/pi"));
     assert_eq!(agrees(&[program, root]).stdout(), "6\n0\n");
 }
 

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{agrees, compiled, fresh};
+use common::{agrees, compiled, copy_program, fresh};
 
 /// Says that a test is skipped, if its program says so.
 fn may_not(told: &str) -> bool {
@@ -57,7 +57,7 @@ impl Still {
             (program.as_path(), "still_server"),
             (Path::new(env!("CARGO_BIN_EXE_samara")), "samara"),
         ] {
-            fs::copy(from, still.at(name)).unwrap();
+            copy_program(from, &still.at(name));
             fs::set_permissions(still.at(name), all()).unwrap();
         }
         fs::create_dir(still.at("mounted")).unwrap();

@@ -52,12 +52,27 @@ pub(crate) fn copy_program(from: impl AsRef<OsStr>, to: &Path) {
 
 /// Waits until all threads of a program sleep, in a read of its input or in `pause`: its memory stays as it is.
 pub(crate) fn settle(pid: u32) {
-    let sleeps = |task: std::io::Result<std::fs::DirEntry>| {
-        let call = std::fs::read_to_string(task.unwrap().path().join("syscall")).unwrap();
+    until_all(pid, |call| {
         call.starts_with("0 0x0 ") || call.starts_with("34 ")
+    });
+}
+
+/// Waits until all threads of a program are in one of these calls.
+pub(crate) fn settle_in(pid: u32, calls: &[i64]) {
+    until_all(pid, |call| {
+        let number = call.split(' ').next().and_then(|word| word.parse().ok());
+        number.is_some_and(|number| calls.contains(&number))
+    });
+}
+
+/// Waits until what the kernel tells of the call of a thread (proc_pid_syscall(5)) is so of all threads of a process.
+fn until_all(pid: u32, is_so: impl Fn(&str) -> bool) {
+    let told = |task: std::io::Result<std::fs::DirEntry>| {
+        // A thread may end meanwhile.
+        std::fs::read_to_string(task.unwrap().path().join("syscall"))
     };
     let tasks = || std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
-    while !tasks().all(sleeps) {
+    while !tasks().all(|task| told(task).is_ok_and(|call| is_so(&call))) {
         std::thread::yield_now();
     }
 }
