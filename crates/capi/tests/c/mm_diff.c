@@ -335,8 +335,8 @@ static int compare_file(struct engine *engine, int fd, int disk, const unsigned 
 	return 1;
 }
 
-/* Runs a history; the step after which the sides differ, or -1. */
-static int run(const struct op *ops, int count)
+/* Runs a history once; the step after which the sides differ, or -1. */
+static int run_once(const struct op *ops, int count)
 {
 	static struct engine engine;
 	struct kernel_process processes[PROCESSES];
@@ -472,6 +472,21 @@ static int run(const struct op *ops, int count)
 	for (i = 0; i < FILES; i++)
 		close(fds[i]);
 	return failed;
+}
+
+/* Runs a history until the sides agree, or differ though no page was moved meanwhile, but not for ever. */
+static int run(const struct op *ops, int count)
+{
+	int tries, step = -1;
+
+	for (tries = 0; tries < 12; tries++) {
+		unsigned long long before = pages_moved();
+
+		step = run_once(ops, count);
+		if (step < 0 || pages_moved() == before)
+			break;
+	}
+	return step;
 }
 
 /* Leaves out what is not needed for a difference, and writes the rest. */

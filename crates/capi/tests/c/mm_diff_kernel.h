@@ -375,4 +375,32 @@ static size_t kernel_text(int fd, char *text, size_t size)
 	text[used] = 0;
 	return used;
 }
+
+/* How often the kernel has moved pages of any process, or taken them aside (proc_vmstat(5)): what a process is told of its memory meanwhile is no property of its
+ * history. */
+static unsigned long long pages_moved(void)
+{
+	static const char *const counted[] = {"compact_isolated ", "pgmigrate_", "pgscan_", "thp_split_"};
+	static const char *const files[] = {"/proc/vmstat", "/sys/kernel/mm/transparent_hugepage/khugepaged/pages_collapsed"};
+	unsigned long long sum = 0, number;
+	char line[128], *digits;
+	unsigned i, k;
+
+	for (i = 0; i < 2; i++) {
+		FILE *file = fopen(files[i], "r");
+
+		while (file && fgets(line, sizeof line, file)) {
+			int counts = i == 1;
+
+			for (k = 0; k < sizeof counted / sizeof *counted; k++)
+				counts |= !strncmp(line, counted[k], strlen(counted[k]));
+			digits = strrchr(line, ' ');
+			number = strtoull(digits ? digits : line, NULL, 10);
+			sum += counts ? number : 0;
+		}
+		if (file)
+			fclose(file);
+	}
+	return sum;
+}
 #endif

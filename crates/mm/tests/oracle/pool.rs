@@ -1,14 +1,21 @@
 //! The machine's pool of huge pages, taken for a while: as root, by one process at a time, and given back whatever becomes of this process.
 
-use std::fs::{self, File, OpenOptions};
+#[path = "../common/machine.rs"]
+mod machine;
+
+use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::os::fd::AsRawFd;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// Pages that histories share, and how many more may be made.
 const PAGES: u64 = 12;
 pub(crate) const SURPLUS: u64 = 2;
+
+/// How long others may use the pool before it counts as theirs.
+const OTHERS: Duration = Duration::from_secs(10);
+/// How long processes that were killed may take to end: on a busy machine long, and only what is lost takes longer.
+const OURS: Duration = Duration::from_secs(300);
 
 const DIRECTORY: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
@@ -35,20 +42,13 @@ fn write(name: &str, number: u64) -> Option<()> {
 impl Pool {
     /// Waits until no other process has it. Why it cannot be had, else.
     pub(crate) fn take() -> Result<Pool, String> {
-        let lock = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(std::env::temp_dir().join("samara-huge-pages.lock"))
-            .map_err(|error| error.to_string())?;
-        // SAFETY: a descriptor of ours.
-        unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX) };
+        let lock = machine::lock("huge-pages")?;
         let (pages, more) = read("nr_hugepages")
             .zip(read("nr_overcommit_hugepages"))
             .ok_or("the kernel has none")?;
         // Nobody has pages, and there are no others than those that were promised.
         let unused = |figures: Figures| figures[0] == figures[2] && figures[1] == figures[2];
-        if !wait(|| figures().is_some_and(unused)) {
+        if !wait(OTHERS, || figures().is_some_and(unused)) {
             return Err("others use it".to_owned());
         }
         let figures = figures().ok_or("the kernel has none")?;
@@ -83,13 +83,13 @@ impl Pool {
 
     /// Waits until it is so: processes that were killed may still be ending.
     pub(crate) fn is_settled(&self) -> bool {
-        wait(|| figures() == Some(self.unused()))
+        wait(OURS, || figures() == Some(self.unused()))
     }
 }
 
-fn wait(mut done: impl FnMut() -> bool) -> bool {
+fn wait(at_most: Duration, mut done: impl FnMut() -> bool) -> bool {
     let began = Instant::now();
-    while began.elapsed() < Duration::from_secs(10) {
+    while began.elapsed() < at_most {
         if done() {
             return true;
         }

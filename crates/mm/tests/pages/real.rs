@@ -142,6 +142,20 @@ fn compact_memory() {
     }
 }
 
+/// Returns `true` if all of a range is mapped: `mincore` fails at holes, as other calls do.
+fn is_mapped(addr: u64, len: u64) -> bool {
+    const AT_ONCE: u64 = 512;
+    let mut told = [0u8; AT_ONCE as usize];
+    let end = addr + len;
+    (addr..end).step_by((AT_ONCE * PAGE) as usize).all(|from| {
+        let len = (end - from).min(AT_ONCE * PAGE);
+        raw(
+            libc::SYS_mincore,
+            [from, len, told.as_mut_ptr() as u64, 0, 0, 0],
+        ) == 0
+    })
+}
+
 fn raw(number: i64, a: [u64; 6]) -> i64 {
     let result: i64;
     // SAFETY: histories keep to the arena.
@@ -344,7 +358,8 @@ impl Real {
                         let advise = || call(libc::SYS_madvise, &[addr, len, advice as u64]);
                         let mut result = advise();
                         // For want of a huge page, perhaps, which is no property of the process.
-                        if advice == libc::MADV_COLLAPSE && result == -i64::from(libc::ENOMEM) {
+                        let collapse = advice == libc::MADV_COLLAPSE;
+                        if collapse && result == -i64::from(libc::ENOMEM) && is_mapped(addr, len) {
                             compact_memory();
                             result = advise();
                         }

@@ -74,6 +74,7 @@ fn areas(stores: u32, write: bool) -> [usize; 2] {
 
 #[test]
 fn stores_beyond_the_end_of_a_file_give_areas_an_owner() {
+    let _guard = super::without_children();
     for stores in 0..4 {
         for write in [false, true] {
             let [real, engine] = areas(stores, write);

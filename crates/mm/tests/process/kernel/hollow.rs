@@ -113,6 +113,7 @@ const EMPTY: i32 = MADV_DONTNEED;
 
 #[test]
 fn what_was_emptied_page_by_page_has_a_table_still() {
+    let _guard = super::without_children();
     use Do::{Advise, Read, Unmap, Write};
     if !possible() {
         return;
@@ -220,6 +221,7 @@ fn real_collapse(at: u64) -> i32 {
 
 #[test]
 fn what_is_unmapped_or_moved_in_part_leaves_its_table() {
+    let _guard = super::without_children();
     use Do::{Advise, Leave, Move, Unmap, Write};
     if !possible() {
         return;
@@ -265,6 +267,7 @@ fn what_is_unmapped_or_moved_in_part_leaves_its_table() {
 
 #[test]
 fn tables_stay_and_go_over_random_histories() {
+    let _guard = super::without_children();
     if !possible() {
         return;
     }
@@ -352,6 +355,7 @@ impl Random {
 
 #[test]
 fn faults_bring_small_pages_where_a_table_is_left() {
+    let _guard = super::without_children();
     use Do::{Advise, Write};
     if !possible() {
         return;
@@ -390,6 +394,7 @@ fn faults_bring_small_pages_where_a_table_is_left() {
 
 #[test]
 fn children_get_tables_without_pages() {
+    let _guard = super::with_children();
     use Do::{Advise, Write};
     if !possible() {
         return;

@@ -59,6 +59,7 @@ pub(super) fn access(process: &Process<Hosted>, at: u64, write: bool) {
 
 #[test]
 fn collapse_by_madvise() {
+    let _guard = super::without_children();
     if !possible() {
         return;
     }
@@ -121,6 +122,7 @@ fn collapse_by_madvise() {
 /// What pagemap tells of exclusive pages, after a child has written one page of a huge page that it has in common with its parent.
 #[test]
 fn exclusive_as_the_first_frame_is() {
+    let _guard = super::with_children();
     if !possible() {
         return;
     }
@@ -199,6 +201,7 @@ enum Before {
 
 #[test]
 fn stretches_collapse_up_to_the_first_that_cannot() {
+    let _guard = super::without_children();
     use Before::{Guarded, Nothing, Read, Written, WrittenAndGuarded};
     if !possible() {
         return;
@@ -238,6 +241,7 @@ fn stretches_collapse_up_to_the_first_that_cannot() {
 
 #[test]
 fn reads_of_huge_pages_give_areas_an_owner() {
+    let _guard = super::without_children();
     if !possible() {
         return;
     }

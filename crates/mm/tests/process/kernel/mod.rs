@@ -17,12 +17,25 @@ mod nodes;
 
 use std::fs;
 use std::os::fd::AsRawFd;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use samara_mm::observe::ClearRefs;
 use samara_mm::process::Process;
 use samara_mm::{Call, PMD_SIZE};
 
 use crate::world::{Disk, Hosted, PAGE, anonymous, machine, mapping, open, process};
+
+/// Held for reading by tests that look at memory of this process, and for writing by those that have children: these have the pages of all tests in common for a
+/// while, which shows.
+static CHILDREN: RwLock<()> = RwLock::new(());
+
+fn without_children() -> RwLockReadGuard<'static, ()> {
+    CHILDREN.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn with_children() -> RwLockWriteGuard<'static, ()> {
+    CHILDREN.write().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Real memory without access at an aligned place, to be mapped over.
 fn reserve(pages: u64) -> u64 {
@@ -94,6 +107,7 @@ fn engine_field(process: &Process<Hosted>, label: &str) -> u64 {
 
 #[test]
 fn lines_of_numa_maps() {
+    let _guard = without_children();
     if fs::read_to_string("/proc/self/numa_maps").is_err() {
         println!("skipped: this kernel has no numa_maps");
         return;
@@ -168,6 +182,7 @@ fn lines_of_numa_maps() {
 
 #[test]
 fn names_of_map_files() {
+    let _guard = without_children();
     let start = reserve(40);
     let machine = machine(64);
     let process = process(&machine);
@@ -226,6 +241,7 @@ fn names_of_map_files() {
 
 #[test]
 fn pages_referenced_after_their_marks_were_cleared() {
+    let _guard = without_children();
     let start = reserve(16);
     map(start, 16, 3, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1);
     let machine = machine(64);

@@ -83,6 +83,7 @@ const POLICIES: [(u64, u64); 9] = [
 
 #[test]
 fn mbind_wants_pages_on_the_nodes_that_were_named() {
+    let _guard = super::without_children();
     if is_missing() {
         return;
     }
@@ -156,6 +157,7 @@ fn mbind_wants_pages_on_the_nodes_that_were_named() {
 
 #[test]
 fn mbind_moves_no_page_that_somebody_holds() {
+    let _guard = super::without_children();
     if is_missing() {
         return;
     }
