@@ -6,32 +6,10 @@ use std::ops::Range;
 use samara_mm::{Call, Counted, File, FileArg, FileId, FileKind, ShmSegment, abi};
 
 use crate::PAGE;
+use crate::rng::Rng;
 
 /// Bytes of a huge page.
 const HUGE: u64 = 2 << 20;
-
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
-        (self.next() >> 16) % n
-    }
-
-    pub(crate) fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
-    }
-
-    pub(crate) fn once_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
 
 fn file(kind: FileKind, inode: u64) -> Counted<File> {
     let (major, minor) = (8, 1);
@@ -50,7 +28,7 @@ fn file(kind: FileKind, inode: u64) -> Counted<File> {
 /// What a guest has to name.
 pub(crate) struct Guest {
     range: Range<u64>,
-    pub(crate) random: Random,
+    pub(crate) random: Rng,
     files: Vec<Counted<File>>,
     segments: Vec<Counted<ShmSegment>>,
 }
@@ -76,7 +54,7 @@ impl Guest {
         };
         Guest {
             range,
-            random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            random: Rng::new(seed),
             files: (kinds.into_iter().zip(1..))
                 .map(|(kind, inode)| file(kind, inode))
                 .collect(),
@@ -88,7 +66,7 @@ impl Guest {
     pub(crate) fn address(&mut self) -> u64 {
         let Range { start, end } = self.range;
         let random = &mut self.random;
-        let near = random.one_of(&[
+        let near = random.pick(&[
             start,
             end,
             0,
@@ -106,7 +84,7 @@ impl Guest {
         let address = match random.below(8) {
             0..4 => start + random.below((end - start) / PAGE) * PAGE,
             4 => random
-                .one_of(&[start, end])
+                .pick(&[start, end])
                 .wrapping_add(random.below(9).wrapping_sub(4).wrapping_mul(PAGE)),
             5 => near.wrapping_add(random.below(9).wrapping_sub(4).wrapping_mul(PAGE)),
             6 => near,
@@ -123,7 +101,7 @@ impl Guest {
         let random = &mut self.random;
         match random.below(8) {
             0..5 => (1 + random.below(8)) * PAGE,
-            5 => random.one_of(&[0, 1, size, size - PAGE, size + PAGE, 2 << 20, u64::MAX]),
+            5 => random.pick(&[0, 1, size, size - PAGE, size + PAGE, 2 << 20, u64::MAX]),
             6 => random.next() >> random.below(64),
             // From the one to the other, wherever that is.
             _ => {
@@ -145,8 +123,8 @@ impl Guest {
 
     fn map_flags(&mut self) -> u64 {
         let random = &mut self.random;
-        let kind = random.one_of(&[abi::MAP_PRIVATE, abi::MAP_SHARED, abi::MAP_DROPPABLE]);
-        let more = random.one_of(&[
+        let kind = random.pick(&[abi::MAP_PRIVATE, abi::MAP_SHARED, abi::MAP_DROPPABLE]);
+        let more = random.pick(&[
             0,
             0,
             0,
@@ -163,7 +141,7 @@ impl Guest {
             abi::MAP_POPULATE,
             abi::MAP_LOCKED,
         ]);
-        let file = random.one_of(&[abi::MAP_ANONYMOUS, abi::MAP_ANONYMOUS, 0]);
+        let file = random.pick(&[abi::MAP_ANONYMOUS, abi::MAP_ANONYMOUS, 0]);
         let odd = if random.once_in(8) { self.bits() } else { 0 };
         (kind | more | file) ^ odd
     }
@@ -223,14 +201,13 @@ impl Guest {
             5 | 31 => Call::Madvise {
                 addr,
                 len,
-                advice: random
-                    .one_of(&[0, 3, 4, 8, 9, 10, 14, 20, 21, 22, 23, 24, 25, 102, 103, -1]),
+                advice: random.pick(&[0, 3, 4, 8, 9, 10, 14, 20, 21, 22, 23, 24, 25, 102, 103, -1]),
             },
             6 => Call::ProcessMadvise {
                 ranges: (0..random.below(4))
                     .map(|_| (self.address(), self.len()))
                     .collect(),
-                advice: self.random.one_of(&[4, 20, 21, 24, 102, 103]),
+                advice: self.random.pick(&[4, 20, 21, 24, 102, 103]),
                 flags: self.random.below(2),
             },
             7 => Call::Mlock {

@@ -6,12 +6,15 @@
 mod guest;
 #[cfg(feature = "exec")]
 mod program;
+#[path = "../common/rng.rs"]
+mod rng;
 
 use std::collections::HashSet;
 use std::mem::{self, Discriminant};
 use std::ops::Range;
 
-use guest::{Guest, Random};
+use guest::Guest;
+use rng::Rng;
 use samara_mm::abi::{self, SyncFlags};
 use samara_mm::{
     AddressSpace, Area, Call, Calls, Capabilities, Coming, Config, Discard, Errno, FileArg,
@@ -23,7 +26,7 @@ const PAGE: u64 = 4096;
 /// Owns the pages of a range, and may refuse. It reads everything that it is told.
 struct Owner<'a> {
     range: &'a Range<u64>,
-    random: &'a mut Random,
+    random: &'a mut Rng,
     undoing: bool,
     told: u64,
 }
@@ -209,7 +212,7 @@ fn play(range: Range<u64>, seed: u64, calls: u64, seen: &mut Seen) {
     let mut space = AddressSpace::new(config, Limits::UNLIMITED, layout).unwrap();
     for number in 0..calls {
         let call = guest.call();
-        let mut random = Random(guest.random.next() | 1);
+        let mut random = Rng::new(guest.random.next());
         let mut owner = Owner {
             range: &range,
             random: &mut random,

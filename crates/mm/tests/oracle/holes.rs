@@ -42,9 +42,17 @@ enum Fork {
     ParentOfLiving,
 }
 
-/// What closes the hole.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Closing {
+/// An enumeration, and a constant with all of it.
+macro_rules! all {
+    ($all:ident of $name:ident: $($(#[$doc:meta])* $one:ident,)*) => {
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        enum $name { $($(#[$doc])* $one,)* }
+        const $all: &[$name] = &[$($name::$one,)*];
+    };
+}
+
+// What closes the hole.
+all! { CLOSINGS of Closing:
     /// The last page of the lower area grows in place.
     GrowLast,
     /// All of the lower area grows in place.
@@ -150,7 +158,6 @@ pub(crate) fn compare(world: &mut World, suite: &str, seed: u64, calls: u64) {
 
 /// All combinations.
 fn cases() -> Vec<Case> {
-    use Closing::*;
     let origins = [
         Origin::One(&[]),
         Origin::One(&[LOWER]),
@@ -168,21 +175,6 @@ fn cases() -> Vec<Case> {
         Fork::ParentOfDead,
         Fork::ParentOfLiving,
     ];
-    let closings = [
-        GrowLast,
-        GrowAll,
-        MapFixed,
-        MapHinted,
-        MoveUntouched,
-        MoveTouched,
-        MoveInherited,
-        MoveBack,
-        CopyUntouched,
-        CopyTouched,
-        CopyInherited,
-        CopyBack,
-        Protect,
-    ];
     let mut all = Vec::new();
     for file in [0, 1] {
         for origin in origins {
@@ -190,7 +182,7 @@ fn cases() -> Vec<Case> {
                 for fork in forks {
                     for cut_late in [false, true] {
                         for after in WRITES {
-                            for closing in closings {
+                            for &closing in CLOSINGS {
                                 let way = Way {
                                     file,
                                     origin,

@@ -4,9 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use samara_mm::abi::{MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE};
 use samara_mm::process::{Inode, Machine, PAGE_BYTES, PageSource, Process};
-use samara_mm::{
-    Call, Config, Counted, DriverFlags, Errno, File, FileArg, FileId, FileKind, Layout, Limits,
-};
+use samara_mm::{Call, Config, Counted, Errno, File, FileArg, FileId, FileKind, Layout, Limits};
 use samara_paging::Arena;
 
 use crate::countdown::spared;
@@ -115,25 +113,21 @@ impl PageSource for Source {
 
 /// A file, open for reading and writing.
 pub(crate) fn open(disk: &Arc<Disk>) -> Counted<File> {
+    let (major, minor, inode) = (1, 2, 3);
+    let id = FileId {
+        major,
+        minor,
+        inode,
+    };
+    let kind = if disk.memory {
+        FileKind::Shmem
+    } else {
+        FileKind::Unaligned
+    };
     Counted::try_new(File {
-        id: FileId {
-            major: 1,
-            minor: 2,
-            inode: 3,
-        },
-        description: 0,
-        name: "/file".into(),
-        readable: true,
-        writable: true,
-        noexec: false,
-        kind: if disk.memory {
-            FileKind::Shmem
-        } else {
-            FileKind::Unaligned
-        },
-        seals: 0,
-        driver: DriverFlags::default(),
+        kind,
         object: Inode::object(Source(disk.clone())).unwrap(),
+        ..File::new(id, "/file".into())
     })
     .unwrap()
 }

@@ -12,4 +12,6 @@ mod look;
 mod memory;
 mod op;
 mod plan;
+#[path = "../common/rng.rs"]
+mod rng;
 mod world;

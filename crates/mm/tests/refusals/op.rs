@@ -10,6 +10,7 @@ use samara_mm::abi::{
 use samara_mm::process::ForkMode;
 use samara_mm::{Call, FileArg};
 
+use crate::rng::Rng;
 use crate::world::{BASE, MODES, PAGE, PAGES, SLOTS, STRETCH};
 
 /// What a map is of.
@@ -144,22 +145,16 @@ impl Op {
     }
 }
 
-pub(crate) struct Random(pub(crate) u64);
+/// Draws operations.
+pub(crate) struct Random(Rng);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Self {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        Random(Rng::new(seed))
     }
 
     pub(crate) fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % n
-    }
-
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
+        self.0.below(n)
     }
 
     /// A page: an edge of a stretch, one near it, or any.
@@ -187,7 +182,7 @@ impl Random {
 
     pub(crate) fn op(&mut self) -> Op {
         let (page, pages) = self.range();
-        let prot = self.one_of(&[
+        let prot = self.0.pick(&[
             PROT_READ | PROT_WRITE,
             PROT_READ | PROT_WRITE,
             PROT_READ,
@@ -195,7 +190,7 @@ impl Random {
         ]);
         match self.below(32) {
             0..6 => {
-                let kind = self.one_of(&[
+                let kind = self.0.pick(&[
                     Kind::Private,
                     Kind::Private,
                     Kind::Private,
@@ -203,14 +198,14 @@ impl Random {
                     Kind::FilePrivate,
                     Kind::FileShared,
                 ]);
-                let more = self.one_of(&[0, 0, 0, MAP_POPULATE, MAP_LOCKED]);
+                let more = self.0.pick(&[0, 0, 0, MAP_POPULATE, MAP_LOCKED]);
                 Op::Map(kind, page, pages, prot, more)
             }
             6..9 => Op::Unmap(page, pages),
             9..12 => Op::Protect(page, pages, prot),
             12..16 => self.remap(page, pages),
             16..20 => {
-                let advice = self.one_of(&[
+                let advice = self.0.pick(&[
                     MADV_DONTNEED,
                     MADV_DONTNEED,
                     MADV_REMOVE,
@@ -234,7 +229,7 @@ impl Random {
             21 => Op::Unlock(page, pages),
             22..24 => {
                 let into = self.below(SLOTS as u64) as usize;
-                Op::Fork(into, self.one_of(&MODES))
+                Op::Fork(into, self.0.pick(&MODES))
             }
             24 => Op::Fork(1, ForkMode::Share),
             25 => {

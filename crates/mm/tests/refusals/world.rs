@@ -1,9 +1,7 @@
 //! Processes that play a history on a machine whose memory is refused.
 
 use samara_mm::process::{ForkMode, Inode, Machine, PAGE_BYTES, PageSource, Process};
-use samara_mm::{
-    Config, Counted, DriverFlags, Errno, File, FileArg, FileId, FileKind, Layout, Limits,
-};
+use samara_mm::{Config, Counted, Errno, File, FileArg, FileId, FileKind, Layout, Limits};
 
 use crate::look::Look;
 use crate::memory::{Host, machine};
@@ -43,21 +41,16 @@ impl PageSource for Disk {
 }
 
 fn file() -> Counted<File> {
+    let (major, minor, inode) = (1, 2, 3);
+    let id = FileId {
+        major,
+        minor,
+        inode,
+    };
     Counted::try_new(File {
-        id: FileId {
-            major: 1,
-            minor: 2,
-            inode: 3,
-        },
-        description: 0,
-        name: "/file".into(),
-        readable: true,
-        writable: true,
-        noexec: false,
         kind: FileKind::Unaligned,
-        seals: 0,
-        driver: DriverFlags::default(),
         object: Inode::object(Disk).unwrap(),
+        ..File::new(id, "/file".into())
     })
     .unwrap()
 }

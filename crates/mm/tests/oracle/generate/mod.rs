@@ -8,6 +8,7 @@ mod calls;
 mod holes;
 mod huge;
 mod placed;
+#[path = "../../common/rng.rs"]
 mod rng;
 pub(crate) mod suites;
 mod wrong;

@@ -1,5 +1,7 @@
 //! Numbers that look random, the same for the same seed.
 
+#![allow(dead_code, reason = "not every test uses all of it")]
+
 pub(crate) struct Rng(u64);
 
 impl Rng {
@@ -25,5 +27,9 @@ impl Rng {
 
     pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
+    }
+
+    pub(crate) fn once_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
     }
 }
