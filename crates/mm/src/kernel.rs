@@ -327,7 +327,7 @@ rules! {
     KeyBeforePlace (6, 12)
         "a mapping that may only be executed has its protection key set aside before its place is looked for; before, none was for a mapping without a place"
     CopyStaysApart (6, 1, 192) (6, 12, 115)
-        "`MREMAP_DONTUNMAP` unlocks what it copies from and no more, which it cuts out and uncharges, and the copy does not join that; anonymous memory that it has emptied is numbered anew, so that it joins neighbours; seen in these stable releases and their successors, not yet in 6.1.190 and 6.12.113"
+        "`MREMAP_DONTUNMAP` unlocks what it copies from and no more, which it cuts out and uncharges, and the copy does not join that; anonymous memory that it has emptied is numbered anew, so that it joins neighbours, but no mapping of `/dev/zero`; seen in these stable releases and their successors, not yet in 6.1.190 and 6.12.113"
     CopyBesideStaysAlone (6, 1, 192)
         "the copy of `MREMAP_DONTUNMAP` joins no other neighbour if it could join what it is of; in later branches it does"
     OneselfIsNoOther (6, 12, 43)

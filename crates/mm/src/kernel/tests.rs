@@ -371,6 +371,53 @@ fn what_a_copy_has_emptied_is_numbered_anew() {
     }
 }
 
+/// As 6.1.192, 6.12.118 and 6.18.44 did it with a private mapping of `/dev/zero`, of which pages were written.
+#[test]
+fn what_a_copy_has_emptied_of_dev_zero_keeps_its_offset() {
+    use crate::{
+        AddressSpace, Call, Config, Counted, File, FileArg, FileId, FileKind, Layout, Limits,
+    };
+    let at = |page: u64| 0x1_0000_0000 + (page << 12);
+    let id = FileId {
+        major: 0,
+        minor: 5,
+        inode: 4,
+    };
+    let zero = File {
+        kind: FileKind::DevZero,
+        ..File::new(id, "/dev/zero".into())
+    };
+    let zero = Counted::try_new(zero).unwrap();
+    for (minor, patch) in [(1, 192), (12, 118), (18, 44)] {
+        let config = Config {
+            kernel: KernelVersion::stable(6, minor, patch),
+            ..Config::default()
+        };
+        let mut space = AddressSpace::new(config, Limits::default(), Layout::default()).unwrap();
+        let mmap = Call::Mmap {
+            addr: at(16),
+            len: 4 << 12,
+            prot: 3,
+            flags: 0x12,
+            file: FileArg::File(zero.clone()),
+            offset: 20 << 12,
+        };
+        space.perform(&mmap).unwrap();
+        space.fault(at(16), true).unwrap();
+        let mremap = Call::Mremap {
+            old_addr: at(16),
+            old_len: 4 << 12,
+            new_len: 4 << 12,
+            flags: 7,
+            new_addr: at(100),
+        };
+        assert_eq!(space.perform(&mremap), Ok(at(100)));
+        space.check().unwrap();
+        let offsets: alloc::vec::Vec<_> = space.areas().map(|area| area.page_offset()).collect();
+        assert_eq!(offsets, [20, 20], "6.{minor}.{patch}");
+    }
+}
+
 #[test]
 fn a_mapping_without_a_place_may_have_taken_a_key() {
     use crate::{AddressSpace, Call, Config, FileArg, Layout, Limits};

@@ -10,7 +10,7 @@ use crate::pages::{Coming, Pages};
 use crate::space::AddressSpace;
 use crate::space::areas::{Beside, Span};
 use crate::space::merge::Union;
-use crate::space::vma::Vma;
+use crate::space::vma::{Backing, Vma};
 use crate::space::vma_box::VmaBox;
 
 impl AddressSpace {
@@ -57,8 +57,9 @@ impl AddressSpace {
             false => (start, end),
         };
         let whole = source == (old, old + old_len);
-        // Anonymous memory that has lost its pages is numbered as if it had never had any.
-        let anew = apart && whole && area.vma.is_anonymous() && area.vma.anon().is_some();
+        // Anonymous memory that has lost its pages is numbered as if it had never had any; a private mapping of `/dev/zero` keeps its offset in the file.
+        let nameless = matches!(area.vma.backing, Backing::Anonymous);
+        let anew = apart && whole && nameless && area.vma.anon().is_some();
         // What stands in for the source when it stays and is another: allocated while this can still fail.
         let emptied = match stays && locked || anew && area.vma.shift != 0 {
             true => {

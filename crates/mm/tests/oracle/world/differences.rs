@@ -26,7 +26,7 @@ pub(super) fn compare_maps(
         None => &mut in_place,
     };
     let mut theirs = kernel.areas.iter().filter(|a| a.start < 1 << 63);
-    loop {
+    for index in 0.. {
         let (line, area) = (engine.next(), theirs.next());
         let same = match (&line, area) {
             (None, None) => return None,
@@ -55,10 +55,11 @@ pub(super) fn compare_maps(
         if !same {
             return Some(format!(
                 "maps differ\n{}",
-                side_by_side(space, &kernel.areas)
+                side_by_side(space, &kernel.areas, index)
             ));
         }
     }
+    None
 }
 
 pub(super) fn compare_flags(space: &AddressSpace, kernel: &Step) -> Option<String> {
@@ -84,7 +85,8 @@ pub(super) fn compare_flags(space: &AddressSpace, kernel: &Step) -> Option<Strin
     })
 }
 
-fn side_by_side(space: &AddressSpace, kernel: &[KArea]) -> String {
+/// Returns the areas of both from three below the one at `index`, the first that differs.
+fn side_by_side(space: &AddressSpace, kernel: &[KArea], index: usize) -> String {
     let engine: Vec<String> = space
         .areas()
         .map(|a| {
@@ -117,13 +119,8 @@ fn side_by_side(space: &AddressSpace, kernel: &[KArea]) -> String {
         .collect();
     let mut out =
         String::from("  kernel                                                  engine\n");
-    let common = engine
-        .iter()
-        .zip(&theirs)
-        .take_while(|(e, t)| e.split(' ').next() == t.split(' ').next())
-        .count()
-        .saturating_sub(3);
-    for i in common..(common + 12).min(engine.len().max(theirs.len())) {
+    let first = index.saturating_sub(3);
+    for i in first..(first + 12).min(engine.len().max(theirs.len())) {
         let none = String::new();
         let (t, e) = (
             theirs.get(i).unwrap_or(&none),
