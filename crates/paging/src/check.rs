@@ -21,7 +21,7 @@ struct Count {
     others: usize,
 }
 
-/// Checks these address spaces, which must be all on their memory, and that the counts of all frames are what their tables say.
+/// Checks these address spaces, which must be all on their memory, those of the kernel included, and that the counts of all frames are what their tables say.
 ///
 /// Nothing else may run on this memory meanwhile.
 ///
@@ -43,6 +43,7 @@ pub fn check<F: Format, M: Memory>(spaces: &[&PageTables<F, M>]) -> Result<(), S
         others: 0,
     };
     for space in spaces {
+        space.check_kernel(spaces)?;
         table(*space, space.root, PageTables::<F, M>::TOP, &mut count)?;
     }
     let mut shared = 0;
@@ -97,7 +98,12 @@ fn table<F: Format, M: Memory>(
     }
     let entries = memory.table(phys);
     let mut used = 0;
-    for i in 0..ENTRIES {
+    let own = if level == PageTables::<F, M>::TOP {
+        space.own_entries()
+    } else {
+        0..ENTRIES
+    };
+    for i in own {
         let raw = entries.load(i);
         if raw == 0 {
             continue;
@@ -129,7 +135,8 @@ fn table<F: Format, M: Memory>(
         }
     }
     let locked = entries.lock();
-    let empty = used == 0 && level < PageTables::<F, M>::TOP;
+    let top = PageTables::<F, M>::TOP;
+    let empty = used == 0 && level < top - usize::from(space.is_kernel());
     if locked.used() != used || empty {
         return Err(format!(
             "the table at {phys:#x} of level {level} holds {used} and counts {}",

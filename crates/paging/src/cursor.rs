@@ -221,6 +221,9 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
     /// Makes a table below the entry of `level`, unless something is there.
     #[cold]
     fn make(&mut self, addr: u64, level: usize, reserve: &mut Reserve<'_, M>) -> Result<(), Error> {
+        if level == Self::TOP && self.space.is_kernel() {
+            return Err(Error::OutOfRange);
+        }
         let table = reserve.take_empty()?;
         if let Ok(mut upper) = self.lock(addr, level)
             && upper.load(index(addr, level)) == 0
@@ -258,7 +261,8 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         }
     }
 
-    /// Takes tables out of the tree that hold nothing any more, from the last level up. No lock is held.
+    /// Takes tables out of the tree that hold nothing any more, from the last level up, but for those right below a kernel's root, to which other roots
+    /// point. No lock is held.
     pub(crate) fn prune(&mut self, addr: u64, gather: &mut Gather<'_, F, M>) {
         self.prune_from(addr, 0, gather);
     }
@@ -266,6 +270,9 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
     /// The same from a table of this level upwards.
     pub(crate) fn prune_from(&mut self, addr: u64, lowest: usize, gather: &mut Gather<'_, F, M>) {
         for level in lowest..Self::TOP {
+            if level + 1 == Self::TOP && self.space.is_kernel() {
+                return;
+            }
             let Ok(mut upper) = self.lock(addr, level + 1) else {
                 return;
             };

@@ -7,7 +7,7 @@ use crate::format::Format;
 use crate::phys::Memory;
 use crate::space::PageTables;
 
-/// Prints the lower half of an address space: range, access, bits, size, frame.
+/// Prints the lower half of an address space, or the upper half of [a kernel's](PageTables::of_kernel): range, access, bits, size, frame.
 ///
 /// ```text
 /// 000000010000-000000014000 rw- uad- 4K 40001000
@@ -55,10 +55,9 @@ impl fmt::Display for Run {
 
 impl<F: Format, M: Memory> fmt::Display for Dump<'_, F, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let half = 1 << (12 + 9 * F::LEVELS - 1);
         let mut run: Option<Run> = None;
         let mut result = Ok(());
-        self.0.walk(0..half, |addr, entry| {
+        self.0.walk(self.0.half_to_print(), |addr, entry| {
             let (phys, attrs, size) = match entry {
                 Entry::Page { phys, attrs, size } => (phys, attrs, size),
                 Entry::Marker(marker) => {
@@ -70,7 +69,7 @@ impl<F: Format, M: Memory> fmt::Display for Dump<'_, F, M> {
                 }
                 Entry::Empty => return,
             };
-            let next = addr + size.bytes();
+            let next = addr.saturating_add(size.bytes());
             match &mut run {
                 Some(run)
                     if run.end == addr

@@ -29,7 +29,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         add: Attrs,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
-        Self::pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
+        self.pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
         let mut gather = self.gather(tlb);
         let mut reserve = Reserve::none(self.physical());
         let mut cursor = self.cursor(addr);
@@ -52,7 +52,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// [`Error::NotMapped`]: a fault would be taken; [`Error::TooMany`]: the frame has 1,023 references.
     pub fn pin(&self, addr: u64, need: Attrs) -> Result<Pin, Error> {
         let mut cursor = self.cursor(addr);
-        if need.is_empty() && F::canonical(addr) {
+        if need.is_empty() && self.covers(addr) {
             let found = cursor.lock_leaf(addr).map_err(|_| Error::NotMapped)?;
             let (_table, level, raw) = found;
             let phys = F::phys(raw) + (addr & (span(level) - 1));
@@ -95,7 +95,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// # Ok::<(), samara_paging::Error>(())
     /// ```
     pub fn pin_own(&self, addr: u64, need: Attrs) -> Result<Pin, Error> {
-        if !F::canonical(addr) {
+        if !self.covers(addr) {
             return Err(Error::NotMapped);
         }
         let memory = self.physical();
@@ -275,7 +275,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         addr: u64,
         need: Attrs,
     ) -> Result<(Locked<'a>, usize, u64, u64), Entry> {
-        if !F::canonical(addr) {
+        if !self.space.covers(addr) {
             return Err(Entry::Empty);
         }
         let (table, level, raw) = self.lock_leaf(addr)?;

@@ -68,7 +68,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         copy: Copy,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
-        Self::pages(&range)?;
+        self.can_fork(child, &range)?;
         let mut fork = Fork::new(self, child, &range, mapping, copy, tlb);
         fork.reserve(&range, false)?;
         let mut at = range.start;

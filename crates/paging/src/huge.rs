@@ -98,7 +98,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// ```
     pub fn spare_for_split(&self, addr: u64, size: PageSize) -> Result<Spare<'_, M>, Error> {
         let addr = addr & !(span(0) - 1);
-        Self::pages(&(addr..addr.saturating_add(span(0))))?;
+        self.pages(&(addr..addr.saturating_add(span(0))))?;
         let mut spare = Spare::none(self);
         if let Err(Stop { level, raw }) = self.cursor(addr).descend(addr, 0)
             && raw != 0
@@ -121,7 +121,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
         let addr = addr & !(span(0) - 1);
-        Self::pages(&(addr..addr.saturating_add(span(0))))?;
+        self.pages(&(addr..addr.saturating_add(span(0))))?;
         let mut gather = self.gather(tlb);
         let reserve = &mut spare.reserve;
         let mut cursor = self.cursor(addr);
@@ -155,7 +155,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         attrs: Attrs,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
-        Self::pages(&(addr..addr.saturating_add(size.bytes())))?;
+        self.pages(&(addr..addr.saturating_add(size.bytes())))?;
         if size == PageSize::Small || !(addr | source.phys()).is_multiple_of(size.bytes()) {
             return Err(Error::Misaligned);
         }
@@ -166,7 +166,9 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let upper = cursor.lock(addr, level).map_err(|_| Error::NotMapped)?;
         let slot = index(addr, level);
         let raw = upper.load(slot);
-        if !F::is_table(raw) || level == 1 && F::is_shared(raw) {
+        // Other roots point to the tables right below a kernel's.
+        let kept = level == Self::TOP && self.is_kernel();
+        if !F::is_table(raw) || level == 1 && F::is_shared(raw) || kept {
             return Err(Error::NotMapped);
         }
         let table = memory.table(F::phys(raw));

@@ -18,6 +18,7 @@ mod fault;
 mod fork;
 pub mod format;
 mod frames;
+mod half;
 #[cfg(feature = "hosted")]
 mod hosted;
 mod huge;

@@ -100,7 +100,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         if size == PageSize::Small {
             return self.spot(addr, tlb).map(source, attrs);
         }
-        Self::pages(&(addr..addr.saturating_add(size.bytes())))?;
+        self.pages(&(addr..addr.saturating_add(size.bytes())))?;
         if !(addr | source.phys()).is_multiple_of(size.bytes()) {
             return Err(Error::Misaligned);
         }
@@ -170,7 +170,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             .checked_mul(PAGE_SIZE)
             .ok_or(Error::Misaligned)?;
         let range = addr..addr.checked_add(len).ok_or(Error::Misaligned)?;
-        Self::pages(&range)?;
+        self.pages(&range)?;
         let memory = self.physical();
         let mut gather = self.gather(tlb);
         let mut reserve = Reserve::none(memory);
@@ -385,7 +385,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         tlb: &dyn Invalidate,
         mut each: impl FnMut(&Locked<'_>, u64, Range<usize>) -> (usize, Result<(), Error>),
     ) -> Result<(), Error> {
-        Self::pages(&range)?;
+        self.pages(&range)?;
         let mut gather = self.gather(tlb);
         let mut reserve = Reserve::none(self.physical());
         let mut cursor = self.cursor(range.start);
@@ -435,7 +435,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ///
     /// [`Error::Exists`] for a page, [`Error::NoMemory`], [`Error::Misaligned`]. Nothing has changed then.
     pub fn mark(&self, addr: u64, marker: Option<u32>, tlb: &dyn Invalidate) -> Result<(), Error> {
-        Self::pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
+        self.pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
         let mut gather = self.gather(tlb);
         let mut reserve = Reserve::none(self.physical());
         let mut cursor = self.cursor(addr);

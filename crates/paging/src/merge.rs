@@ -23,7 +23,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// [`Error::NotMapped`]: no small page on the frame `old` is mapped there (any more), or it may be written; [`Error::NoMemory`],
     /// [`Error::Misaligned`], [`Error::TooMany`]. Nothing has changed then.
     pub fn merge(&self, addr: u64, old: u64, new: u64, tlb: &dyn Invalidate) -> Result<(), Error> {
-        Self::pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
+        self.pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
         if !new.is_multiple_of(PAGE_SIZE) {
             return Err(Error::Misaligned);
         }

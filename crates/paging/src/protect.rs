@@ -204,7 +204,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         tlb: &dyn Invalidate,
         seen: &mut impl FnMut(u64, Entry),
     ) -> Result<(), Error> {
-        Self::pages(&range)?;
+        self.pages(&range)?;
         let memory = self.physical();
         let mut gather = self.gather(tlb);
         let mut reserve = Reserve::none(memory);

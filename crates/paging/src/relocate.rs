@@ -82,7 +82,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         tlb: &dyn Invalidate,
         mut piecewise: impl FnMut(u64, u64),
     ) -> Result<(), Error> {
-        let (range, there) = Self::both(from, to, len)?;
+        let (range, there) = self.both(from, to, len)?;
         let mut gather = self.gather(tlb);
         let mut source = self.cursor(from);
         let mut dest = self.cursor(to);
@@ -158,12 +158,17 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 
 impl<F: Format, M: Memory> PageTables<F, M> {
     /// Two ranges of pages that do not overlap.
-    pub(crate) fn both(from: u64, to: u64, len: u64) -> Result<(Range<u64>, Range<u64>), Error> {
+    pub(crate) fn both(
+        &self,
+        from: u64,
+        to: u64,
+        len: u64,
+    ) -> Result<(Range<u64>, Range<u64>), Error> {
         let end_of = |start: u64| start.checked_add(len).ok_or(Error::Misaligned);
         let range = from..end_of(from)?;
         let there = to..end_of(to)?;
-        Self::pages(&range)?;
-        Self::pages(&there)?;
+        self.pages(&range)?;
+        self.pages(&there)?;
         if range.start < there.end && there.start < range.end {
             return Err(Error::Exists);
         }

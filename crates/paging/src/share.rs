@@ -211,7 +211,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         range: Range<u64>,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
-        Self::pages(&range)?;
+        self.can_fork(child, &range)?;
         let mut fork = Fork::new(self, child, &range, Mapping::Private, Copy::All, tlb);
         fork.reserve(&range, true)?;
         let mut at = range.start;

@@ -2,12 +2,12 @@
 
 use crate::atomic::{AtomicUsize, Ordering};
 use core::marker::PhantomData;
-use core::ops::Range;
 
 use crate::cursor::Cursor;
-use crate::entry::{ENTRIES, PAGE_SIZE};
+use crate::entry::ENTRIES;
 use crate::error::Error;
 use crate::format::Format;
+use crate::half::Half;
 use crate::invalidate::{Asid, Gather, Invalidate};
 use crate::lane::Apart;
 use crate::phys::{Memory, Physical};
@@ -45,6 +45,7 @@ pub struct PageTables<F: Format, M: Memory> {
     pub(crate) memory: M,
     pub(crate) root: u64,
     asid: Asid,
+    pub(crate) half: Half,
     departures: AtomicUsize,
     generation: Apart<AtomicUsize>,
     format: PhantomData<fn() -> F>,
@@ -60,18 +61,27 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ///
     /// [`Error::NoMemory`]: the root table needs a frame.
     pub fn new(memory: M, asid: Asid) -> Result<Self, Error> {
+        Self::with(memory, asid, Half::whole::<F>())
+    }
+
+    pub(crate) fn with(memory: M, asid: Asid, half: Half) -> Result<Self, Error> {
         let root = memory.physical().alloc_empty_table()?;
         Ok(Self {
             memory,
             root,
             asid,
+            half,
             departures: AtomicUsize::new(0),
             generation: Apart(AtomicUsize::new(0)),
             format: PhantomData,
         })
     }
 
-    /// The physical address of the root table: CR3, TTBR0, satp.
+    /// Returns the physical address of the root table, for CR3, TTBR0 (TTBR1 for [a kernel's](Self::of_kernel) on AArch64) or satp. It stays the same until
+    /// the tables are dropped.
+    ///
+    /// Before that, every processor that has this root loaded must load another one, and forget what it remembers of this one. Dropping tells nobody
+    /// to forget.
     pub fn root(&self) -> u64 {
         self.root
     }
@@ -95,20 +105,6 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     #[inline]
     pub(crate) fn gather<'a>(&'a self, tlb: &'a dyn Invalidate) -> Gather<'a, F, M> {
         Gather::new(&self.memory, tlb, self.asid)
-    }
-
-    /// Whether `range` consists of pages of this format.
-    pub(crate) fn pages(range: &Range<u64>) -> Result<(), Error> {
-        let aligned = (range.start | range.end).is_multiple_of(PAGE_SIZE);
-        if !aligned || range.start > range.end {
-            return Err(Error::Misaligned);
-        }
-        // Ranges do not cross the hole between the halves: both ends lie in one of them.
-        let inside = range.start == range.end
-            || F::canonical(range.start)
-                && F::canonical(range.end - 1)
-                && range.start >> 63 == (range.end - 1) >> 63;
-        inside.then_some(()).ok_or(Error::Misaligned)
     }
 
     /// A table or a huge page has come, or an empty table has gone: see the protocol.
@@ -136,7 +132,12 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     fn tear_down(&self, gather: &mut Gather<'_, F, M>, phys: u64, level: usize) {
         let memory = self.physical();
         let table = memory.table(phys);
-        for index in 0..ENTRIES {
+        let own = if level == Self::TOP {
+            self.own_entries()
+        } else {
+            0..ENTRIES
+        };
+        for index in own {
             let raw = table.load(index);
             if raw == 0 {
                 continue;
@@ -157,7 +158,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 }
 
 impl<F: Format, M: Memory> Drop for PageTables<F, M> {
-    /// Exit: no processor uses the tables any more, and has been told to forget them. Needs no memory.
+    /// Exit: no processor uses the tables any more, and has been told to forget them: see [`root`](Self::root). Needs no memory.
     fn drop(&mut self) {
         let mut gather = Gather::<F, M>::new(&self.memory, &(), self.asid);
         self.tear_down(&mut gather, self.root, Self::TOP);

@@ -52,7 +52,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn spare(&self, from: u64, to: u64, len: u64) -> Result<Spare<'_, M>, Error> {
-        let (range, _) = Self::both(from, to, len)?;
+        let (range, _) = self.both(from, to, len)?;
         let mut spare = Spare::none(self);
         // For each level, the place of the table that was counted last. All are counted, as if nothing were at the destination: some
         // that are there now may go with what is unmapped.

@@ -63,7 +63,7 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
     /// As [`PageTables::entry`].
     #[inline]
     pub fn entry(&mut self) -> Entry {
-        if !F::canonical(self.addr) {
+        if !self.cursor.space.covers(self.addr) {
             return Entry::Empty;
         }
         let space = self.cursor.space;
@@ -382,9 +382,10 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         // As `PageTables::pages` says of the range from here to the next page, which there must be.
         let last = PAGE_SIZE.wrapping_neg();
         let page = self.addr.is_multiple_of(PAGE_SIZE) && self.addr != last;
-        (page && F::canonical(self.addr))
-            .then_some(())
-            .ok_or(Error::Misaligned)
+        if page && self.cursor.space.covers(self.addr) {
+            return Ok(());
+        }
+        Err(self.cursor.space.outside(self.addr, PAGE_SIZE))
     }
 
     /// Tables that wait for walks do not wait for this one.

@@ -36,7 +36,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ///
     /// [`Error::Misaligned`].
     pub fn hide(&self, range: Range<u64>, take: Take, tlb: &dyn Invalidate) -> Result<(), Error> {
-        Self::pages(&range)?;
+        self.pages(&range)?;
         let frames = self.physical().frames();
         // Dropped in the opposite order.
         let mut gather;
@@ -104,7 +104,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         take: Take,
         tlb: &dyn Invalidate,
     ) -> Result<bool, Error> {
-        Self::pages(&range)?;
+        self.pages(&range)?;
         // Dropped in the opposite order: what has been gathered is freed when the cursor's section is over.
         let mut gather;
         let mut cursor = self.cursor(range.start);

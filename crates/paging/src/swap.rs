@@ -49,7 +49,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         marker: u32,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
-        Self::pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
+        self.pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
         let memory = self.physical();
         let frames = memory.frames();
         let mut gather = self.gather(tlb);
@@ -88,7 +88,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         attrs: Attrs,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
-        Self::pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
+        self.pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
         if !source.phys().is_multiple_of(PAGE_SIZE) {
             return Err(Error::Misaligned);
         }
@@ -109,7 +109,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ///
     /// [`Error::NotMapped`]: it is not there (any more); [`Error::NoMemory`], [`Error::Misaligned`]. Nothing has changed then.
     pub fn unmark(&self, addr: u64, marker: u32, tlb: &dyn Invalidate) -> Result<(), Error> {
-        Self::pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
+        self.pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
         let mut gather = self.gather(tlb);
         let mut reserve = Reserve::none(self.physical());
         let mut cursor = self.cursor(addr);

@@ -148,7 +148,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         tlb: &dyn Invalidate,
         seen: &mut impl FnMut(u64, Entry),
     ) -> Result<[bool; 2], Error> {
-        Self::pages(&range)?;
+        self.pages(&range)?;
         let mut emptied = [false; 2];
         // Dropped in the opposite order: what has been gathered is freed when the cursor's section is over.
         let (mut gather, mut reserve);

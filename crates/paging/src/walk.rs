@@ -102,7 +102,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// # Ok::<(), samara_paging::Error>(())
     /// ```
     pub fn page(&self, addr: u64) -> Option<PageInfo> {
-        if !F::canonical(addr) {
+        if !self.covers(addr) {
             return None;
         }
         let (Entry::Page { phys, attrs, size }, users) = self.view(addr).entry_and_users(addr)
@@ -160,7 +160,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         range: Range<u64>,
         mut seen: impl FnMut(u64, Entry) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        if Self::pages(&range).is_err() {
+        if self.readable(&range).is_err() {
             return ControlFlow::Continue(());
         }
         let mut cursor = self.cursor(range.start);
@@ -301,7 +301,7 @@ impl<F: Format, M: Memory> View<'_, F, M> {
     fn descend(&mut self, addr: u64) -> Found {
         let memory = self.space.physical();
         self.last = None;
-        if !F::canonical(addr) {
+        if !self.space.covers(addr) {
             return Found {
                 raw: 0,
                 level: 0,

@@ -5,7 +5,7 @@ mod world;
 
 use samara_paging::format::{Aarch64, Sv39, Sv48, X86_64, X86_64La57};
 use samara_paging::{Error, Format, Take};
-use world::{Protection, Random, World, heap};
+use world::{Protection, Random, World, heap, under_kernel};
 
 /// Pages that histories use: the end of one stretch of 2 MiB, two whole ones, and the start of a fourth.
 const END: u64 = 1 + 512 * 2 + 8;
@@ -102,10 +102,17 @@ fn perform<F: Format, S: samara_paging::Bytes>(
     }
 }
 
-fn history<F: Format>(seed: u64, steps: u32, refuse: bool) {
+fn history<F: Format, S: samara_paging::Bytes>(
+    mut world: World<F, samara_paging::Arena<S>>,
+    seed: u64,
+    steps: u32,
+    refuse: bool,
+) {
     let mut random = Random(seed);
-    let mut world = heap::<F>(if cfg!(miri) { 1536 } else { 6144 }, 3);
     for _ in 0..steps {
+        if random.below(6) == 0 {
+            world.kernel_step(&mut random);
+        }
         if random.below(12) == 0 {
             world.exit(random.below(3) as usize);
             continue;
@@ -134,7 +141,9 @@ fn history<F: Format>(seed: u64, steps: u32, refuse: bool) {
 fn histories<F: Format>(count: u64, steps: u32) {
     for seed in 1..=count {
         let seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        history::<F>(seed, steps, seed & 2 == 0);
+        let frames = if cfg!(miri) { 1536 } else { 6144 };
+        history(heap::<F>(frames, 3), seed, steps, seed & 2 == 0);
+        history(under_kernel::<F>(frames, 3), seed, steps, seed & 2 == 0);
     }
 }
 

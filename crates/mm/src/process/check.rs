@@ -32,7 +32,8 @@ impl<P: Platform> Machine<P> {
         self.each_process(|mm| all.push(mm.check()));
         all.into_iter().collect::<Result<(), String>>()?;
         self.with_processes(|processes| {
-            let tables: Vec<_> = processes.iter().map(|mm| &mm.tables).collect();
+            let tables = processes.iter().map(|mm| &mm.tables);
+            let tables: Vec<_> = self.kernel().into_iter().chain(tables).collect();
             samara_paging::check(&tables)
         })
     }

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use bitflags::bitflags;
-use samara_paging::{Attrs, Entry, Kind, PageInfo, PageSize, View};
+use samara_paging::{Asid, Attrs, Entry, Kind, PageInfo, PageSize, View};
 
 use crate::abi::Prot;
 use crate::errno::Errno;
@@ -34,9 +34,19 @@ bitflags! {
 }
 
 impl<P: Platform> Process<P> {
-    /// The physical address of the top table: CR3, TTBR0, satp.
+    /// Returns the physical address of the root table, for CR3, TTBR0 or satp. It stays the same for the life of the process.
+    ///
+    /// Before the process is dropped or [exits](Self::exit), every processor that has this root loaded must load another one, of a process or the
+    /// [kernel's](crate::process::Machine::kernel), and forget what it remembers under this one: dropping frees the tables and tells nobody to forget. While others hold the
+    /// process for a moment, as a walk over all processes does, the tables live on until they let go. The root of a process that is
+    /// [executed](Self::exec) is another one than that of the process which called.
     pub fn root(&self) -> u64 {
         self.mm.tables.root()
+    }
+
+    /// Returns the number that [invalidations](samara_paging::Invalidate) of this process are told with: never 0, and unlike those of other processes that live.
+    pub fn asid(&self) -> Asid {
+        self.mm.number()
     }
 
     /// What the processor would find in the tables now: where the byte at `addr` is, and which accesses would succeed without a fault. `None` also for a

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
 #[cfg(target_has_atomic = "64")]
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -9,13 +10,13 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use portable_atomic::AtomicU64;
 
 use lock_api::Mutex;
-use samara_paging::{Asid, Kind, Memory, Physical};
+use samara_paging::{Asid, Error, Kind, Memory, PageTables, Physical};
 
 use crate::errno::Errno;
 use crate::heap::counted::Counted;
 use crate::process::fault::SwapArea;
 use crate::process::kept::Kept;
-use crate::process::mm::Mm;
+use crate::process::mm::{Mm, Tables};
 use crate::process::platform::Platform;
 use crate::space::vma::new_object;
 
@@ -23,6 +24,8 @@ use crate::space::vma::new_object;
 /// a handle or a process does.
 pub struct Machine<P: Platform> {
     inner: Counted<Inner<P>>,
+    /// The tables of the kernel. Their own handle of the machine, and those of the tables under them, have none here: no handle keeps itself alive.
+    kernel: Option<Counted<Tables<P>>>,
 }
 
 struct Inner<P: Platform> {
@@ -58,13 +61,19 @@ const NONE: u64 = u64::MAX;
 /// Of a huge page, as allocators count.
 pub(super) const HUGE_ORDER: u32 = 9;
 
+/// Of the kernel's tables among those of processes, which count from 1.
+const KERNEL_ASID: Asid = 0;
+
 /// How many frames are used for what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MachineStats {
-    /// Frames that hold page tables of a process.
+    /// Frames that hold page tables of a process, its root included.
     pub tables: u64,
-    /// Frames of private memory; the zero page is not counted.
+    /// Frames that hold page tables of the [kernel](Machine::kernel), its root included.
+    pub kernel_tables: u64,
+    /// Frames of private memory; the zero page is not counted. What the kernel maps as [`Source::Special`](samara_paging::Source::Special) is not counted
+    /// either; of its other pages, those of [`Kind::Anon`] are here, and those of [`Kind::File`] below.
     pub anon: u64,
     /// Frames of files and of shared memory.
     pub file: u64,
@@ -91,7 +100,70 @@ impl<P: Platform> Machine<P> {
         };
         Ok(Machine {
             inner: Counted::try_new(inner)?,
+            kernel: None,
         })
+    }
+
+    /// A machine whose processes all have the kernel's half of the address space in common. `ranges` (in bytes, each end exclusive, [`u64::MAX`] for the end of
+    /// all addresses) are where the kernel will ever map something: see [`PageTables::of_kernel`], whose tables [`kernel`](Self::kernel) gives.
+    ///
+    /// # Errors
+    /// `ENOMEM`; `EINVAL`: a range is not in the upper half.
+    ///
+    /// ```
+    /// # use samara_mm::process::{Machine, Platform, Process};
+    /// # use samara_mm::{Config, Errno, Layout, Limits};
+    /// # use samara_paging::{Attrs, PageSize, Physical, Source};
+    /// # fn boot<P: Platform>(physical: Physical<P::Backing, P::Reclaim>, tlb: P::Tlb) -> Result<(), Errno> {
+    /// const DIRECT_MAP: u64 = 0xffff_8880_0000_0000;
+    /// const CODE: u64 = 0xffff_ffff_8000_0000;
+    /// let ranges = [DIRECT_MAP..DIRECT_MAP + (512 << 30), CODE..u64::MAX];
+    /// let machine = Machine::<P>::with_kernel(physical, tlb, &ranges)?;
+    ///
+    /// // The first 4 GiB of memory, which nobody counts, before the root is loaded.
+    /// let attrs = Attrs::READ | Attrs::WRITE | Attrs::GLOBAL;
+    /// let kernel = machine.kernel().ok_or(Errno::EINVAL)?;
+    /// for at in (0..4).map(|gigabyte| gigabyte << 30) {
+    ///     let mapped = kernel.map(DIRECT_MAP + at, PageSize::Giant, Source::Special(at), attrs, machine.tlb());
+    ///     mapped.map_err(|_| Errno::ENOMEM)?;
+    /// }
+    ///
+    /// // Its root has the kernel's half from the start.
+    /// let init = Process::new(&machine, Config::default(), Limits::default(), Layout::default())?;
+    /// assert_ne!(init.root(), kernel.root());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn with_kernel(
+        physical: Physical<P::Backing, P::Reclaim>,
+        tlb: P::Tlb,
+        ranges: &[Range<u64>],
+    ) -> Result<Self, Errno> {
+        let mut machine = Self::new(physical, tlb)?;
+        let tables = PageTables::of_kernel(machine.clone(), KERNEL_ASID, ranges);
+        let tables = tables.map_err(|error| match error {
+            Error::Misaligned => Errno::EINVAL,
+            _ => Errno::ENOMEM,
+        })?;
+        machine.kernel = Some(Counted::try_new(tables)?);
+        Ok(machine)
+    }
+
+    /// Returns the kernel's tables, through which it maps and unmaps its own memory in its half of all address spaces; none if the machine was made
+    /// [without](Self::new). They live as long as a handle of the machine or a process does. Invalidations of them are told with the number 0, which no
+    /// process has.
+    pub fn kernel(&self) -> Option<&PageTables<P::Format, Self>> {
+        self.kernel.as_deref()
+    }
+
+    /// Empty tables of a process, under the kernel's if there are any.
+    pub(super) fn make_tables(&self) -> Result<Tables<P>, Errno> {
+        let number = self.next_number();
+        let tables = match self.kernel() {
+            Some(kernel) => PageTables::under(kernel, number),
+            None => PageTables::new(self.clone(), number),
+        };
+        tables.map_err(|_| Errno::ENOMEM)
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -120,12 +192,14 @@ impl<P: Platform> Machine<P> {
         &self.inner.kept
     }
 
-    /// How many frames are used for what. Linear in the frames.
+    /// How many frames are used for what. Linear in the frames, and in the kernel's tables: these are counted by a walk, and those of processes are the others.
     pub fn stats(&self) -> MachineStats {
         let physical = self.physical();
         let census = physical.frames().census();
+        let kernel_tables = self.kernel().map_or(0, PageTables::table_frames);
         MachineStats {
-            tables: physical.table_frames() as u64,
+            tables: physical.table_frames().saturating_sub(kernel_tables) as u64,
+            kernel_tables: kernel_tables as u64,
             anon: census.anon,
             // Without the pages of zeroes.
             file: census
@@ -161,10 +235,15 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// A number for a process, which invalidations are told with: they count up, and begin anew after 2^32 of them.
-    pub(super) fn next_number(&self) -> Asid {
-        // Relaxed: only that numbers differ matters.
-        self.inner.next.fetch_add(1, Ordering::Relaxed)
+    /// A number for a process, which invalidations are told with: they count up, and begin anew with 1 after all that there are.
+    fn next_number(&self) -> Asid {
+        loop {
+            // Relaxed: only that numbers differ matters.
+            let number = self.inner.next.fetch_add(1, Ordering::Relaxed);
+            if number != KERNEL_ASID {
+                return number;
+            }
+        }
     }
 
     /// Makes a process known to [`each_process`](Self::each_process).
@@ -245,6 +324,7 @@ impl<P: Platform> Clone for Machine<P> {
     fn clone(&self) -> Self {
         Machine {
             inner: self.inner.clone(),
+            kernel: self.kernel.clone(),
         }
     }
 }

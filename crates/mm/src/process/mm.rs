@@ -85,8 +85,7 @@ impl<P: Platform> Mm<P> {
         machine: &Machine<P>,
         make: impl FnOnce(&mut MaybeUninit<AddressSpace>) -> Result<(), Errno>,
     ) -> Result<(), Errno> {
-        let tables =
-            PageTables::new(machine.clone(), machine.next_number()).map_err(|_| Errno::ENOMEM)?;
+        let tables = machine.make_tables()?;
         // SAFETY: a field of the place. If there is no map in the end, it is not dropped.
         let space = unsafe {
             let space = &raw mut (*place.as_mut_ptr()).space;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::history::{play, play_beside_walkers};
+use crate::history::{play, play_beside_walkers, play_under_kernel};
 
 fn random(seed: u64, length: usize) -> Vec<u8> {
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -20,6 +20,14 @@ fn random_bytes() {
     let (count, length) = if cfg!(miri) { (1, 60) } else { (300, 700) };
     for seed in 0..count {
         play(&random(seed, length));
+    }
+}
+
+#[test]
+fn random_bytes_under_a_kernel() {
+    let (count, length) = if cfg!(miri) { (1, 60) } else { (150, 700) };
+    for seed in 0..count {
+        play_under_kernel(&random(seed, length));
     }
 }
 

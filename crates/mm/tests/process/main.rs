@@ -14,6 +14,7 @@ mod exhaustive;
 mod exit;
 mod file;
 mod fork;
+mod half;
 mod highest;
 mod histories;
 mod history;

@@ -4,8 +4,10 @@ use std::sync::{Arc, Mutex};
 
 use samara_mm::abi::{MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE};
 use samara_mm::process::{Inode, Machine, PAGE_BYTES, PageSource, Process};
-use samara_mm::{Call, Config, Counted, Errno, File, FileArg, FileId, FileKind, Layout, Limits};
-use samara_paging::Arena;
+use samara_mm::{
+    Call, Config, Counted, DriverFlags, Errno, File, FileArg, FileId, FileKind, Layout, Limits,
+};
+use samara_paging::{Arena, Attrs, Grace, HeapBytes, PageSize, Physical};
 
 use crate::countdown::spared;
 
@@ -17,6 +19,27 @@ pub(crate) use samara_mm::process::Hosted;
 
 pub(crate) fn machine(frames: usize) -> Machine<Hosted> {
     Machine::over(Arena::on_heap(frames).unwrap()).unwrap()
+}
+
+/// Where kernels of tests may map.
+pub(crate) const KERNEL: [std::ops::Range<u64>; 2] = [
+    0xffff_8000_0000_0000..0xffff_8000_4000_0000,
+    0xffff_ffff_8000_0000..u64::MAX,
+];
+
+/// The same with a kernel's half in all processes, where a page is mapped.
+pub(crate) fn machine_with_kernel(frames: usize) -> Machine<Hosted> {
+    let arena = Arena::on_heap(frames).unwrap();
+    let base = Arena::<HeapBytes>::BASE;
+    let physical = Physical::new(arena, Grace::new(), base, frames as u64).unwrap();
+    let machine = Machine::with_kernel(physical, (), &KERNEL).unwrap();
+    let zero = samara_paging::Source::Special(machine.physical().zero_page());
+    let attrs = Attrs::READ | Attrs::GLOBAL;
+    let kernel = machine.kernel().unwrap();
+    kernel
+        .map(KERNEL[1].start, PageSize::Small, zero, attrs, &())
+        .unwrap();
+    machine
 }
 
 pub(crate) fn process(machine: &Machine<Hosted>) -> Process<Hosted> {

@@ -86,6 +86,12 @@ pub trait Format: Copy + Send + Sync + 'static {
         }
     }
 
+    /// The first address of the kernel's half, which reaches to the highest address of all. It is [canonical](Self::canonical) if the root of the running
+    /// program translates it, too (x86-64, RISC-V); otherwise the kernel has a root of its own (AArch64's TTBR1).
+    fn kernel_start() -> u64 {
+        Self::lower_end().wrapping_neg()
+    }
+
     /// The bits of an entry that say which frame.
     fn frame(phys: u64) -> u64;
     /// All other bits of an entry.
@@ -219,6 +225,14 @@ mod tests {
         assert_eq!(F::decode(0, 0), Entry::Empty);
         assert!(F::canonical(0) && F::canonical(0x1f_ffff_f000));
         assert!(F::canonical(F::lower_end() - 1) && !F::canonical(F::lower_end()));
+        let below = F::kernel_start() - 1;
+        assert!(!F::canonical(below));
+        assert_eq!(
+            F::canonical(F::kernel_start()),
+            F::NAME != Aarch64::NAME,
+            "{}",
+            F::NAME
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use samara_paging::{
     Arena, Attrs, Change, Dump, Entry, Error, Format, FrameAllocator, Grace, Kind, PAGE_SIZE,
-    PageSize, PageTables, PhysMem, Physical, Write, check,
+    PageSize, PageTables, PhysMem, Physical, Source, Write, check,
 };
 
 pub type Memory<A> = Arc<Physical<A, Grace>>;
@@ -41,6 +41,8 @@ pub enum Cell {
 
 pub struct World<F: Format, A: FrameAllocator + PhysMem> {
     pub memory: Memory<A>,
+    /// Under which the address spaces are, if there is one.
+    pub kernel: Option<PageTables<F, Memory<A>>>,
     pub spaces: Vec<PageTables<F, Memory<A>>>,
     pub cells: Vec<BTreeMap<u64, Cell>>,
     /// Frames of shared pages (the world's reference), and their values.
@@ -58,6 +60,21 @@ pub fn heap<F: Format>(frames: usize, spaces: usize) -> World<F, Arena<impl sama
     World::new(arena, frames as u64, spaces)
 }
 
+/// The same with address spaces under a kernel.
+pub fn under_kernel<F: Format>(
+    frames: usize,
+    spaces: usize,
+) -> World<F, Arena<impl samara_paging::Bytes>> {
+    let mut world = heap(frames, 0);
+    let half = F::kernel_start();
+    // The first entry of the root, and the last.
+    let ranges = [half..half + 1, u64::MAX - 1..u64::MAX];
+    let kernel = PageTables::of_kernel(world.memory.clone(), u32::MAX, &ranges).unwrap();
+    world.kernel = Some(kernel);
+    world.add(spaces);
+    world
+}
+
 impl<F: Format, S: samara_paging::Bytes> World<F, Arena<S>> {
     pub fn refuse_after(&self, count: Option<u64>) {
         self.memory.backing().refuse_after(count);
@@ -66,6 +83,7 @@ impl<F: Format, S: samara_paging::Bytes> World<F, Arena<S>> {
     /// Ends everything, and sees that every frame has come back but for the zero page.
     pub fn end(mut self) {
         self.spaces.clear();
+        self.kernel = None;
         for &(phys, _) in &self.files {
             self.memory.put(phys);
         }
@@ -97,18 +115,37 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
     pub fn new(arena: A, frames: u64, spaces: usize) -> Self {
         let base = Arena::<samara_paging::HeapBytes>::BASE;
         let memory = Arc::new(Physical::new(arena, Grace::new(), base, frames).unwrap());
-        Self {
-            spaces: (0..spaces)
-                .map(|i| PageTables::new(memory.clone(), i as u32).unwrap())
-                .collect(),
-            cells: vec![BTreeMap::new(); spaces],
+        let mut this = Self {
+            kernel: None,
+            spaces: Vec::new(),
+            cells: Vec::new(),
             files: Vec::new(),
             value: 0,
             careful: false,
-            tlb: (0..spaces).map(|_| RefCell::default()).collect(),
+            tlb: Vec::new(),
             memory,
             base: 0x4000_0000 - PAGE_SIZE,
+        };
+        this.add(spaces);
+        this
+    }
+
+    /// So many empty address spaces more.
+    fn add(&mut self, count: usize) {
+        for _ in 0..count {
+            let asid = self.spaces.len() as u32;
+            self.spaces.push(self.empty(asid));
+            self.cells.push(BTreeMap::new());
+            self.tlb.push(RefCell::default());
         }
+    }
+
+    fn empty(&self, asid: u32) -> PageTables<F, Memory<A>> {
+        match &self.kernel {
+            Some(kernel) => PageTables::under(kernel, asid),
+            None => PageTables::new(self.memory.clone(), asid),
+        }
+        .unwrap()
     }
 
     fn bytes(&self, phys: u64) -> *mut u64 {
@@ -226,15 +263,32 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         self.learn();
         let asid = self.spaces[s].asid();
         // The new one first, so that this cannot fail halfway.
-        let new = PageTables::new(self.memory.clone(), asid).unwrap();
+        let new = self.empty(asid);
         self.spaces[s] = new;
         self.cells[s].clear();
         self.tlb[s].borrow_mut().clear();
     }
 
+    /// A kernel, if there is one, maps a page where it has none, or unmaps it.
+    pub fn kernel_step(&self, random: &mut Random) {
+        let Some(kernel) = &self.kernel else {
+            return;
+        };
+        let last = PAGE_SIZE.wrapping_neg() - (4 << 20);
+        let start = [F::kernel_start(), last][random.below(2) as usize];
+        let at = start + random.below(1024) * PAGE_SIZE;
+        if kernel.entry(at) == Entry::Empty {
+            let page = Source::Owned(self.memory.alloc_page(Kind::File).unwrap());
+            let attrs = Attrs::READ | Attrs::WRITE | Attrs::GLOBAL;
+            kernel.map(at, PageSize::Small, page, attrs, &()).unwrap();
+        } else {
+            kernel.unmap(at..at + PAGE_SIZE, &()).unwrap();
+        }
+    }
+
     /// Compares everything.
     pub fn check(&self) {
-        let spaces: Vec<_> = self.spaces.iter().collect();
+        let spaces: Vec<_> = self.kernel.iter().chain(&self.spaces).collect();
         if let Err(why) = check(&spaces) {
             panic!("{why}\n{}", self.dump());
         }

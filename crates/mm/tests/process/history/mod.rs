@@ -18,7 +18,9 @@ use samara_mm::{Call, Counted, File};
 
 use crate::beyond::{Walkers, is_swapped};
 use crate::countdown::LEFT;
-use crate::world::{BASE, Disk, Hosted, PAGE, free_frames, machine, open, process};
+use crate::world::{
+    BASE, Disk, Hosted, PAGE, free_frames, machine, machine_with_kernel, open, process,
+};
 use model::{Pages, What};
 use op::{Bytes, Op, Step, Steps};
 
@@ -52,17 +54,26 @@ struct World {
 
 /// Performs a history. Panics where the engine differs from the model.
 pub(crate) fn play(bytes: &[u8]) {
-    play_with(bytes, |_| None);
+    play_with(machine(FRAMES), bytes, |_| None);
+}
+
+/// The same under a kernel.
+pub(crate) fn play_under_kernel(bytes: &[u8]) {
+    play_with(machine_with_kernel(FRAMES), bytes, |_| None);
 }
 
 /// The same with walkers beside it.
 pub(crate) fn play_beside_walkers(bytes: &[u8]) {
-    play_with(bytes, |machine| Some(Walkers::new(machine)));
+    let walkers = |machine: &_| Some(Walkers::new(machine));
+    play_with(machine(FRAMES), bytes, walkers);
 }
 
-fn play_with(bytes: &[u8], walkers: impl FnOnce(&Machine<Hosted>) -> Option<Walkers>) {
+fn play_with(
+    machine: Machine<Hosted>,
+    bytes: &[u8],
+    walkers: impl FnOnce(&Machine<Hosted>) -> Option<Walkers>,
+) {
     let mut bytes = Bytes(bytes.iter());
-    let machine = machine(FRAMES);
     let free = free_frames(&machine);
     let kind = bytes.below(4);
     let disk = Disk::new(FILE_PAGES / 2 * PAGE as usize, kind & 1 == 1);
