@@ -285,6 +285,11 @@ impl<P: Platform> Process<P> {
         look(&self.mm.space.read())
     }
 
+    /// Sets the limits that calls are checked against from now on (`setrlimit(2)`). What exceeds them already stays. Waits for calls that are under way.
+    pub fn set_limits(&self, limits: Limits) {
+        self.mm.lock_for_call().set_limits(limits);
+    }
+
     /// Looks at the area at `addr`, or the first one above it. Waits for no call, if faults do not ([`expect_threads`](Self::expect_threads)): then a
     /// line is as it was at one moment, but for the name of the heap, which is that of before the call that is under way. `look` must not make a call.
     pub fn find<R>(&self, addr: u64, look: impl FnOnce(&MapsLine<'_>) -> R) -> Option<R> {
