@@ -1,0 +1,148 @@
+//! What differs from processor to processor.
+//!
+//! Each architecture has a folder, and in it one type that implements [`Machine`]. All other code names [`Arch`] and is the same everywhere.
+
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+#[cfg(target_arch = "x86_64")]
+pub use x86_64::X86_64 as Arch;
+
+#[cfg(target_arch = "x86_64")]
+pub use x86_64::switch;
+
+use core::ops::Range;
+
+use samara_memblock::firmware::Item;
+use samara_mm::process::Access;
+use samara_paging::Format;
+
+use syscalls::Sysno;
+
+use crate::process::signals::Interrupted;
+use crate::syscalls::{Call, Outcome};
+
+/// What a program did that made the processor enter the kernel.
+#[derive(Clone, Copy, Debug)]
+pub enum Trap {
+    /// A system call; its number and arguments are in the frame.
+    SystemCall,
+    /// An access that the page tables refused.
+    PageFault { address: u64, access: Access },
+    /// Another exception, with the signal that Linux sends.
+    Exception { signal: i32, code: i32, address: u64 },
+    /// An interrupt, which has been answered.
+    Interrupt,
+}
+
+/// What the loader tells: the memory map, the initial file system and the command line. All of it lies in memory that must stay reserved until it was read.
+pub struct Boot {
+    /// Physical addresses of the image, tables of the start included.
+    pub image: Range<u64>,
+    /// Physical addresses of the initial file system's archive.
+    pub archive: Option<Range<u64>>,
+    pub command_line: &'static [u8],
+}
+
+/// A piece of the image, and what its pages allow.
+pub struct Segment {
+    /// Where it is linked.
+    pub addresses: Range<u64>,
+    pub physical: u64,
+    pub write: bool,
+    pub execute: bool,
+}
+
+/// The registers of a program, as they were when it entered the kernel and will be when it goes on.
+pub trait UserFrame: Clone {
+    /// Starts a program: all other registers are zero.
+    fn new(pc: u64, sp: u64) -> Self;
+    fn sp(&self) -> u64;
+    fn set_sp(&mut self, sp: u64);
+    /// The number of the system call and its arguments.
+    fn call(&self) -> (u64, [u64; 6]);
+    fn set_result(&mut self, result: i64);
+    /// The result of the system call that the program is in; `None` if another trap brought it here.
+    fn result(&self) -> Option<i64>;
+    /// The highest address at which a handler's stack may begin.
+    fn red_zone(&self) -> u64;
+    /// Makes the program perform its system call once more.
+    fn restart(&mut self);
+}
+
+/// What the rest of the kernel asks of an architecture.
+pub trait Machine {
+    type Format: Format;
+    type Frame: UserFrame;
+    /// What is kept of a thread that does not run: its kernel stack, and registers that only programs use.
+    type Context: Default + Send;
+
+    /// The name that `uname(2)` gives.
+    const NAME: &'static str;
+    /// Physical address `p` is mapped at `DIRECT_MAP + p`.
+    const DIRECT_MAP: u64;
+    /// Addresses of the kernel's half that its tables map: top-level entries for all of them are made at the start.
+    const KERNEL_HALF: &'static [Range<u64>];
+    /// Addresses of the kernel's half for the heap.
+    const HEAP: Range<u64>;
+    /// First address beyond those of programs.
+    const TASK_SIZE: u64;
+
+    /// Reads what the loader left at `info`. Calls `entry` for each entry of the memory map.
+    ///
+    /// # Safety
+    /// `info` is what the loader gave, and nothing has been overwritten.
+    unsafe fn boot(info: u64, entry: &mut dyn FnMut(Item)) -> Boot;
+    fn segments() -> [Segment; 3];
+    /// Traps, timer and interrupts of this processor.
+    fn start_processor();
+    /// A thread that starts with this frame and thread pointer, and the caller's floating-point registers if it is to inherit them.
+    fn context(frame: Self::Frame, thread_pointer: u64, inherit: bool) -> Self::Context;
+    /// Writes what a handler returns by onto the stack, and makes the frame run the handler. Returns `false`, and has changed nothing in the frame, if `write` fails.
+    fn push_signal(
+        frame: &mut Self::Frame,
+        interrupted: &Interrupted,
+        write: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> bool;
+    /// Takes back what a handler returns by: gives the mask and the alternate stack.
+    fn pop_signal(
+        frame: &mut Self::Frame,
+        read: &mut dyn FnMut(u64, &mut [u8]) -> bool,
+    ) -> Option<(u64, (u64, i32, u64))>;
+    /// The thread pointer of the thread that runs.
+    fn thread_pointer(context: &Self::Context) -> u64;
+    fn set_thread_pointer(context: &mut Self::Context, at: u64);
+    /// All floating-point registers as they are when a program starts.
+    fn reset_float(context: &mut Self::Context);
+    /// Loads a root table.
+    ///
+    /// # Safety
+    /// The table maps the kernel, and stays as long as it is loaded.
+    unsafe fn load_root(root: u64);
+    /// Makes this processor forget translations of a range.
+    fn forget(range: Range<u64>);
+    fn interrupts_off() -> bool;
+    fn restore_interrupts(on: bool);
+    /// Waits for an interrupt, which are on meanwhile.
+    fn wait_for_interrupt();
+
+    /// Bytes to the console; waits until the device has taken them.
+    fn console_write(bytes: &[u8]);
+    /// The next byte of the console's input, if one has come.
+    fn console_read() -> Option<u8>;
+    /// Bytes to the kernel's log.
+    fn log_write(bytes: &[u8]);
+    /// Nanoseconds since some moment before the start.
+    fn now() -> u64;
+    /// Seconds since 1970.
+    fn wall_clock() -> u64;
+    fn random() -> u64;
+    /// A call that only this architecture has.
+    fn own_call(name: Sysno, call: &mut Call<'_>) -> Option<Outcome>;
+    /// Arguments of `clone(2)` in one order: flags, stack, parent's and child's place of the number, thread pointer.
+    fn clone_arguments(args: [u64; 6]) -> [u64; 5];
+    /// Ends the machine.
+    fn power_off() -> !;
+    /// Calls `frame` with the return address of each caller, innermost first.
+    fn back_trace(frame: &mut dyn FnMut(u64));
+}

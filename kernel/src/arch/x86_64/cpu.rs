@@ -1,0 +1,147 @@
+//! A processor: segments, the table of trap handlers, model-specific registers.
+
+use core::arch::asm;
+use core::cell::UnsafeCell;
+
+use x86_64::VirtAddr;
+use x86_64::instructions::tables::load_tss;
+use x86_64::registers::model_specific::{
+    Efer, EferFlags, GsBase, KernelGsBase, LStar, Msr, SFMask,
+};
+use x86_64::registers::rflags::RFlags;
+use x86_64::structures::DescriptorTablePointer;
+use x86_64::structures::gdt::{Descriptor, GlobalDescriptorTable, SegmentSelector};
+use x86_64::structures::tss::TaskStateSegment;
+
+/// What a processor finds through GS while it runs the kernel. `entry.s` knows the first two places.
+#[repr(C)]
+pub(super) struct Cpu {
+    /// Top of the running thread's kernel stack.
+    kernel_stack: u64,
+    /// Where the entry of system calls keeps the program's stack pointer for a moment.
+    user_stack: u64,
+    gdt: GlobalDescriptorTable,
+    tss: TaskStateSegment,
+}
+
+/// The only one, until a second processor is started.
+struct Only(UnsafeCell<Cpu>);
+
+// SAFETY: one processor uses it, and only with interrupts off.
+unsafe impl Sync for Only {}
+
+static CPU: Only = Only(UnsafeCell::new(Cpu {
+    kernel_stack: 0,
+    user_stack: 0,
+    gdt: GlobalDescriptorTable::empty(),
+    tss: TaskStateSegment::new(),
+}));
+
+/// Where a double fault is handled: its own stack may be what is broken.
+static FAULT_STACK: [u64; 1024] = [0; 1024];
+
+/// The gates of all vectors: 16 bytes each.
+struct Gates(UnsafeCell<[u128; 256]>);
+
+// SAFETY: written once, before the processor is told of it.
+unsafe impl Sync for Gates {}
+
+static GATES: Gates = Gates(UnsafeCell::new([0; 256]));
+
+const KERNEL_CODE: u16 = 0x08;
+const KERNEL_DATA: u16 = 0x10;
+
+unsafe extern "C" {
+    static trap_stubs: u8;
+    static system_call_entry: u8;
+}
+
+/// An interrupt gate of the kernel's: present, interrupts off.
+fn gate(handler: u64, stack: u128) -> u128 {
+    let handler = u128::from(handler);
+    (handler & 0xffff)
+        | u128::from(KERNEL_CODE) << 16
+        | stack << 32
+        | 0x8e << 40
+        | (handler >> 16 & 0xffff) << 48
+        | (handler >> 32) << 64
+}
+
+/// Sets this processor up, once. Interrupts are off.
+pub(super) fn start() {
+    // SAFETY: nothing else runs yet.
+    let cpu = unsafe { &mut *CPU.0.get() };
+    cpu.tss.interrupt_stack_table[0] =
+        VirtAddr::from_ptr(&raw const FAULT_STACK) + size_of_val(&FAULT_STACK) as u64;
+    let tss: *const TaskStateSegment = &raw const cpu.tss;
+    // The order that `syscall` and `sysret` expect: code and data of the kernel, then data and code of programs.
+    cpu.gdt.append(Descriptor::kernel_code_segment());
+    cpu.gdt.append(Descriptor::kernel_data_segment());
+    cpu.gdt.append(Descriptor::user_data_segment());
+    cpu.gdt.append(Descriptor::user_code_segment());
+    // SAFETY: the segment is static.
+    let selector = cpu.gdt.append(unsafe { Descriptor::tss_segment_unchecked(tss) });
+    // SAFETY: the tables are static, and what they say is what the selectors below and in `entry.s` mean.
+    unsafe {
+        cpu.gdt.load_unsafe();
+        load_code_segment();
+        asm!("mov ss, {0:x}", "mov ds, {1:x}", "mov es, {1:x}", in(reg) u32::from(KERNEL_DATA), in(reg) 0u32);
+        load_tss(SegmentSelector(selector.0));
+    }
+    let stubs = &raw const trap_stubs as u64;
+    // SAFETY: as above.
+    let gates = unsafe { &mut *GATES.0.get() };
+    for (vector, entry) in gates.iter_mut().enumerate() {
+        // Of a double fault, the stack may be what was at fault.
+        *entry = gate(stubs + 16 * vector as u64, u128::from(vector == 8));
+    }
+    let pointer = DescriptorTablePointer {
+        limit: (size_of::<[u128; 256]>() - 1) as u16,
+        base: VirtAddr::from_ptr(gates),
+    };
+    // SAFETY: gates of all vectors, which stay.
+    unsafe { x86_64::instructions::tables::lidt(&pointer) };
+    GsBase::write(VirtAddr::from_ptr(cpu));
+    KernelGsBase::write(VirtAddr::new(0));
+    LStar::write(VirtAddr::from_ptr(&raw const system_call_entry));
+    SFMask::write(
+        RFlags::INTERRUPT_FLAG
+            | RFlags::DIRECTION_FLAG
+            | RFlags::TRAP_FLAG
+            | RFlags::ALIGNMENT_CHECK,
+    );
+    // SAFETY: STAR: the bases of the selectors above; EFER keeps what the boot code set.
+    unsafe {
+        Msr::new(0xc000_0081).write(u64::from(KERNEL_CODE) << 32 | 0x13 << 48);
+        Efer::update(|efer| efer.insert(EferFlags::SYSTEM_CALL_EXTENSIONS));
+    }
+}
+
+/// Reloads the code segment, which only a far return does.
+///
+/// # Safety
+/// The segment is in the table that is loaded.
+unsafe fn load_code_segment() {
+    // SAFETY: returns to the next instruction.
+    unsafe {
+        asm!(
+            "push {selector}",
+            "lea {next}, [rip + 2f]",
+            "push {next}",
+            "retfq",
+            "2:",
+            selector = const KERNEL_CODE as u64,
+            next = lateout(reg) _,
+        );
+    }
+}
+
+/// Sets the stack on which traps from programs start. Interrupts are off.
+pub(super) fn set_kernel_stack(top: u64) {
+    let cpu = CPU.0.get();
+    // SAFETY: this processor's own, and interrupts are off.
+    unsafe {
+        (*cpu).kernel_stack = top;
+        (*cpu).tss.privilege_stack_table[0] = VirtAddr::new(top);
+    }
+}

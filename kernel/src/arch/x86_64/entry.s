@@ -1,0 +1,131 @@
+# How the processor enters the kernel and leaves it.
+#
+# Exceptions, interrupts and system calls all leave a `Frame` (frame.rs) on the kernel stack of the thread and call `trap_entered`. GS points to the
+# processor's `Cpu` (cpu.rs) while the kernel runs, and is the program's otherwise.
+
+.section .text
+.code64
+
+# One stub for each vector: those exceptions that push no error code get a zero in its place.
+.align 16
+.global trap_stubs
+trap_stubs:
+.set vector, 0
+.rept 256
+    .align 16
+    .if (vector == 8) || (vector >= 10 && vector <= 14) || (vector == 17) || (vector == 21)
+    .else
+        push 0
+    .endif
+    push vector
+    jmp trap_common
+    .set vector, vector + 1
+.endr
+
+trap_common:
+    cld
+    test qword ptr [rsp + 24], 3
+    jz 1f
+    swapgs
+1:  push rdi
+    push rsi
+    push rdx
+    push rcx
+    push rax
+    push r8
+    push r9
+    push r10
+    push r11
+    push rbx
+    push rbp
+    push r12
+    push r13
+    push r14
+    push r15
+    mov rdi, rsp
+    mov rbp, rsp
+    call trap_entered
+
+# Leaves by the frame that the stack pointer is at. Interrupts are off.
+.global leave_kernel
+leave_kernel:
+    pop r15
+    pop r14
+    pop r13
+    pop r12
+    pop rbp
+    pop rbx
+    pop r11
+    pop r10
+    pop r9
+    pop r8
+    pop rax
+    pop rcx
+    pop rdx
+    pop rsi
+    pop rdi
+    test qword ptr [rsp + 24], 3
+    jz 1f
+    swapgs
+1:  add rsp, 16
+    iretq
+
+# `syscall`: the return address is in rcx, the flags are in r11, and the stack is still the program's.
+.global system_call_entry
+system_call_entry:
+    swapgs
+    mov gs:[8], rsp
+    mov rsp, gs:[0]
+    push 0x1b
+    push qword ptr gs:[8]
+    push r11
+    push 0x23
+    push rcx
+    push rax
+    push 256
+    push rdi
+    push rsi
+    push rdx
+    push rcx
+    push rax
+    push r8
+    push r9
+    push r10
+    push r11
+    push rbx
+    push rbp
+    push r12
+    push r13
+    push r14
+    push r15
+    mov rdi, rsp
+    mov rbp, rsp
+    call trap_entered
+    jmp leave_kernel
+
+# switch_stacks(save: *mut u64, load: u64): goes on where `load` was saved.
+.global switch_stacks
+switch_stacks:
+    push rbx
+    push rbp
+    push r12
+    push r13
+    push r14
+    push r15
+    mov [rdi], rsp
+    mov rsp, rsi
+    pop r15
+    pop r14
+    pop r13
+    pop r12
+    pop rbp
+    pop rbx
+    ret
+
+# The first instructions of a new thread, whose stack holds its frame.
+.global thread_entry
+thread_entry:
+    call thread_started
+    mov rdi, rsp
+    call thread_to_user
+    jmp leave_kernel

@@ -1,0 +1,224 @@
+//! x86-64, as QEMU's machines `q35` and `microvm` have it.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `boot.s` | from the loader to the first line of Rust |
+//! | `start_info` | what the loader tells |
+//! | `cpu` | segments, gates, registers of the system |
+//! | `entry.s`, `frame`, `traps` | entering and leaving the kernel |
+//! | `context` | kernel stacks, and what is saved of a thread |
+//! | `signal` | what a handler finds on its stack |
+//! | `legacy` | calls that only this architecture has |
+//! | `interrupts`, `timer`, `console` | devices |
+
+mod console;
+mod context;
+mod cpu;
+mod frame;
+mod interrupts;
+mod legacy;
+mod signal;
+mod start_info;
+mod timer;
+mod traps;
+
+use core::arch::{asm, global_asm};
+use core::ops::Range;
+
+use samara_memblock::firmware::Item;
+use samara_paging::{Format, PAGE_SIZE, format};
+use x86_64::VirtAddr;
+use x86_64::instructions::{interrupts as flag, tlb};
+
+use ::syscalls::Sysno;
+
+use super::{Boot, Machine, Segment};
+use crate::process::signals::Interrupted;
+use crate::syscalls::{Call, Outcome};
+
+pub use context::switch;
+
+global_asm!(include_str!("boot.s"));
+global_asm!(include_str!("entry.s"));
+
+/// Where the image is linked.
+const IMAGE_OFFSET: u64 = 0xffff_ffff_8000_0000;
+const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
+
+unsafe extern "C" {
+    static image_start: u8;
+    static text_start: u8;
+    static rodata_start: u8;
+    static data_start: u8;
+    static image_end: u8;
+}
+
+pub struct X86_64;
+
+impl Machine for X86_64 {
+    type Format = format::X86_64;
+    type Frame = frame::Frame;
+    type Context = context::Context;
+
+    const NAME: &'static str = "x86_64";
+    const DIRECT_MAP: u64 = DIRECT_MAP;
+    const KERNEL_HALF: &'static [Range<u64>] =
+        &[DIRECT_MAP..DIRECT_MAP + (512 << 30), Self::HEAP, IMAGE_OFFSET..IMAGE_OFFSET + (1 << 30)];
+    const HEAP: Range<u64> = 0xffff_c000_0000_0000..0xffff_c000_0000_0000 + (512 << 30);
+    const TASK_SIZE: u64 = 0x7fff_ffff_f000;
+
+    unsafe fn boot(info: u64, entry: &mut dyn FnMut(Item)) -> Boot {
+        console::start();
+        let image = &raw const image_start as u64..&raw const image_end as u64;
+        // SAFETY: the caller's promise.
+        unsafe { start_info::read(info, image, entry) }
+    }
+
+    fn segments() -> [Segment; 3] {
+        let at = [&raw const text_start, &raw const rodata_start, &raw const data_start]
+            .map(|at| at as u64);
+        let ends = [at[1], at[2], &raw const image_end as u64 + IMAGE_OFFSET];
+        [0, 1, 2].map(|i| Segment {
+            addresses: at[i]..ends[i],
+            physical: at[i] - IMAGE_OFFSET,
+            write: i == 2,
+            execute: i == 0,
+        })
+    }
+
+    fn start_processor() {
+        cpu::start();
+        interrupts::start();
+        timer::start();
+    }
+
+    fn context(frame: Self::Frame, thread_pointer: u64, inherit: bool) -> Self::Context {
+        let float = inherit.then(context::Float::of_processor);
+        context::Context::new(frame, thread_pointer, float)
+    }
+
+    fn push_signal(
+        frame: &mut Self::Frame,
+        interrupted: &Interrupted,
+        write: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> bool {
+        signal::push(frame, interrupted, write)
+    }
+
+    fn pop_signal(
+        frame: &mut Self::Frame,
+        read: &mut dyn FnMut(u64, &mut [u8]) -> bool,
+    ) -> Option<(u64, (u64, i32, u64))> {
+        signal::pop(frame, read)
+    }
+
+    fn thread_pointer(context: &Self::Context) -> u64 {
+        context.thread_pointer()
+    }
+
+    fn set_thread_pointer(context: &mut Self::Context, at: u64) {
+        context.set_thread_pointer(at);
+    }
+
+    fn reset_float(_: &mut Self::Context) {
+        context::Float::new().load();
+    }
+
+    unsafe fn load_root(root: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { asm!("mov cr3, {}", in(reg) root) };
+    }
+
+    fn forget(range: Range<u64>) {
+        // Beyond some pages it is cheaper to begin anew.
+        if range.end - range.start > 32 * PAGE_SIZE {
+            return tlb::flush_all();
+        }
+        range.step_by(PAGE_SIZE as usize).for_each(|page| tlb::flush(VirtAddr::new_truncate(page)));
+    }
+
+    fn interrupts_off() -> bool {
+        let were_on = flag::are_enabled();
+        flag::disable();
+        were_on
+    }
+
+    fn restore_interrupts(on: bool) {
+        if on {
+            flag::enable();
+        }
+    }
+
+    fn wait_for_interrupt() {
+        flag::enable_and_hlt();
+    }
+
+    fn console_write(bytes: &[u8]) {
+        console::console_write(bytes);
+    }
+
+    fn console_read() -> Option<u8> {
+        console::console_read()
+    }
+
+    fn log_write(bytes: &[u8]) {
+        console::log_write(bytes);
+    }
+
+    fn now() -> u64 {
+        timer::now()
+    }
+
+    fn wall_clock() -> u64 {
+        timer::wall_clock()
+    }
+
+    fn random() -> u64 {
+        // The counter's low bits, mixed: a machine in QEMU has no better source without a device.
+        // SAFETY: as in `timer`.
+        let mut x = unsafe { core::arch::x86_64::_rdtsc() };
+        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ x >> 31
+    }
+
+    fn own_call(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
+        legacy::dispatch(name, call)
+    }
+
+    fn clone_arguments([flags, stack, parent, child, thread_pointer, _]: [u64; 6]) -> [u64; 5] {
+        [flags, stack, parent, child, thread_pointer]
+    }
+
+    fn power_off() -> ! {
+        // SAFETY: QEMU's device for this, which ends it.
+        unsafe { x86_64::instructions::port::Port::<u32>::new(0xf4).write(0) };
+        loop {
+            flag::disable();
+            x86_64::instructions::hlt();
+        }
+    }
+
+    fn back_trace(frame: &mut dyn FnMut(u64)) {
+        let mut at: u64;
+        // SAFETY: reads a register.
+        unsafe { asm!("mov {}, rbp", out(reg) at) };
+        for _ in 0..32 {
+            // The kernel's half, aligned.
+            if at < <format::X86_64 as Format>::lower_end() || !at.is_multiple_of(8) {
+                return;
+            }
+            // SAFETY: a frame of the compiler's: the caller's frame, and the address to return to.
+            let [caller, back] =
+                unsafe { *core::ptr::with_exposed_provenance::<[u64; 2]>(at as usize) };
+            if back < IMAGE_OFFSET {
+                return;
+            }
+            frame(back);
+            if caller <= at {
+                return;
+            }
+            at = caller;
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! The 8254 timer ticks a hundred times a second; the time stamp counter tells the time between.
+
+use core::arch::x86_64::_rdtsc;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use x86_64::instructions::port::Port;
+
+use crate::process::scheduler;
+
+/// Oscillations of the timer in a second.
+const FREQUENCY: u64 = 1_193_182;
+const TICKS_A_SECOND: u64 = 100;
+/// Oscillations for which the counter is compared with the timer: some 5 ms.
+const COMPARED: u64 = 5966;
+
+static START: AtomicU64 = AtomicU64::new(0);
+/// Counts in a microsecond, times 2^16.
+static RATE: AtomicU64 = AtomicU64::new(0);
+
+fn counter() -> u64 {
+    // SAFETY: every processor with long mode has it.
+    unsafe { _rdtsc() }
+}
+
+/// Finds the counter's rate, and starts the ticks.
+pub(super) fn start() {
+    let (mut command, mut tick, mut gate) =
+        (Port::<u8>::new(0x43), Port::<u8>::new(0x40), Port::<u8>::new(0x61));
+    let mut speaker = Port::<u8>::new(0x42);
+    // SAFETY: the timer's ports. The third counter counts down once, and says so in bit 5 of the gate's port.
+    unsafe {
+        let off = gate.read() & !3;
+        gate.write(off);
+        command.write(0xb0);
+        speaker.write(COMPARED as u8);
+        speaker.write((COMPARED >> 8) as u8);
+        gate.write(off | 1);
+        let before = counter();
+        while gate.read() & 0x20 == 0 {}
+        let counts = counter() - before;
+        let microseconds = COMPARED * 1_000_000 / FREQUENCY;
+        RATE.store((counts << 16) / microseconds, Ordering::Relaxed);
+        gate.write(off);
+        // The first counter, again and again.
+        let divisor = FREQUENCY / TICKS_A_SECOND;
+        command.write(0x34);
+        tick.write(divisor as u8);
+        tick.write((divisor >> 8) as u8);
+    }
+    START.store(counter(), Ordering::Relaxed);
+}
+
+/// Nanoseconds since [`start`].
+pub(super) fn now() -> u64 {
+    let counts = counter().wrapping_sub(START.load(Ordering::Relaxed));
+    let rate = RATE.load(Ordering::Relaxed).max(1);
+    ((u128::from(counts) << 16) * 1000 / u128::from(rate)) as u64
+}
+
+pub(super) fn tick() {
+    scheduler::tick();
+}
+
+/// The clock that goes on while the machine is off: seconds since 1970.
+pub(super) fn wall_clock() -> u64 {
+    let (mut index, mut data) = (Port::<u8>::new(0x70), Port::<u8>::new(0x71));
+    let mut read = |register: u8| {
+        // SAFETY: the clock's ports.
+        let value = unsafe {
+            index.write(register);
+            data.read()
+        };
+        u64::from(value >> 4) * 10 + u64::from(value & 15)
+    };
+    let [second, minute, hour, day, month, year] = [0, 2, 4, 7, 8, 9].map(&mut read);
+    days(2000 + year, month, day) * 86_400 + hour * 3600 + minute * 60 + second
+}
+
+/// Days from 1970 to a date, by counting years from March on.
+fn days(year: u64, month: u64, day: u64) -> u64 {
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    (year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day)
+        .saturating_sub(719_469)
+}

@@ -1,0 +1,74 @@
+//! Exceptions, interrupts and system calls, told to the rest of the kernel as a [`Trap`].
+
+use samara_mm::process::Access;
+use x86_64::registers::control::Cr2;
+
+use super::frame::{Frame, SYSTEM_CALL};
+use super::{console, timer};
+use crate::arch::Trap;
+use crate::process;
+
+/// Interrupts of the two controllers begin here.
+pub(super) const FIRST_INTERRUPT: u8 = 32;
+
+const SIGILL: i32 = 4;
+const SIGTRAP: i32 = 5;
+const SIGBUS: i32 = 7;
+const SIGFPE: i32 = 8;
+const SIGSEGV: i32 = 11;
+const SI_KERNEL: i32 = 0x80;
+
+/// Called by `entry.s` with interrupts off. What it returns from goes back to where the trap came from.
+#[unsafe(no_mangle)]
+extern "C" fn trap_entered(frame: &mut Frame) {
+    let trap = match frame.vector {
+        SYSTEM_CALL => Trap::SystemCall,
+        14 => Trap::PageFault { address: Cr2::read_raw(), access: access(frame.code) },
+        vector @ 0..32 => exception(vector, frame),
+        vector => {
+            interrupt(vector as u8);
+            Trap::Interrupt
+        }
+    };
+    if frame.is_user() {
+        x86_64::instructions::interrupts::enable();
+        process::trap_from_user(frame, trap);
+        x86_64::instructions::interrupts::disable();
+    } else if !matches!(trap, Trap::Interrupt) {
+        panic!("{trap:x?} in the kernel: {frame:x?}");
+    }
+}
+
+/// What an access did, by the error code of a page fault.
+fn access(code: u64) -> Access {
+    const WRITE: u64 = 1 << 1;
+    const FETCH: u64 = 1 << 4;
+    match code {
+        _ if code & FETCH != 0 => Access::EXEC,
+        _ if code & WRITE != 0 => Access::WRITE,
+        _ => Access::READ,
+    }
+}
+
+/// The signals that Linux sends for exceptions (`sigaction(2)`).
+fn exception(vector: u64, frame: &Frame) -> Trap {
+    let (signal, code, address) = match vector {
+        0 => (SIGFPE, 1, frame.rip),
+        1 => (SIGTRAP, 2, frame.rip),
+        3 => (SIGTRAP, SI_KERNEL, 0),
+        6 => (SIGILL, 2, frame.rip),
+        16 | 19 => (SIGFPE, 8, frame.rip),
+        17 => (SIGBUS, 1, 0),
+        _ => (SIGSEGV, SI_KERNEL, 0),
+    };
+    Trap::Exception { signal, code, address }
+}
+
+fn interrupt(vector: u8) {
+    match vector - FIRST_INTERRUPT {
+        0 => timer::tick(),
+        4 => console::receive(),
+        _ => {}
+    }
+    super::interrupts::answered(vector - FIRST_INTERRUPT);
+}

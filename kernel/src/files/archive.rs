@@ -1,0 +1,120 @@
+//! The first files: a cpio archive of the kind `newc`.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use samara_mm::Errno;
+
+use super::device::{self, Device};
+use super::node::{Kind, Node, S_IFMT};
+use super::place::{self, Place, root};
+use crate::log;
+
+/// What an entry says of itself: 13 numbers of eight hexadecimal digits behind the magic.
+struct Header {
+    mode: u32,
+    size: usize,
+    device: (u32, u32),
+    name: usize,
+    number: u64,
+    links: u32,
+}
+
+const HEADER: usize = 110;
+
+impl Header {
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..HEADER)?;
+        if !matches!(&bytes[..6], b"070701" | b"070702") {
+            return None;
+        }
+        let field = |i: usize| {
+            let digits = core::str::from_utf8(&bytes[6 + 8 * i..14 + 8 * i]).ok()?;
+            u32::from_str_radix(digits, 16).ok()
+        };
+        Some(Header {
+            number: field(0)?.into(),
+            mode: field(1)?,
+            links: field(4)?,
+            size: field(6)? as usize,
+            device: (field(9)?, field(10)?),
+            name: field(11)? as usize,
+        })
+    }
+}
+
+/// Makes the files of an archive, or of several, one behind the other.
+///
+/// # Errors
+/// `EINVAL`: it ends too early, or is no archive of this kind. `ENOMEM`.
+pub fn unpack(mut archive: &[u8]) -> Result<(), Errno> {
+    let mut linked: Vec<(u64, Arc<Node>)> = Vec::new();
+    while let Some(start) = archive.iter().position(|&byte| byte != 0) {
+        archive = &archive[start..];
+        let header = Header::read(archive).ok_or(Errno::EINVAL)?;
+        let content = (HEADER + header.name).next_multiple_of(4);
+        let end = content.checked_add(header.size).ok_or(Errno::EINVAL)?;
+        let name = archive
+            .get(HEADER..HEADER + header.name)
+            .and_then(|name| name.strip_suffix(b"\0"))
+            .ok_or(Errno::EINVAL)?;
+        let bytes = archive.get(content..end).ok_or(Errno::EINVAL)?;
+        if name == b"TRAILER!!!" {
+            linked.clear();
+        } else if let Err(error) = make(name, &header, bytes, &mut linked) {
+            log!("initial files: {}: {error}", name.escape_ascii());
+        }
+        archive = archive.get(end.next_multiple_of(4)..).unwrap_or_default();
+    }
+    if root().node.lookup(b"dev").is_err() {
+        place::create(&root(), b"dev", device::directory()?)?;
+    }
+    Ok(())
+}
+
+fn make(
+    name: &[u8],
+    header: &Header,
+    bytes: &[u8],
+    linked: &mut Vec<(u64, Arc<Node>)>,
+) -> Result<(), Errno> {
+    let name = name.strip_prefix(b"./").unwrap_or(name);
+    if name.is_empty() || name == b"." {
+        return Ok(());
+    }
+    let (parent, last) = place::find_parent(&root(), name)?;
+    let known = linked
+        .iter()
+        .find(|(number, _)| header.links > 1 && *number == header.number)
+        .map(|(_, node)| node.clone());
+    let is_known = known.is_some();
+    let node = match (header.mode & S_IFMT) >> 12 {
+        _ if is_known => known.ok_or(Errno::EINVAL)?,
+        4 => Node::directory(header.mode),
+        8 => Node::regular(header.mode)?,
+        10 => Node::link(bytes.to_vec()),
+        1 => Node::new(Kind::Pipe(Arc::default()), header.mode),
+        2 => device::node(match header.device {
+            (1, 5) => Device::Zero,
+            (1, 7) => Device::Full,
+            (1, 8 | 9) => Device::Random,
+            (5, 0 | 1) => Device::Console(super::console::get()),
+            _ => Device::Null,
+        }),
+        _ => return Err(Errno::EINVAL),
+    };
+    // Of several names of one file, any may have the content.
+    if let (Kind::Regular(regular), false) = (&node.kind, bytes.is_empty()) {
+        regular.write(Some(0), bytes)?;
+    }
+    if is_known {
+        node.links.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+    } else if header.links > 1 && node.is_regular() {
+        linked.push((header.number, node.clone()));
+    }
+    match place::create(&parent, last, node.clone()) {
+        // A directory that is there already.
+        Err(Errno::EEXIST) if node.is_directory() => Ok(()),
+        result => result.map(|_: Arc<Place>| ()),
+    }
+}

@@ -1,0 +1,42 @@
+//! Files: a tree in memory, pipes, the console, devices and `/proc`.
+//!
+//! The content of a regular file is pages of samara-mm's file cache: what a program writes by `write(2)` and what another has mapped is the same frame.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `node`, `regular` | files of all kinds; content |
+//! | `place` | paths |
+//! | `open`, `table` | open file descriptions; descriptors |
+//! | `pipe`, `console`, `device` | what is read and written and is no file |
+//! | `process_files` | `/proc` |
+//! | `archive` | the first files, from the loader's archive |
+
+mod archive;
+pub mod console;
+mod device;
+mod node;
+mod open;
+mod pipe;
+mod place;
+mod process_files;
+mod regular;
+mod table;
+
+pub use archive::unpack;
+pub use device::{Device, fill_random};
+pub use node::{Kind, Node, wall_time};
+pub use open::{Open, Transfer};
+pub use place::{Place, create, drop_all, find, find_parent, mount, remove, rename, root, unmount};
+pub use table::{Descriptor, Table};
+
+pub const O_RDONLY: u32 = 0;
+pub const O_WRONLY: u32 = 1;
+pub const O_RDWR: u32 = 2;
+pub const O_ACCMODE: u32 = 3;
+pub const O_CREAT: u32 = 0o100;
+pub const O_EXCL: u32 = 0o200;
+pub const O_TRUNC: u32 = 0o1000;
+pub const O_APPEND: u32 = 0o2000;
+pub const O_NONBLOCK: u32 = 0o4000;
+pub const O_PATH: u32 = 0o10_000_000;
+pub const O_CLOEXEC: u32 = 0o2_000_000;

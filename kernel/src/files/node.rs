@@ -1,0 +1,231 @@
+//! A file of any kind: what all of them have, and what each kind is.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use samara_mm::Errno;
+use spin::Mutex;
+
+use super::device::Device;
+use super::pipe::Pipe;
+use super::place::Place;
+use super::regular::Regular;
+use crate::arch::{Arch, Machine};
+
+pub struct Node {
+    pub number: u64,
+    mode: AtomicU32,
+    pub owner: AtomicU32,
+    pub group: AtomicU32,
+    /// Names that it has.
+    pub links: AtomicU32,
+    /// Of the last change of the content, in nanoseconds since 1970.
+    pub modified: AtomicU64,
+    pub kind: Kind,
+}
+
+pub enum Kind {
+    Directory(Directory),
+    Regular(Regular),
+    /// A symbolic link.
+    Link(Vec<u8>),
+    /// A link that leads to a file without a name, too.
+    Magic(Vec<u8>, Arc<Place>),
+    Pipe(Arc<Pipe>),
+    Device(Device),
+    /// Text that is made when the file is opened.
+    Text(Box<dyn Fn() -> Result<Vec<u8>, Errno> + Send + Sync>),
+}
+
+/// Where names are looked up.
+pub enum Directory {
+    Stored(Mutex<Stored>),
+    /// Made when somebody looks.
+    Computed(Box<dyn Entries>),
+}
+
+/// Files by their names.
+pub type Stored = BTreeMap<Vec<u8>, Arc<Node>>;
+
+/// A name and its file.
+pub type Named = (Vec<u8>, Arc<Node>);
+
+/// The names of a directory that is not stored.
+pub trait Entries: Send + Sync {
+    fn find(&self, name: &[u8]) -> Option<Arc<Node>>;
+    fn names(&self) -> Vec<Vec<u8>>;
+}
+
+pub const S_IFMT: u32 = 0o170_000;
+const S_IFIFO: u32 = 0o10_000;
+const S_IFCHR: u32 = 0o20_000;
+const S_IFDIR: u32 = 0o40_000;
+const S_IFREG: u32 = 0o100_000;
+const S_IFLNK: u32 = 0o120_000;
+
+/// What `stat(2)` tells, before an architecture lays it out.
+#[derive(Clone, Copy, Debug)]
+pub struct Stat {
+    pub number: u64,
+    pub mode: u32,
+    pub links: u32,
+    pub owner: u32,
+    pub group: u32,
+    pub device: u64,
+    pub size: u64,
+    pub modified: u64,
+}
+
+/// Nanoseconds since 1970.
+pub fn wall_time() -> u64 {
+    static START: spin::Once<u64> = spin::Once::new();
+    let start = START.call_once(|| Arch::wall_clock() * 1_000_000_000 - Arch::now());
+    start + Arch::now()
+}
+
+impl Node {
+    pub fn new(kind: Kind, mode: u32) -> Arc<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Arc::new(Node {
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            mode: AtomicU32::new(mode & 0o7777),
+            owner: AtomicU32::new(0),
+            group: AtomicU32::new(0),
+            links: AtomicU32::new(1),
+            modified: AtomicU64::new(wall_time()),
+            kind,
+        })
+    }
+
+    pub fn directory(mode: u32) -> Arc<Self> {
+        Self::new(Kind::Directory(Directory::Stored(Mutex::new(BTreeMap::new()))), mode)
+    }
+
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn regular(mode: u32) -> Result<Arc<Self>, Errno> {
+        Ok(Self::new(Kind::Regular(Regular::new()?), mode))
+    }
+
+    pub fn link(target: Vec<u8>) -> Arc<Self> {
+        Self::new(Kind::Link(target), 0o777)
+    }
+
+    pub fn text(
+        mode: u32,
+        make: impl Fn() -> Result<Vec<u8>, Errno> + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        Self::new(Kind::Text(Box::new(make)), mode)
+    }
+
+    pub fn is_regular(&self) -> bool {
+        matches!(self.kind, Kind::Regular(_))
+    }
+
+    pub fn is_directory(&self) -> bool {
+        matches!(self.kind, Kind::Directory(_))
+    }
+
+    /// Permissions and kind.
+    pub fn mode(&self) -> u32 {
+        let kind = match &self.kind {
+            Kind::Directory(_) => S_IFDIR,
+            Kind::Regular(_) | Kind::Text(_) => S_IFREG,
+            Kind::Link(_) | Kind::Magic(..) => S_IFLNK,
+            Kind::Pipe(_) => S_IFIFO,
+            Kind::Device(_) => S_IFCHR,
+        };
+        kind | self.mode.load(Ordering::Relaxed)
+    }
+
+    pub fn set_mode(&self, mode: u32) {
+        self.mode.store(mode & 0o7777, Ordering::Relaxed);
+    }
+
+    pub fn touch(&self) {
+        self.modified.store(wall_time(), Ordering::Relaxed);
+    }
+
+    /// The length of the content in bytes.
+    pub fn size(&self) -> u64 {
+        match &self.kind {
+            Kind::Regular(regular) => regular.size(),
+            Kind::Link(target) | Kind::Magic(target, _) => target.len() as u64,
+            _ => 0,
+        }
+    }
+
+    /// Reads content; how many bytes, which are fewer only at the end.
+    ///
+    /// # Errors
+    /// `EISDIR`, `EINVAL`, `ENOMEM`.
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
+        match &self.kind {
+            Kind::Regular(regular) => regular.read(offset, into),
+            Kind::Directory(_) => Err(Errno::EISDIR),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    pub fn stat(&self) -> Stat {
+        Stat {
+            number: self.number,
+            mode: self.mode(),
+            links: if self.is_directory() { 2 } else { self.links.load(Ordering::Relaxed) },
+            owner: self.owner.load(Ordering::Relaxed),
+            group: self.group.load(Ordering::Relaxed),
+            device: match &self.kind {
+                Kind::Device(device) => device.number(),
+                _ => 0,
+            },
+            size: self.size(),
+            modified: self.modified.load(Ordering::Relaxed),
+        }
+    }
+
+    /// # Errors
+    /// `ENOTDIR`, `ENOENT`.
+    pub fn lookup(&self, name: &[u8]) -> Result<Arc<Node>, Errno> {
+        match &self.kind {
+            Kind::Directory(Directory::Stored(entries)) => {
+                entries.lock().get(name).cloned().ok_or(Errno::ENOENT)
+            }
+            Kind::Directory(Directory::Computed(entries)) => {
+                entries.find(name).ok_or(Errno::ENOENT)
+            }
+            _ => Err(Errno::ENOTDIR),
+        }
+    }
+
+    /// The names in a directory, with the files that they name.
+    ///
+    /// # Errors
+    /// `ENOTDIR`.
+    pub fn names(&self) -> Result<Vec<Named>, Errno> {
+        match &self.kind {
+            Kind::Directory(Directory::Stored(entries)) => {
+                Ok(entries.lock().iter().map(|(name, node)| (name.clone(), node.clone())).collect())
+            }
+            Kind::Directory(Directory::Computed(entries)) => {
+                let named = |name: Vec<u8>| entries.find(&name).map(|node| (name, node));
+                Ok(entries.names().into_iter().filter_map(named).collect())
+            }
+            _ => Err(Errno::ENOTDIR),
+        }
+    }
+
+    /// The entries of a directory that can be changed.
+    ///
+    /// # Errors
+    /// `ENOTDIR`; `EPERM` for one that cannot.
+    pub fn entries(&self) -> Result<&Mutex<Stored>, Errno> {
+        match &self.kind {
+            Kind::Directory(Directory::Stored(entries)) => Ok(entries),
+            Kind::Directory(Directory::Computed(_)) => Err(Errno::EPERM),
+            _ => Err(Errno::ENOTDIR),
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! `/proc`: what the observers of samara-mm tell of each process, and what the process table does.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::fmt::Write;
+use core::sync::atomic::Ordering;
+
+use samara_mm::Errno;
+
+use super::node::{Directory, Entries, Kind, Node};
+use super::place::Place;
+use crate::arch::{Arch, Machine};
+use crate::memory;
+use crate::process::{self, Process, State};
+
+/// The directory `/proc`.
+pub(super) fn root() -> Arc<Node> {
+    computed(All)
+}
+
+fn computed(entries: impl Entries + 'static) -> Arc<Node> {
+    Node::new(Kind::Directory(Directory::Computed(Box::new(entries))), 0o555)
+}
+
+/// The top: a directory for each process, and files on the machine.
+struct All;
+
+type Whole = fn() -> String;
+
+const MACHINE: [(&str, Whole); 5] = [
+    ("meminfo", meminfo),
+    ("uptime", uptime),
+    ("version", || "Linux version 6.18.0-samara (Samara)\n".to_string()),
+    ("mounts", || "rootfs / rootfs rw 0 0\nproc /proc proc rw 0 0\n".to_string()),
+    ("filesystems", || "nodev\ttmpfs\nnodev\tproc\nnodev\tdevtmpfs\n".to_string()),
+];
+
+impl Entries for All {
+    fn find(&self, name: &[u8]) -> Option<Arc<Node>> {
+        let name = core::str::from_utf8(name).ok()?;
+        if name == "self" || name == "thread-self" {
+            return Some(Node::link(process::current().process.pid.to_string().into_bytes()));
+        }
+        if let Some((_, make)) = MACHINE.iter().find(|(other, _)| *other == name) {
+            return Some(Node::text(0o444, || Ok(make().into_bytes())));
+        }
+        let process = process::find(name.parse().ok()?)?;
+        Some(computed(One(Arc::downgrade(&process))))
+    }
+
+    fn names(&self) -> Vec<Vec<u8>> {
+        let numbers =
+            process::processes().into_iter().map(|process| process.pid.to_string().into_bytes());
+        let others = MACHINE.iter().map(|(name, _)| name.as_bytes().to_vec());
+        numbers.chain(others).chain([b"self".to_vec()]).collect()
+    }
+}
+
+fn meminfo() -> String {
+    let (free, total) = memory::free_frames();
+    format!(
+        "MemTotal:       {:8} kB\nMemFree:        {:8} kB\nMemAvailable:   {:8} kB\n",
+        total * 4,
+        free * 4,
+        free * 4
+    )
+}
+
+fn uptime() -> String {
+    let now = Arch::now() / 10_000_000;
+    format!("{}.{:02} 0.00\n", now / 100, now % 100)
+}
+
+/// One process.
+struct One(Weak<Process>);
+
+type Text = fn(&Process) -> Result<Vec<u8>, Errno>;
+
+const FILES: [(&str, Text); 9] = [
+    ("maps", |process| {
+        written(process, |memory, out| memory.with_space(|space| space.write_maps(out)))
+    }),
+    ("smaps", |process| written(process, |memory, out| memory.write_smaps(out))),
+    ("stat", stat),
+    ("statm", |process| {
+        memory_of(process).map(|memory| format!("{}\n", memory.memory().statm(0)).into_bytes())
+    }),
+    ("status", status),
+    ("cmdline", |process| Ok(process.command_line.lock().clone())),
+    ("comm", |process| Ok(format!("{}\n", name(process)).into_bytes())),
+    ("environ", |_| Ok(Vec::new())),
+    ("wchan", |_| Ok(b"0".to_vec())),
+];
+
+impl Entries for One {
+    fn find(&self, name: &[u8]) -> Option<Arc<Node>> {
+        let process = self.0.upgrade()?;
+        let name = core::str::from_utf8(name).ok()?;
+        match name {
+            "exe" => {
+                let place = process.executable.lock().clone()?;
+                return Some(Node::new(Kind::Magic(place.path(), place), 0o777));
+            }
+            "cwd" => {
+                let place = process.directory.lock().clone();
+                return Some(Node::new(Kind::Magic(place.path(), place), 0o777));
+            }
+            "root" => return Some(Node::link(b"/".to_vec())),
+            "fd" => return Some(computed(Descriptors(self.0.clone()))),
+            "task" => return Some(computed(Threads(self.0.clone()))),
+            _ => {}
+        }
+        let (_, make) = *FILES.iter().find(|(other, _)| *other == name)?;
+        let process = self.0.clone();
+        Some(Node::text(0o444, move || make(&*process.upgrade().ok_or(Errno::ESRCH)?)))
+    }
+
+    fn names(&self) -> Vec<Vec<u8>> {
+        let links = ["cwd", "exe", "fd", "root", "task"];
+        let files = FILES.iter().map(|(name, _)| *name);
+        files.chain(links).map(|name| name.as_bytes().to_vec()).collect()
+    }
+}
+
+/// The descriptors of a process, as links.
+struct Descriptors(Weak<Process>);
+
+impl Descriptors {
+    fn all(&self) -> Vec<(usize, Arc<super::Open>)> {
+        self.0.upgrade().map_or(Vec::new(), |process| process.files.lock().all())
+    }
+}
+
+impl Entries for Descriptors {
+    fn find(&self, name: &[u8]) -> Option<Arc<Node>> {
+        let number: usize = core::str::from_utf8(name).ok()?.parse().ok()?;
+        let (_, open) = self.all().into_iter().find(|(other, _)| *other == number)?;
+        let place: Arc<Place> = open.place.clone();
+        Some(Node::new(Kind::Magic(place.path(), place), 0o777))
+    }
+
+    fn names(&self) -> Vec<Vec<u8>> {
+        self.all().into_iter().map(|(number, _)| number.to_string().into_bytes()).collect()
+    }
+}
+
+/// The threads of a process: each looks like the process.
+struct Threads(Weak<Process>);
+
+impl Entries for Threads {
+    fn find(&self, name: &[u8]) -> Option<Arc<Node>> {
+        self.names().iter().any(|other| other == name).then(|| computed(One(self.0.clone())))
+    }
+
+    fn names(&self) -> Vec<Vec<u8>> {
+        let Some(process) = self.0.upgrade() else {
+            return Vec::new();
+        };
+        let threads = process.threads.lock();
+        threads.iter().map(|thread| thread.tid.to_string().into_bytes()).collect()
+    }
+}
+
+fn memory_of(process: &Process) -> Result<Arc<memory::Memory>, Errno> {
+    process.memory.lock().clone().ok_or(Errno::ESRCH)
+}
+
+/// What an observer writes; nothing of a process without memory.
+fn written(
+    process: &Process,
+    write: impl FnOnce(&memory::Memory, &mut String) -> core::fmt::Result,
+) -> Result<Vec<u8>, Errno> {
+    let Ok(memory) = memory_of(process) else {
+        return Ok(Vec::new());
+    };
+    let mut out = String::new();
+    write(&memory, &mut out).map_err(|_| Errno::ENOMEM)?;
+    Ok(out.into_bytes())
+}
+
+fn name(process: &Process) -> String {
+    let threads = process.threads.lock();
+    let name = threads.first().map_or([0; 16], |thread| *thread.name.lock());
+    let len = name.iter().position(|&byte| byte == 0).unwrap_or(16);
+    String::from_utf8_lossy(&name[..len]).into_owned()
+}
+
+fn state(process: &Process) -> (char, &'static str) {
+    match *process.state.lock() {
+        State::Ended(_) => ('Z', "zombie"),
+        State::Stopped(..) => ('T', "stopped"),
+        _ if process.pid == process::current().process.pid => ('R', "running"),
+        _ => ('S', "sleeping"),
+    }
+}
+
+fn parent(process: &Process) -> i32 {
+    process.parent.lock().upgrade().map_or(0, |parent| parent.pid)
+}
+
+/// The 52 fields of `proc_pid_stat(5)`; those that nothing here counts are zero.
+fn stat(process: &Process) -> Result<Vec<u8>, Errno> {
+    let ticks = |nanoseconds: u64| nanoseconds / 10_000_000;
+    let (size, resident) = memory_of(process).map_or((0, 0), |memory| {
+        (memory.with_space(|space| space.stats().pages.total), memory.memory().resident())
+    });
+    let threads = process.threads.lock().len();
+    let mut out = format!(
+        "{} ({}) {} {} {} {} 0 -1 0 0 0 0 0 {} 0 {} 0 20 0 {threads} 0 {} {} {}",
+        process.pid,
+        name(process),
+        state(process).0,
+        parent(process),
+        process.group.load(Ordering::Relaxed),
+        process.session.load(Ordering::Relaxed),
+        ticks(process.time.load(Ordering::Relaxed)),
+        ticks(process.children_time.load(Ordering::Relaxed)),
+        ticks(process.began),
+        size * 4096,
+        resident,
+    );
+    (25..=52).for_each(|_| out.push_str(" 0"));
+    out.push('\n');
+    Ok(out.into_bytes())
+}
+
+fn status(process: &Process) -> Result<Vec<u8>, Errno> {
+    let mut out = String::new();
+    let (letter, word) = state(process);
+    let pid = process.pid;
+    let threads = process.threads.lock().len();
+    let _ = write!(
+        out,
+        "Name:\t{}\nState:\t{letter} ({word})\nTgid:\t{pid}\nPid:\t{pid}\nPPid:\t{}\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\n",
+        name(process),
+        parent(process),
+    );
+    if let Ok(memory) = memory_of(process) {
+        let _ = write!(out, "{}", memory.memory());
+    }
+    let _ = writeln!(out, "Threads:\t{threads}");
+    Ok(out.into_bytes())
+}

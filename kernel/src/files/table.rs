@@ -1,0 +1,142 @@
+//! Descriptors of a process.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use samara_mm::Errno;
+use spin::Mutex;
+
+use super::node::Node;
+use super::open::Open;
+use super::place::Place;
+use super::{O_RDWR, console, device};
+
+/// The most descriptors, unless `RLIMIT_NOFILE` allows fewer.
+pub const MOST: usize = 1024;
+
+#[derive(Clone)]
+pub struct Descriptor {
+    pub open: Arc<Open>,
+    pub close_on_exec: bool,
+}
+
+#[derive(Default)]
+pub struct Table(Mutex<Vec<Option<Descriptor>>>);
+
+impl Table {
+    pub fn empty() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Descriptors 0 to 2, which are the console.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn with_console() -> Result<Arc<Self>, Errno> {
+        let node: Arc<Node> = device::node(device::Device::Console(console::get()));
+        let open = Open::new(Place::nameless(node, b"/dev/console".to_vec()), O_RDWR)?;
+        let descriptor = Descriptor { open, close_on_exec: false };
+        Ok(Arc::new(Table(Mutex::new(alloc::vec![Some(descriptor); 3]))))
+    }
+
+    /// The same descriptors, for another process.
+    pub fn copy(&self) -> Arc<Self> {
+        Arc::new(Table(Mutex::new(self.0.lock().clone())))
+    }
+
+    /// # Errors
+    /// `EBADF`.
+    pub fn get(&self, number: u64) -> Result<Arc<Open>, Errno> {
+        Ok(self.descriptor(number)?.open)
+    }
+
+    /// # Errors
+    /// `EBADF`.
+    pub fn descriptor(&self, number: u64) -> Result<Descriptor, Errno> {
+        let number = number as u32 as usize;
+        self.0.lock().get(number).cloned().flatten().ok_or(Errno::EBADF)
+    }
+
+    /// Takes the lowest free number from `lowest` on.
+    ///
+    /// # Errors
+    /// `EMFILE`.
+    pub fn add(&self, descriptor: Descriptor, lowest: usize) -> Result<i64, Errno> {
+        let mut table = self.0.lock();
+        let free = (lowest..MOST)
+            .find(|&at| table.get(at).is_none_or(Option::is_none))
+            .ok_or(Errno::EMFILE)?;
+        put(&mut table, free, descriptor);
+        Ok(free as i64)
+    }
+
+    /// Takes this number, whatever it was.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn set(&self, number: u64, descriptor: Descriptor) -> Result<i64, Errno> {
+        let at = usize::try_from(number).ok().filter(|&at| at < MOST).ok_or(Errno::EBADF)?;
+        let before = put(&mut self.0.lock(), at, descriptor);
+        drop(before);
+        Ok(at as i64)
+    }
+
+    /// # Errors
+    /// `EBADF`.
+    pub fn close(&self, number: u64) -> Result<(), Errno> {
+        let closed = self.0.lock().get_mut(number as u32 as usize).and_then(Option::take);
+        closed.map(drop).ok_or(Errno::EBADF)
+    }
+
+    /// # Errors
+    /// `EBADF`.
+    pub fn set_close_on_exec(&self, number: u64, on: bool) -> Result<(), Errno> {
+        let mut table = self.0.lock();
+        let descriptor =
+            table.get_mut(number as u32 as usize).and_then(Option::as_mut).ok_or(Errno::EBADF)?;
+        descriptor.close_on_exec = on;
+        Ok(())
+    }
+
+    pub fn close_on_exec(&self) {
+        self.close_where(|descriptor| descriptor.close_on_exec);
+    }
+
+    pub fn close_all(self: &Arc<Self>) {
+        // Others may share the table.
+        if Arc::strong_count(self) <= 2 {
+            self.close_where(|_| true);
+        }
+    }
+
+    fn close_where(&self, wanted: impl Fn(&Descriptor) -> bool) {
+        let mut closed = Vec::new();
+        for place in self.0.lock().iter_mut() {
+            if place.as_ref().is_some_and(&wanted) {
+                closed.extend(place.take());
+            }
+        }
+        // Not under the lock: a pipe wakes others.
+        drop(closed);
+    }
+
+    /// Numbers and descriptions, upwards.
+    pub fn all(&self) -> Vec<(usize, Arc<Open>)> {
+        let table = self.0.lock();
+        let taken = |(at, place): (usize, &Option<Descriptor>)| {
+            place.as_ref().map(|descriptor| (at, descriptor.open.clone()))
+        };
+        table.iter().enumerate().filter_map(taken).collect()
+    }
+}
+
+fn put(
+    table: &mut Vec<Option<Descriptor>>,
+    at: usize,
+    descriptor: Descriptor,
+) -> Option<Descriptor> {
+    if table.len() <= at {
+        table.resize(at + 1, None);
+    }
+    table[at].replace(descriptor)
+}

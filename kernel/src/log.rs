@@ -1,0 +1,46 @@
+//! The kernel's messages: lines on the log's device, and what a panic says.
+//!
+//! A line that begins with byte 1 is for the command that boots the machine: `status N`.
+
+use core::fmt::{self, Write};
+use core::panic::PanicInfo;
+
+use crate::arch::{Arch, Machine};
+
+struct Device;
+
+impl Write for Device {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        Arch::log_write(text.as_bytes());
+        Ok(())
+    }
+}
+
+pub fn write(line: fmt::Arguments<'_>) {
+    let _ = writeln!(Device, "{line}");
+}
+
+/// Writes a line to the kernel's log.
+#[macro_export]
+macro_rules! log {
+    ($($argument:tt)*) => { $crate::log::write(format_args!($($argument)*)) };
+}
+
+/// Tells the command that boots the machine which status to end with.
+pub fn status(status: i32) {
+    let _ = writeln!(Device, "\u{1}status {status}");
+}
+
+const PANICKED: i32 = 101;
+
+#[panic_handler]
+fn panic(info: &PanicInfo<'_>) -> ! {
+    Arch::interrupts_off();
+    // Byte 2 marks what is told even where messages are not wanted.
+    let _ = writeln!(Device, "\u{2}{info}");
+    Arch::back_trace(&mut |at| {
+        let _ = writeln!(Device, "\u{2}    at {at:#x}");
+    });
+    status(PANICKED);
+    Arch::power_off()
+}

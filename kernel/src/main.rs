@@ -1,0 +1,42 @@
+//! A small operating system whose memory management is Samara's libraries: from the loader to the first process, in the order of this page.
+
+#![no_std]
+#![no_main]
+
+extern crate alloc;
+
+mod arch;
+mod files;
+mod log;
+mod memory;
+mod options;
+mod process;
+mod shutdown;
+mod syscalls;
+
+use arch::{Arch, Machine};
+use options::Options;
+
+/// The first line of Rust. `info` is what the loader gave, the processor runs by the first tables, and interrupts are off.
+#[unsafe(no_mangle)]
+extern "C" fn kernel_main(info: u64) -> ! {
+    // Memory: what the loader says, an allocator for the start, frames, heap, the kernel's own tables.
+    // SAFETY: the loader's own word, and nothing ran before.
+    let loaded = unsafe { memory::start(info) };
+    // Traps, and the timer.
+    Arch::start_processor();
+    Arch::restore_interrupts(true);
+    // The first files, whose archive is no longer needed then.
+    if let Err(error) = files::unpack(loaded.archive()) {
+        log!("initial files: {error}: {}", error.description());
+    }
+    let options = Options::read(loaded.command_line);
+    loaded.free_archive();
+    if options.plain_console {
+        files::console::get().set_plain();
+    }
+    shutdown::begin();
+    // The first process.
+    options.start();
+    shutdown::end(process::scheduler::idle(process::exited_with))
+}

@@ -1,0 +1,128 @@
+//! The start of memory management: memblock knows what the loader said, hands out what is needed before there is an allocator, and gives the rest to the
+//! allocator of frames. Then the kernel's own tables take the place of those of the first instructions.
+
+use core::ops::Range;
+
+use samara_memblock::firmware::{self, Item};
+use samara_memblock::{DirectMap, Kind, Memblock, PAGE_SIZE, Released, Storage};
+use samara_paging::{Attrs, Grace, PageSize, Physical, Source};
+
+use super::frames::FramePool;
+use super::heap;
+use super::platform::{self, Processors, kernel_tables, machine};
+use crate::arch::{Arch, Machine, Segment};
+use crate::log;
+
+/// What the loader gave, once memory is managed.
+pub struct Loaded {
+    archive: Option<Range<u64>>,
+    pub command_line: &'static [u8],
+    memblock: Released<'static, DirectMap>,
+}
+
+/// The BIOS and the loader keep their tables here; other processors start here.
+const LOW: u64 = 1 << 20;
+/// What the first tables map.
+const MAPPED_AT_FIRST: u64 = 4 << 30;
+/// Entries of the memory map that are looked at.
+const ENTRIES: usize = 64;
+
+static mut STORAGE: Storage = Storage::new();
+
+/// Starts all of it. Called once, before anything allocates.
+///
+/// # Safety
+/// `info` is what the loader gave.
+pub unsafe fn start(info: u64) -> Loaded {
+    // SAFETY: the first tables map all memory below the limit that is set here, and what is free of it nobody uses. The storage has no other user.
+    let mut memblock =
+        unsafe { Memblock::from_raw_storage(&raw mut STORAGE, DirectMap::new(Arch::DIRECT_MAP)) };
+    memblock.set_current_limit(MAPPED_AT_FIRST);
+
+    let mut items = [const { None::<Item> }; ENTRIES];
+    let mut places = items.iter_mut();
+    // SAFETY: the caller's promise.
+    let boot = unsafe {
+        Arch::boot(info, &mut |item| {
+            if let Some(place) = places.next() {
+                *place = Some(item);
+            }
+        })
+    };
+    let loaded = firmware::load(items.into_iter().flatten(), &mut memblock, |problem| {
+        log!("memory map: {problem}")
+    });
+    loaded.unwrap_or_else(|error| panic!("the memory map cannot be used: {error}"));
+    for range in [Some(0..LOW), Some(boot.image), boot.archive.clone()].into_iter().flatten() {
+        let reserved = memblock.reserve(range.start, range.end - range.start);
+        reserved.unwrap_or_else(|error| panic!("no room to reserve memory: {error}"));
+    }
+
+    // Counts of frames are the heap's largest piece: four bytes for each up to the last, and some for each 2 MiB.
+    let end = memblock.end_of_dram();
+    let size = (end / PAGE_SIZE * 9 / 2 + heap::FIRST).next_multiple_of(PAGE_SIZE);
+    let first = memblock
+        .phys_alloc(size, PAGE_SIZE)
+        .unwrap_or_else(|_| panic!("there is not enough memory"));
+    // SAFETY: memblock has reserved it for this.
+    unsafe { heap::begin(first + Arch::DIRECT_MAP, size) };
+
+    let mut frames = FramePool::new(Arch::DIRECT_MAP);
+    let (memblock, _) = memblock.release(&mut frames);
+    let physical = Physical::new(frames, Grace::new(), 0, end / PAGE_SIZE);
+    platform::begin(
+        physical.unwrap_or_else(|error| panic!("frames cannot be counted: {error}")),
+        Processors,
+    );
+    map_kernel(&memblock);
+    log!("memory: {} KiB", memblock.phys_mem_size() >> 10);
+    Loaded { archive: boot.archive, command_line: boot.command_line, memblock }
+}
+
+/// Makes the kernel's half, and loads it.
+fn map_kernel(memblock: &Memblock<'_, DirectMap>) {
+    let data = Attrs::READ | Attrs::WRITE | Attrs::GLOBAL | Attrs::ACCESSED | Attrs::DIRTY;
+    for region in memblock.ranges(Kind::Memory, None) {
+        let large = PageSize::Large.bytes();
+        let (start, end) = (region.start / large * large, region.end.next_multiple_of(large));
+        for physical in (start..end).step_by(large as usize) {
+            map(physical + Arch::DIRECT_MAP, PageSize::Large, physical, data);
+        }
+    }
+    for Segment { addresses, physical, write, execute } in Arch::segments() {
+        let mut attrs = Attrs::READ | Attrs::GLOBAL | Attrs::ACCESSED;
+        attrs.set(Attrs::WRITE | Attrs::DIRTY, write);
+        attrs.set(Attrs::EXEC, execute);
+        for offset in (0..addresses.end - addresses.start).step_by(PAGE_SIZE as usize) {
+            map(addresses.start + offset, PageSize::Small, physical + offset, attrs);
+        }
+    }
+    // SAFETY: the image and all memory are mapped.
+    unsafe { Arch::load_root(kernel_tables().root()) };
+}
+
+fn map(addr: u64, size: PageSize, physical: u64, attrs: Attrs) {
+    let mapped = kernel_tables().map(addr, size, Source::Special(physical), attrs, &());
+    match mapped {
+        // Regions of the memory map may lie in one large page.
+        Ok(()) | Err(samara_paging::Error::Exists) => {}
+        Err(error) => panic!("the kernel's memory cannot be mapped: {error}"),
+    }
+}
+
+impl Loaded {
+    /// The archive with the first files.
+    pub fn archive(&self) -> &[u8] {
+        // SAFETY: reserved until `free_archive`, which takes this.
+        self.archive.clone().map_or(&[], |range| unsafe { super::physical_bytes(range) })
+    }
+
+    /// Gives the archive's memory to the allocator of frames.
+    pub fn free_archive(mut self) {
+        if let Some(range) = self.archive.take() {
+            let mut frames = machine().physical().backing();
+            let freed = self.memblock.free_late(range.start, range.end - range.start, &mut frames);
+            log!("initial files: {freed:?} frames are free again");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! What samara-mm asks of a kernel: locks, frames, and who makes processors forget translations.
+
+use core::ops::Range;
+
+use samara_mm::process;
+use samara_paging::{Asid, Changed, Grace, Invalidate, PageTables, Physical};
+use spin::Once;
+
+use super::frames::FramePool;
+use crate::arch::{Arch, Machine};
+
+pub struct Kernel;
+
+impl process::Platform for Kernel {
+    type Format = <Arch as Machine>::Format;
+    type Backing = FramePool;
+    type Reclaim = Grace;
+    type Tlb = Processors;
+    type Mutex = spin::Mutex<()>;
+    type RwLock = spin::RwLock<()>;
+}
+
+/// The processors: one, until another is started.
+pub struct Processors;
+
+impl Invalidate for Processors {
+    fn invalidate(&self, _: Asid, ranges: &[Range<u64>], _: Changed) {
+        ranges.iter().for_each(|range| Arch::forget(range.clone()));
+    }
+}
+
+static MACHINE: Once<process::Machine<Kernel>> = Once::new();
+
+/// The machine on which all processes run.
+pub fn machine() -> &'static process::Machine<Kernel> {
+    MACHINE.get().unwrap_or_else(|| panic!("memory is not managed yet"))
+}
+
+/// The kernel's half of every table.
+pub fn kernel_tables() -> &'static PageTables<<Arch as Machine>::Format, process::Machine<Kernel>> {
+    machine().kernel().unwrap_or_else(|| panic!("the machine has no kernel's half"))
+}
+
+pub(super) fn machine_if_begun() -> Option<&'static process::Machine<Kernel>> {
+    MACHINE.get()
+}
+
+pub(super) fn begin(physical: Physical<FramePool, Grace>, processors: Processors) {
+    MACHINE.call_once(|| {
+        let machine = process::Machine::with_kernel(physical, processors, Arch::KERNEL_HALF);
+        machine.unwrap_or_else(|error| panic!("no machine: {error}"))
+    });
+}

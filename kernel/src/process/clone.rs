@@ -1,0 +1,179 @@
+//! Beginnings: threads, and copies of processes.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+use linux_raw_sys::general::{
+    CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID, CLONE_FILES, CLONE_FS, CLONE_PARENT,
+    CLONE_PARENT_SETTID, CLONE_SETTLS, CLONE_SIGHAND, CLONE_THREAD, CLONE_VFORK, CLONE_VM,
+};
+use samara_mm::Errno;
+use samara_mm::process::ForkMode;
+use spin::Mutex;
+
+use super::signals::Pending;
+use super::thread::{Process, State, Thread};
+use super::wait::{self, Queue};
+use super::{Frame, scheduler, table};
+use crate::arch::{Arch, Machine, UserFrame};
+
+/// Arguments of `clone3(2)`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Clone {
+    pub flags: u64,
+    pub exit_signal: i32,
+    /// The new stack pointer; 0: the caller's.
+    pub stack: u64,
+    pub thread_pointer: u64,
+    pub parent_tid: u64,
+    pub child_tid: u64,
+}
+
+/// Makes a thread or a process that goes on by the caller's frame, with 0 as the result of the call. Returns its number.
+///
+/// # Errors
+/// Those of `clone(2)`.
+pub fn clone(caller: &Arc<Thread>, frame: &Frame, clone: &Clone) -> Result<i64, Errno> {
+    let has = |flag: u32| clone.flags & u64::from(flag) != 0;
+    let needs = |flag: u32, other: u32| !has(flag) || has(other);
+    if !needs(CLONE_THREAD, CLONE_SIGHAND) || !needs(CLONE_SIGHAND, CLONE_VM) {
+        return Err(Errno::EINVAL);
+    }
+    let tid = table::new_number();
+    let process =
+        if has(CLONE_THREAD) { caller.process.clone() } else { new_process(caller, tid, clone)? };
+    let mut child_frame = frame.clone();
+    child_frame.set_result(0);
+    if clone.stack != 0 {
+        child_frame.set_sp(clone.stack);
+    }
+    let own = caller.with_context(|context| Arch::thread_pointer(context));
+    let thread_pointer = if has(CLONE_SETTLS) { clone.thread_pointer } else { own };
+    let mask = caller.signals.lock().mask;
+    let child = Thread::new(tid, &process, Arch::context(child_frame, thread_pointer, true), mask);
+    *child.name.lock() = *caller.name.lock();
+    if has(CLONE_CHILD_CLEARTID) {
+        child.clear_tid.store(clone.child_tid, Ordering::Relaxed);
+    }
+    if !has(CLONE_VM) || has(CLONE_VFORK) {
+        // A thread of its own memory keeps the alternate stack.
+        child.signals.lock().alternate = caller.signals.lock().alternate;
+    }
+    let number = tid.to_le_bytes();
+    if has(CLONE_PARENT_SETTID) {
+        caller.process.memory().copy_in(clone.parent_tid, &number);
+    }
+    if has(CLONE_CHILD_SETTID) {
+        process.memory().copy_in(clone.child_tid, &number);
+    }
+    process.alive.fetch_add(1, Ordering::SeqCst);
+    process.threads.lock().push(child.clone());
+    if has(CLONE_THREAD) {
+        process.memory().expect_threads();
+    } else {
+        table::enter(&process);
+        let parent = if has(CLONE_PARENT) {
+            caller.process.parent.lock().upgrade()
+        } else {
+            Some(caller.process.clone())
+        };
+        if let Some(parent) = parent {
+            *process.parent.lock() = Arc::downgrade(&parent);
+            parent.children.lock().push(process.clone());
+        }
+    }
+    scheduler::wake(&child);
+    if has(CLONE_VFORK) {
+        // Not even a signal ends this wait before the child has another memory: the stack is the child's meanwhile.
+        while wait::until(&[&process.released], None, || {
+            process.has_released.load(Ordering::SeqCst).then_some(())
+        })
+        .is_err()
+        {
+            scheduler::give_way();
+        }
+    }
+    Ok(tid.into())
+}
+
+fn new_process(caller: &Arc<Thread>, pid: i32, clone: &Clone) -> Result<Arc<Process>, Errno> {
+    let has = |flag: u32| clone.flags & u64::from(flag) != 0;
+    let parent = &caller.process;
+    let memory = parent.memory();
+    let memory = if has(CLONE_VM) { memory } else { Arc::new(memory.fork(ForkMode::Share)?) };
+    let files = parent.files.lock().clone();
+    let files = if has(CLONE_FILES) { files } else { files.copy() };
+    let actions = parent.actions.lock().clone();
+    let actions = if has(CLONE_SIGHAND) { actions } else { Arc::new(actions.copy()) };
+    // Working directory and mask are copied even for `CLONE_FS`: nothing that runs here shares them between processes.
+    let _ = CLONE_FS;
+    Ok(Arc::new(Process {
+        pid,
+        parent: Mutex::default(),
+        group: AtomicI32::new(parent.group.load(Ordering::Relaxed)),
+        session: AtomicI32::new(parent.session.load(Ordering::Relaxed)),
+        memory: Mutex::new(Some(memory)),
+        files: Mutex::new(files),
+        directory: Mutex::new(parent.directory.lock().clone()),
+        umask: AtomicU32::new(parent.umask.load(Ordering::Relaxed)),
+        actions: Mutex::new(actions),
+        pending: Mutex::new(Pending::new()),
+        threads: Mutex::new(Vec::new()),
+        children: Mutex::new(Vec::new()),
+        state: Mutex::new(State::Running),
+        child_changed: Queue::new(),
+        exit_signal: AtomicI32::new(clone.exit_signal),
+        exiting: AtomicBool::new(false),
+        exit_status: Mutex::new(None),
+        last_status: AtomicI32::new(0),
+        alive: AtomicU32::new(0),
+        limits: Mutex::new(*parent.limits.lock()),
+        executable: Mutex::new(parent.executable.lock().clone()),
+        command_line: Mutex::new(parent.command_line.lock().clone()),
+        released: Queue::new(),
+        has_released: AtomicBool::new(false),
+        children_time: AtomicU64::new(0),
+        time: AtomicU64::new(0),
+        began: Arch::now(),
+        alarm: Mutex::new(None),
+    }))
+}
+
+/// The first process, which has no memory yet.
+pub(super) fn first_process(
+    files: Arc<crate::files::Table>,
+    directory: Arc<crate::files::Place>,
+) -> Arc<Process> {
+    let pid = table::new_number();
+    Arc::new(Process {
+        pid,
+        parent: Mutex::default(),
+        group: AtomicI32::new(pid),
+        session: AtomicI32::new(pid),
+        memory: Mutex::new(None),
+        files: Mutex::new(files),
+        directory: Mutex::new(directory),
+        umask: AtomicU32::new(0o022),
+        actions: Mutex::new(Arc::new(super::signals::Actions::new())),
+        pending: Mutex::new(Pending::new()),
+        threads: Mutex::new(Vec::new()),
+        children: Mutex::new(Vec::new()),
+        state: Mutex::new(State::Running),
+        child_changed: Queue::new(),
+        exit_signal: AtomicI32::new(0),
+        exiting: AtomicBool::new(false),
+        exit_status: Mutex::new(None),
+        last_status: AtomicI32::new(0),
+        alive: AtomicU32::new(1),
+        limits: Mutex::new(samara_mm::Limits::default()),
+        executable: Mutex::new(None),
+        command_line: Mutex::new(Vec::new()),
+        released: Queue::new(),
+        has_released: AtomicBool::new(false),
+        children_time: AtomicU64::new(0),
+        time: AtomicU64::new(0),
+        began: Arch::now(),
+        alarm: Mutex::new(None),
+    })
+}

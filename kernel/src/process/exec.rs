@@ -1,0 +1,175 @@
+//! New programs: `execve(2)`, and the first of all.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering;
+
+use samara_mm::exec::{
+    Auxiliary, Choice, Exec, ExecError, Image, Personality, Program, SetId, Settings, Started,
+};
+use samara_mm::{Config, Errno};
+
+use super::exit::{self, end_other_threads, exit_group};
+use super::signals::SIGSEGV;
+use super::thread::{Thread, first_frame};
+use super::{Frame, clone, scheduler, table};
+use crate::arch::{Arch, Machine};
+use crate::files::{self, Node, Open, Place, Table};
+use crate::memory::{Memory, machine};
+
+/// The bytes of a program's file.
+struct FileImage(Arc<Node>);
+
+impl Image for FileImage {
+    fn len(&self) -> u64 {
+        self.0.size()
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
+        self.0.read(offset, into)
+    }
+}
+
+/// Opens files by path, relative to a directory, and notes the first.
+struct Programs {
+    directory: Arc<Place>,
+    first: Option<Arc<Place>>,
+}
+
+impl samara_mm::exec::Files for Programs {
+    type Image = FileImage;
+
+    fn open(&mut self, path: &[u8]) -> Result<Program<FileImage>, Errno> {
+        let place = files::find(&self.directory, path, true)?;
+        if !place.node.is_regular() || place.node.mode() & 0o111 == 0 {
+            return Err(Errno::EACCES);
+        }
+        let open = Open::new(place.clone(), files::O_RDONLY)?;
+        let file = open.file().ok_or(Errno::EACCES)?;
+        let image = FileImage(place.node.clone());
+        self.first.get_or_insert(place);
+        Ok(Program { file, image, set_id: SetId::No })
+    }
+}
+
+struct Loaded {
+    started: Started<Memory>,
+    place: Option<Arc<Place>>,
+    name: Vec<u8>,
+    command_line: Vec<u8>,
+}
+
+fn load(
+    directory: Arc<Place>,
+    limits: samara_mm::Limits,
+    path: &[u8],
+    arguments: &[&[u8]],
+    environment: &[&[u8]],
+) -> Result<Loaded, ExecError> {
+    let config = Config { task_size: Arch::TASK_SIZE, shmem_huge: false, ..Config::default() };
+    let settings = Settings::default();
+    let exec = Exec {
+        path,
+        arguments,
+        environment,
+        config: &config,
+        limits,
+        personality: Personality::empty(),
+        settings: &settings,
+    };
+    let mut random = [0; 16];
+    crate::files::fill_random(&mut random);
+    let auxiliary = Auxiliary { random, ..Auxiliary::default() };
+    let mut programs = Programs { directory, first: None };
+    let draw = &mut |choice: &Choice| Arch::random() % choice.count.max(1);
+    let started = Memory::exec(machine(), &exec, &auxiliary, &mut programs, draw)?;
+    let mut command_line = Vec::new();
+    for argument in started.arguments(&exec) {
+        command_line.extend_from_slice(argument);
+        command_line.push(0);
+    }
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path).to_vec();
+    Ok(Loaded { started, place: programs.first, name, command_line })
+}
+
+/// Gives the caller's process another program. Returns where the caller goes on, in the new program.
+///
+/// # Errors
+/// Those of `execve(2)`: the old program goes on. If it is gone already, the process ends.
+pub fn execute(
+    thread: &Arc<Thread>,
+    path: &[u8],
+    arguments: &[&[u8]],
+    environment: &[&[u8]],
+) -> Result<Frame, Errno> {
+    let process = &thread.process;
+    let (directory, limits) = (process.directory.lock().clone(), *process.limits.lock());
+    let loaded = match load(directory, limits, path, arguments, environment) {
+        Ok(loaded) => loaded,
+        Err(ExecError::Refused(error)) => return Err(error),
+        Err(ExecError::Killed(error)) => {
+            exit_group(process, SIGSEGV);
+            return Err(error);
+        }
+    };
+    end_other_threads(thread);
+    let files = process.files.lock().clone();
+    let files = if Arc::strong_count(&files) > 2 { files.copy() } else { files };
+    files.close_on_exec();
+    *process.files.lock() = files;
+    let actions = Arc::new(process.actions.lock().copy());
+    actions.reset();
+    *process.actions.lock() = actions;
+    super::futex::thread_ends(thread);
+    thread.signals.lock().alternate = (0, super::thread::DISABLED, 0);
+    // Another root first: the old tables go with the old memory.
+    exit::release_memory(process);
+    Ok(enter(thread, loaded))
+}
+
+/// Makes the program that was loaded the thread's.
+fn enter(thread: &Arc<Thread>, loaded: Loaded) -> Frame {
+    let Loaded { started, place, name, command_line } = loaded;
+    let process = &thread.process;
+    let (start, sp) = (started.start, started.stack_pointer);
+    let root = started.space.root();
+    *process.memory.lock() = Some(Arc::new(started.space));
+    *process.executable.lock() = place;
+    *process.command_line.lock() = command_line;
+    process.has_released.store(process.pid == 1, Ordering::SeqCst);
+    let mut short = [0; 16];
+    let len = name.len().min(15);
+    short[..len].copy_from_slice(&name[..len]);
+    *thread.name.lock() = short;
+    if scheduler::current().is_some() {
+        scheduler::load(root);
+        thread.with_context(|context| {
+            Arch::set_thread_pointer(context, 0);
+            Arch::reset_float(context);
+        });
+        exit::released(process);
+    }
+    first_frame(start, sp)
+}
+
+/// Starts the first process.
+///
+/// # Errors
+/// Those of `execve(2)`.
+pub fn start_first(path: &[u8], arguments: &[&[u8]], environment: &[&[u8]]) -> Result<(), Errno> {
+    let root = files::root();
+    let loaded = load(root.clone(), samara_mm::Limits::default(), path, arguments, environment);
+    let loaded = loaded.map_err(|error| match error {
+        ExecError::Refused(error) | ExecError::Killed(error) => error,
+    })?;
+    let process = clone::first_process(Table::with_console()?, root);
+    // The thread begins where its program does: its frame is known only then.
+    let place = Thread::new(process.pid, &process, Default::default(), 0);
+    let frame = enter(&place, loaded);
+    let thread = Thread::new(process.pid, &process, Arch::context(frame, 0, false), 0);
+    *thread.name.lock() = *place.name.lock();
+    process.threads.lock().push(thread.clone());
+    table::enter(&process);
+    scheduler::wake(&thread);
+    Ok(())
+}

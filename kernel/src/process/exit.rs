@@ -1,0 +1,319 @@
+//! The ends of threads and processes, and the parents that wait for them; stopping and continuing, which parents are told in the same way.
+
+use alloc::sync::{Arc, Weak};
+use core::sync::atomic::Ordering;
+
+use samara_mm::Errno;
+use spin::Mutex;
+
+use super::signals::{self, Info, SA_NOCLDSTOP, SA_NOCLDWAIT, SIGCHLD};
+use super::thread::{Process, State, Thread, current};
+use super::wait::{self, Queue};
+use super::{futex, scheduler, table};
+use crate::memory::kernel_tables;
+
+const CLD_EXITED: i32 = 1;
+const CLD_KILLED: i32 = 2;
+const CLD_STOPPED: i32 = 5;
+const CLD_CONTINUED: i32 = 6;
+
+/// The status of the first process, once it has ended. The idle loop ends the machine then.
+static FIRST_STATUS: Mutex<Option<i32>> = Mutex::new(None);
+
+/// The status with which the first process has ended, as `wait` tells it.
+pub fn exited_with() -> Option<i32> {
+    *FIRST_STATUS.lock()
+}
+
+/// Decides the status of a process, as `wait` tells it: a signal, or an exit code in the second byte. Its threads end before their program would go on.
+pub fn exit_group(process: &Process, status: i32) {
+    if process.exiting.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    *process.exit_status.lock() = Some(status);
+    for thread in process.threads.lock().iter() {
+        scheduler::wake(thread);
+    }
+}
+
+/// Ends all other threads of the caller's process, and waits until they have.
+pub(super) fn end_other_threads(thread: &Arc<Thread>) {
+    let process = &thread.process;
+    if process.alive.load(Ordering::SeqCst) == 1 {
+        return;
+    }
+    process.exiting.store(true, Ordering::SeqCst);
+    let others = process.threads.lock().clone();
+    others.iter().filter(|other| !Arc::ptr_eq(other, thread)).for_each(scheduler::wake);
+    while process.alive.load(Ordering::SeqCst) > 1 {
+        scheduler::give_way();
+    }
+    process.exiting.store(false, Ordering::SeqCst);
+}
+
+/// The thread ends before its program would go on. If it is the last one, the process ends with this status.
+pub fn exit_thread(thread: &Thread, status: i32) {
+    thread.ending.store(true, Ordering::Relaxed);
+    thread.process.last_status.store(status, Ordering::Relaxed);
+}
+
+/// The calling thread ends here. With the last one, the process does.
+pub(super) fn end_thread() -> ! {
+    finish_thread();
+    scheduler::end()
+}
+
+fn finish_thread() {
+    let thread = current();
+    let process = thread.process.clone();
+    futex::thread_ends(&thread);
+    let last = process.alive.fetch_sub(1, Ordering::SeqCst) == 1;
+    process.threads.lock().retain(|other| !Arc::ptr_eq(other, &thread) || last);
+    thread.ended.store(true, Ordering::SeqCst);
+    if last {
+        let status =
+            process.exit_status.lock().unwrap_or(process.last_status.load(Ordering::Relaxed));
+        end_process(&process, status);
+    }
+}
+
+fn end_process(process: &Arc<Process>, status: i32) {
+    // Files first: who reads the other end of a pipe may be waiting.
+    process.files.lock().close_all();
+    *process.files.lock() = crate::files::Table::empty();
+    release_memory(process);
+    process.threads.lock().clear();
+    adopt(process);
+    *process.alarm.lock() = None;
+    if process.pid == 1 {
+        end_all(process);
+        *process.state.lock() = State::Ended(status);
+        *FIRST_STATUS.lock() = Some(status);
+        table::leave(process.pid);
+        return;
+    }
+    let parent = process.parent.lock().upgrade();
+    *process.state.lock() = State::Ended(status);
+    let Some(parent) = parent else {
+        return table::leave(process.pid);
+    };
+    let signal = process.exit_signal.load(Ordering::Relaxed);
+    let action = parent.actions.lock().get(SIGCHLD);
+    // Who ignores the ends of its children is not asked to wait for them.
+    let unwanted = signal == SIGCHLD && (action.handler == 1 || action.flags & SA_NOCLDWAIT != 0);
+    if unwanted {
+        reap(&parent, process);
+    }
+    if signal != 0 && !(unwanted && action.handler == 1) {
+        let (code, value) = if status & 0x7f == 0 {
+            (CLD_EXITED, status >> 8)
+        } else {
+            (CLD_KILLED, status & 0x7f)
+        };
+        signals::send(&parent, &Info { signal, ..Info::child(code, process.pid, value) });
+    }
+    parent.child_changed.wake();
+}
+
+/// Gives up the memory of a process, or its part in one. The processor no longer uses its tables.
+pub(super) fn release_memory(process: &Process) {
+    let memory = process.memory.lock().take();
+    scheduler::load(kernel_tables().root());
+    if let Some(Ok(memory)) = memory.map(Arc::try_unwrap) {
+        // A page that no file takes is lost: the files here are memory.
+        let _ = memory.exit();
+    }
+    released(process);
+}
+
+/// Lets the parent of a `vfork` go on.
+pub(super) fn released(process: &Process) {
+    process.has_released.store(true, Ordering::SeqCst);
+    process.released.wake();
+}
+
+/// Children of a process that ends are the first process's from now on.
+fn adopt(process: &Process) {
+    let children = core::mem::take(&mut *process.children.lock());
+    let Some(first) = table::find(1).filter(|first| first.pid != process.pid) else {
+        return;
+    };
+    for child in children {
+        *child.parent.lock() = Arc::downgrade(&first);
+        first.children.lock().push(child.clone());
+        if child.is_ended() {
+            first.child_changed.wake();
+            signals::send(&first, &Info::child(CLD_EXITED, child.pid, 0));
+        }
+    }
+}
+
+/// The first process ends: so do all others.
+fn end_all(first: &Process) {
+    loop {
+        let others = table::processes();
+        let mut left = false;
+        for process in others.iter().filter(|process| process.pid != first.pid) {
+            *process.parent.lock() = Weak::new();
+            process.children.lock().clear();
+            if process.is_ended() {
+                table::leave(process.pid);
+            } else {
+                left = true;
+                signals::send(process, &Info::kernel(signals::SIGKILL));
+            }
+        }
+        if !left {
+            return;
+        }
+        drop(others);
+        // They are in the queue: each runs up to its end.
+        scheduler::give_way();
+    }
+}
+
+/// Forgets a child that was waited for.
+fn reap(parent: &Process, child: &Process) {
+    parent.children.lock().retain(|other| other.pid != child.pid);
+    let time = child.time.load(Ordering::Relaxed) + child.children_time.load(Ordering::Relaxed);
+    parent.children_time.fetch_add(time, Ordering::Relaxed);
+    table::leave(child.pid);
+}
+
+/// What became of a child.
+#[derive(Clone, Copy, Debug)]
+pub struct ChildEvent {
+    pub pid: i32,
+    /// As `wait4(2)` gives it.
+    pub status: i32,
+    /// As `si_code` and `si_status` tell it.
+    pub code: i32,
+    pub value: i32,
+    pub time: u64,
+}
+
+pub const WNOHANG: u64 = 1;
+pub const WSTOPPED: u64 = 2;
+pub const WEXITED: u64 = 4;
+pub const WCONTINUED: u64 = 8;
+pub const WNOWAIT: u64 = 0x0100_0000;
+
+/// Waits until one of the children that `wanted` names has changed its state in one of the ways that `options` name.
+///
+/// # Errors
+/// `ECHILD`: there is no such child. `EINTR`.
+pub fn wait_for_child(
+    wanted: impl Fn(&Process) -> bool,
+    options: u64,
+) -> Result<Option<ChildEvent>, Errno> {
+    let process = current().process.clone();
+    let look = || {
+        let children = process.children.lock().clone();
+        let mut any = false;
+        for child in children.iter().filter(|child| wanted(child)) {
+            any = true;
+            if let Some(event) = event(child, options) {
+                if options & WNOWAIT == 0 && child.is_ended() {
+                    reap(&process, child);
+                }
+                return Some(Ok(Some(event)));
+            }
+        }
+        match () {
+            () if !any => Some(Err(Errno::ECHILD)),
+            () if options & WNOHANG != 0 => Some(Ok(None)),
+            () => None,
+        }
+    };
+    wait::until(&[&process.child_changed], None, look)?
+}
+
+fn event(child: &Process, options: u64) -> Option<ChildEvent> {
+    let mut state = child.state.lock();
+    let keep = options & WNOWAIT != 0;
+    let (status, code, value) = match *state {
+        State::Ended(status) if options & WEXITED != 0 => match status & 0x7f {
+            0 => (status, CLD_EXITED, status >> 8),
+            signal => (status, CLD_KILLED, signal),
+        },
+        State::Stopped(signal, true) if options & WSTOPPED != 0 => {
+            *state = State::Stopped(signal, keep);
+            (signal << 8 | 0x7f, CLD_STOPPED, signal)
+        }
+        State::Continued(true) if options & WCONTINUED != 0 => {
+            *state = State::Continued(keep);
+            (0xffff, CLD_CONTINUED, signals::SIGCONT)
+        }
+        _ => return None,
+    };
+    Some(ChildEvent {
+        pid: child.pid,
+        status,
+        code,
+        value,
+        time: child.time.load(Ordering::Relaxed),
+    })
+}
+
+static CONTINUED: Queue = Queue::new();
+
+/// Stops a process. Its threads wait on their way to the program.
+pub(super) fn stop(process: &Arc<Process>, signal: i32) {
+    *process.state.lock() = State::Stopped(signal, true);
+    process.threads.lock().iter().for_each(scheduler::wake);
+    tell_parent(process, CLD_STOPPED, signal);
+}
+
+/// Lets a process go on that was stopped.
+pub(super) fn resume(process: &Arc<Process>, is_told: bool) {
+    let was_stopped = {
+        let mut state = process.state.lock();
+        let stopped = matches!(*state, State::Stopped(..));
+        if stopped {
+            *state = State::Continued(is_told);
+        }
+        stopped
+    };
+    if was_stopped {
+        CONTINUED.wake();
+        if is_told {
+            tell_parent(process, CLD_CONTINUED, signals::SIGCONT);
+        }
+    }
+}
+
+fn tell_parent(process: &Process, code: i32, signal: i32) {
+    let Some(parent) = process.parent.lock().upgrade() else {
+        return;
+    };
+    if parent.actions.lock().get(SIGCHLD).flags & SA_NOCLDSTOP == 0 {
+        signals::send(&parent, &Info::child(code, process.pid, signal));
+    }
+    parent.child_changed.wake();
+}
+
+/// Waits as long as the thread's process is stopped.
+pub(super) fn wait_while_stopped(thread: &Thread) {
+    while signals::is_stopped(&thread.process) && !thread.process.exiting.load(Ordering::Relaxed) {
+        let _ = wait::until(&[&CONTINUED], None, || {
+            (!signals::is_stopped(&thread.process)).then_some(())
+        });
+        scheduler::give_way();
+    }
+}
+
+/// Returns `true` if no process of another group in the session is the parent of one in this group.
+pub(super) fn is_orphaned(process: &Process) -> bool {
+    let group = process.group.load(Ordering::Relaxed);
+    let session = process.session.load(Ordering::Relaxed);
+    let members = table::processes();
+    let guarded = |member: &Arc<Process>| {
+        let parent = member.parent.lock().upgrade();
+        member.group.load(Ordering::Relaxed) == group
+            && parent.is_some_and(|parent| {
+                parent.group.load(Ordering::Relaxed) != group
+                    && parent.session.load(Ordering::Relaxed) == session
+            })
+    };
+    !members.iter().any(guarded)
+}

@@ -1,0 +1,223 @@
+//! Futexes: words in the memory of programs that threads wait at (`futex(2)`).
+
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use samara_mm::Errno;
+use spin::Mutex;
+
+use super::thread::Thread;
+use super::wait::{self, Ended, Queue};
+use crate::memory::Memory;
+
+/// What threads wait at: the same for all who reach the same word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Key {
+    /// The process's root table for a private word, 0 for one that is told by its place in physical memory.
+    space: u64,
+    at: u64,
+}
+
+struct Waiter {
+    /// Which word; another one after `FUTEX_REQUEUE`.
+    key: Mutex<Key>,
+    bits: u32,
+    woken: AtomicBool,
+    queue: Queue,
+}
+
+static WAITERS: Mutex<VecDeque<Arc<Waiter>>> = Mutex::new(VecDeque::new());
+
+fn key(memory: &Memory, address: u64, private: bool) -> Result<Key, Errno> {
+    if !address.is_multiple_of(4) {
+        return Err(Errno::EINVAL);
+    }
+    if private {
+        return Ok(Key { space: memory.root(), at: address });
+    }
+    load(memory, address)?;
+    let (at, _) = memory.translate(address).ok_or(Errno::EFAULT)?;
+    Ok(Key { space: 0, at })
+}
+
+fn load(memory: &Memory, address: u64) -> Result<u32, Errno> {
+    let mut bytes = [0; 4];
+    match memory.copy_out(address, &mut bytes) {
+        4 => Ok(u32::from_le_bytes(bytes)),
+        _ => Err(Errno::EFAULT),
+    }
+}
+
+/// Waits until the word is woken, unless it is not `expected` any more.
+///
+/// # Errors
+/// `EAGAIN`: it is another. `ETIMEDOUT`, `EINTR`, `EFAULT`, `EINVAL`.
+pub fn wait(
+    thread: &Thread,
+    address: u64,
+    private: bool,
+    expected: u32,
+    bits: u32,
+    deadline: Option<u64>,
+) -> Result<(), Errno> {
+    if bits == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let memory = thread.process.memory();
+    let key = key(&memory, address, private)?;
+    let waiter = Arc::new(Waiter {
+        key: Mutex::new(key),
+        bits,
+        woken: AtomicBool::new(false),
+        queue: Queue::new(),
+    });
+    // The word is in memory now, or faults outside of the lock.
+    load(&memory, address)?;
+    {
+        let mut waiters = WAITERS.lock();
+        // Under the lock: whoever changes the word and then wakes finds this waiter, or was before this look.
+        if load(&memory, address)? != expected {
+            return Err(Errno::EAGAIN);
+        }
+        waiters.push_back(waiter.clone());
+    }
+    let result = wait::until(&[&waiter.queue], deadline, || {
+        waiter.woken.load(Ordering::SeqCst).then_some(())
+    });
+    if let Err(ended) = result {
+        let mut waiters = WAITERS.lock();
+        waiters.retain(|other| !Arc::ptr_eq(other, &waiter));
+        if waiter.woken.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        return Err(match ended {
+            Ended::Late => Errno::ETIMEDOUT,
+            Ended::Interrupted => Errno::EINTR,
+        });
+    }
+    Ok(())
+}
+
+/// Wakes up to `count` threads that wait at the word for one of these bits. Returns how many.
+///
+/// # Errors
+/// `EFAULT`, `EINVAL`.
+pub fn wake(
+    memory: &Memory,
+    address: u64,
+    private: bool,
+    count: u32,
+    bits: u32,
+) -> Result<u32, Errno> {
+    Ok(wake_at(key(memory, address, private)?, count, bits))
+}
+
+fn wake_at(key: Key, count: u32, bits: u32) -> u32 {
+    let mut woken = 0;
+    WAITERS.lock().retain(|waiter| {
+        let here = woken < count && waiter.bits & bits != 0 && *waiter.key.lock() == key;
+        if here {
+            woken += 1;
+            waiter.woken.store(true, Ordering::SeqCst);
+            waiter.queue.wake();
+        }
+        !here
+    });
+    woken
+}
+
+/// Wakes up to `count` threads, and lets up to `moved` others wait at another word. Returns how many were woken or moved. `expected`: what the word must be.
+///
+/// # Errors
+/// `EAGAIN`, `EFAULT`, `EINVAL`.
+pub fn requeue(
+    memory: &Memory,
+    from: u64,
+    to: u64,
+    private: bool,
+    count: u32,
+    moved: u32,
+    expected: Option<u32>,
+) -> Result<u32, Errno> {
+    let (from_key, to_key) = (key(memory, from, private)?, key(memory, to, private)?);
+    if expected.is_some_and(|expected| load(memory, from) != Ok(expected)) {
+        return Err(Errno::EAGAIN);
+    }
+    let mut changed = wake_at(from_key, count, u32::MAX);
+    let most = changed.saturating_add(moved);
+    for waiter in WAITERS.lock().iter() {
+        let mut key = waiter.key.lock();
+        if changed < most && *key == from_key {
+            *key = to_key;
+            changed += 1;
+        }
+    }
+    Ok(changed)
+}
+
+const WAITERS_BIT: u32 = 0x8000_0000;
+const OWNER_DIED: u32 = 0x4000_0000;
+const OWNER: u32 = 0x3fff_ffff;
+/// Locks of a list that are looked at: a list may be a circle.
+const MOST_ROBUST: usize = 2048;
+
+/// What the ends of a thread tell others: robust futexes that it holds, and the word of `set_tid_address(2)`.
+pub(super) fn thread_ends(thread: &Arc<Thread>) {
+    let Some(memory) = thread.process.memory.lock().clone() else {
+        return;
+    };
+    let head = thread.robust_list.swap(0, Ordering::Relaxed);
+    if head != 0 {
+        let _ = release_robust(thread.tid, &memory, head);
+    }
+    let at = thread.clear_tid.swap(0, Ordering::Relaxed);
+    if at != 0 && Arc::strong_count(&memory) > 2 {
+        memory.copy_in(at, &[0; 4]);
+        let _ = wake(&memory, at, false, 1, u32::MAX);
+        let _ = wake(&memory, at, true, 1, u32::MAX);
+    }
+}
+
+/// Walks the list of robust futexes (`get_robust_list(2)`): head, distance from an entry to its word, entry whose lock is just being taken.
+fn release_robust(tid: i32, memory: &Memory, head: u64) -> Result<(), Errno> {
+    let word = |at: u64| {
+        let mut bytes = [0; 8];
+        match memory.copy_out(at, &mut bytes) {
+            8 => Ok(u64::from_le_bytes(bytes)),
+            _ => Err(Errno::EFAULT),
+        }
+    };
+    let distance = word(head + 8)?;
+    let pending = word(head + 16)? & !1;
+    let mut entry = word(head)? & !1;
+    for _ in 0..MOST_ROBUST {
+        if entry == head {
+            break;
+        }
+        if entry != pending {
+            release(tid, memory, entry.wrapping_add(distance))?;
+        }
+        entry = word(entry)? & !1;
+    }
+    if pending != 0 {
+        release(tid, memory, pending.wrapping_add(distance))?;
+    }
+    Ok(())
+}
+
+fn release(tid: i32, memory: &Memory, address: u64) -> Result<(), Errno> {
+    let change = |word: &core::sync::atomic::AtomicU32| {
+        let now = word.load(Ordering::SeqCst);
+        let held = now & OWNER == tid as u32;
+        if held {
+            word.store(now & WAITERS_BIT | OWNER_DIED, Ordering::SeqCst);
+        }
+        held && now & WAITERS_BIT != 0
+    };
+    if memory.atomic_u32(address, change).map_err(|_| Errno::EFAULT)? {
+        wake(memory, address, false, 1, u32::MAX)?;
+        wake(memory, address, true, 1, u32::MAX)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,121 @@
+//! Processes and their threads.
+//!
+//! A thread enters the kernel by a [`Trap`], runs on its own kernel stack, and goes back by [`before_user`]. The kernel is not preempted: a thread gives the processor up where it
+//! waits ([`wait`]) and on its way back to the program.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `thread`, `table` | threads, processes, and where they are found |
+//! | `scheduler`, `wait` | who runs; waiting, with time limits |
+//! | `clone`, `exec`, `exit` | beginnings and ends |
+//! | `signals`, `action` | sending and delivering |
+//! | `futex` | words in memory that threads wait at |
+//!
+//! # Locks, outermost first
+//!
+//! ```text
+//! table of processes
+//!   children of a process → state of a process
+//!     signals of a process → signals of a thread
+//!       wait queue
+//!         run queue
+//! ```
+//!
+//! None is held while a thread waits. Interrupt handlers take none of them.
+
+mod clone;
+mod exec;
+mod exit;
+pub mod futex;
+pub mod scheduler;
+pub mod signals;
+mod table;
+mod thread;
+pub mod wait;
+
+pub use clone::{Clone, clone};
+pub use exec::{execute, start_first};
+pub use exit::{ChildEvent, exit_group, exit_thread, exited_with, wait_for_child};
+pub use table::{find, find_thread, processes};
+pub use thread::{Process, State, Thread, current};
+
+use alloc::sync::Arc;
+
+use samara_mm::process::{Fault, Signal};
+
+use crate::arch::{Arch, Machine, Trap};
+use crate::syscalls;
+use signals::Info;
+
+/// A program's registers.
+pub type Frame = <Arch as Machine>::Frame;
+
+/// Handles what made a program enter the kernel. When this returns, the program goes on by its frame. A thread that is to end does so here, where its stack
+/// holds nothing that somebody would have to drop.
+pub fn trap_from_user(frame: &mut Frame, trap: Trap) {
+    if !handle(frame, trap) {
+        exit::end_thread();
+    }
+}
+
+/// Returns `false` if the thread is to end.
+fn handle(frame: &mut Frame, trap: Trap) -> bool {
+    let thread = current();
+    match trap {
+        Trap::SystemCall => syscalls::perform(&thread, frame),
+        Trap::PageFault { address, access } => {
+            let fault = thread.process.memory().fault(address, access);
+            if let Err(fault) = fault {
+                signals::force(&thread, &fault_signal(fault, address));
+            }
+        }
+        Trap::Exception { signal, code, address } => {
+            signals::force(&thread, &Info::fault(signal, code, address));
+        }
+        Trap::Interrupt => {}
+    }
+    before_user(&thread, frame)
+}
+
+/// The signal of a fault that could not be handled.
+fn fault_signal(fault: Fault, address: u64) -> Info {
+    match fault {
+        Fault::Signal { signal: Signal::Bus, code } => Info::fault(signals::SIGBUS, code, address),
+        Fault::Signal { signal: Signal::Segv, code } => {
+            Info::fault(signals::SIGSEGV, code, address)
+        }
+        Fault::NoMemory | Fault::Deadlock => Info::kernel(signals::SIGKILL),
+    }
+}
+
+/// Does what is to be done before a program goes on: others run, signals are delivered. Returns `false` if the thread is to end.
+fn before_user(thread: &Arc<Thread>, frame: &mut Frame) -> bool {
+    loop {
+        if thread.is_ending() {
+            return false;
+        }
+        scheduler::poll();
+        if scheduler::is_due() {
+            scheduler::give_way();
+        }
+        if !signals::deliver(thread, frame) {
+            return !thread.is_ending();
+        }
+    }
+}
+
+/// The first thing that a new thread does, called by the architecture's entry code.
+#[unsafe(no_mangle)]
+extern "C" fn thread_started() {
+    scheduler::arrived();
+    Arch::restore_interrupts(true);
+}
+
+/// The last thing before a new thread's first instruction. Interrupts are off when it returns.
+#[unsafe(no_mangle)]
+extern "C" fn thread_to_user(frame: &mut Frame) {
+    if !before_user(&current(), frame) {
+        exit::end_thread();
+    }
+    Arch::interrupts_off();
+}

@@ -1,0 +1,44 @@
+//! Processes and threads by their numbers.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicI32, Ordering};
+
+use spin::Mutex;
+
+use super::thread::{Process, Thread};
+
+static PROCESSES: Mutex<BTreeMap<i32, Arc<Process>>> = Mutex::new(BTreeMap::new());
+static NEXT: AtomicI32 = AtomicI32::new(1);
+
+/// A number that no thread and no process has.
+pub(super) fn new_number() -> i32 {
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+pub(super) fn enter(process: &Arc<Process>) {
+    PROCESSES.lock().insert(process.pid, process.clone());
+}
+
+pub(super) fn leave(pid: i32) {
+    PROCESSES.lock().remove(&pid);
+}
+
+pub fn find(pid: i32) -> Option<Arc<Process>> {
+    PROCESSES.lock().get(&pid).cloned()
+}
+
+/// All processes, upwards by number.
+pub fn processes() -> Vec<Arc<Process>> {
+    PROCESSES.lock().values().cloned().collect()
+}
+
+/// A thread of any process that has not ended.
+pub fn find_thread(tid: i32) -> Option<Arc<Thread>> {
+    let of = |process: &Arc<Process>| {
+        process.threads.lock().iter().find(|thread| thread.tid == tid).cloned()
+    };
+    // Most threads are the first of their process.
+    find(tid).as_ref().and_then(of).or_else(|| processes().iter().find_map(of))
+}

@@ -1,0 +1,177 @@
+//! Processes and threads as data.
+
+use alloc::collections::VecDeque;
+use alloc::sync::{Arc, Weak};
+use alloc::vec::Vec;
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use samara_mm::Limits;
+use spin::Mutex;
+
+use super::signals::{Actions, Info, Pending};
+use super::wait::Queue;
+use super::{Frame, scheduler};
+use crate::arch::{Arch, Machine};
+use crate::files::{Place, Table};
+use crate::memory::Memory;
+
+/// What threads have in common that were made by `CLONE_THREAD`.
+pub struct Process {
+    pub pid: i32,
+    /// The process that waits for this one. `None` for the first.
+    pub parent: Mutex<Weak<Process>>,
+    pub group: AtomicI32,
+    pub session: AtomicI32,
+    /// `None` once the process has exited.
+    pub memory: Mutex<Option<Arc<Memory>>>,
+    pub files: Mutex<Arc<Table>>,
+    /// The working directory.
+    pub directory: Mutex<Arc<Place>>,
+    pub umask: AtomicU32,
+    pub actions: Mutex<Arc<Actions>>,
+    /// Signals to the process, which any of its threads may take.
+    pub pending: Mutex<Pending>,
+    pub threads: Mutex<Vec<Arc<Thread>>>,
+    pub children: Mutex<Vec<Arc<Process>>>,
+    pub state: Mutex<State>,
+    /// Threads of this process that wait for a child.
+    pub child_changed: Queue,
+    /// Signal that the parent gets when this process ends; 0: none.
+    pub exit_signal: AtomicI32,
+    /// What `wait` returns is decided: other threads are on their way out.
+    pub exiting: AtomicBool,
+    /// The status that was decided.
+    pub exit_status: Mutex<Option<i32>>,
+    /// The status with which the last thread that ended by itself did so.
+    pub last_status: AtomicI32,
+    /// Threads that have not ended.
+    pub alive: AtomicU32,
+    pub limits: Mutex<Limits>,
+    pub executable: Mutex<Option<Arc<Place>>>,
+    /// Arguments, each with a zero byte.
+    pub command_line: Mutex<Vec<u8>>,
+    /// Waited for by the parent of a `vfork`: the memory is no longer its own.
+    pub released: Queue,
+    pub has_released: AtomicBool,
+    /// Nanoseconds on the processor of this process's children that were waited for.
+    pub children_time: AtomicU64,
+    pub time: AtomicU64,
+    /// When the process began ([`Machine::now`]).
+    pub began: u64,
+    pub alarm: Mutex<Option<(u64, u64)>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Running,
+    /// By this signal; `true` until the parent was told.
+    Stopped(i32, bool),
+    /// `true` until the parent was told.
+    Continued(bool),
+    /// With this status, as `wait` tells it.
+    Ended(i32),
+}
+
+pub struct Thread {
+    pub tid: i32,
+    pub process: Arc<Process>,
+    pub(super) context: UnsafeCell<<Arch as Machine>::Context>,
+    /// One of [`scheduler`]'s states.
+    pub(super) state: AtomicU8,
+    pub signals: Mutex<ThreadSignals>,
+    /// Where a zero is written when the thread ends, and a futex is woken (`set_tid_address(2)`).
+    pub clear_tid: AtomicU64,
+    /// Head of the list of robust futexes.
+    pub robust_list: AtomicU64,
+    pub name: Mutex<[u8; 16]>,
+    /// The thread ends before its program would go on.
+    pub(super) ending: AtomicBool,
+    pub ended: AtomicBool,
+    pub time: AtomicU64,
+}
+
+/// The signals of one thread.
+pub struct ThreadSignals {
+    pub mask: u64,
+    /// The mask to return to after the handler that interrupts `sigsuspend` or its like.
+    pub saved_mask: Option<u64>,
+    pub pending: Pending,
+    /// `sigaltstack`: address, flags, size.
+    pub alternate: (u64, i32, u64),
+    /// Signals that the kernel itself has forced: they are delivered whatever the mask says.
+    pub forced: VecDeque<Info>,
+}
+
+// SAFETY: the context is used by the scheduler alone, on the processor that runs the thread or switches to it.
+unsafe impl Send for Thread {}
+// SAFETY: as above.
+unsafe impl Sync for Thread {}
+
+impl Thread {
+    /// A thread of a process, which starts with this frame when it is woken.
+    pub fn new(
+        tid: i32,
+        process: &Arc<Process>,
+        context: <Arch as Machine>::Context,
+        mask: u64,
+    ) -> Arc<Self> {
+        Arc::new(Thread {
+            tid,
+            process: process.clone(),
+            context: UnsafeCell::new(context),
+            state: AtomicU8::new(scheduler::WAITING),
+            signals: Mutex::new(ThreadSignals {
+                mask,
+                saved_mask: None,
+                pending: Pending::new(),
+                alternate: (0, DISABLED, 0),
+                forced: VecDeque::new(),
+            }),
+            clear_tid: AtomicU64::new(0),
+            robust_list: AtomicU64::new(0),
+            name: Mutex::new([0; 16]),
+            ending: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
+            time: AtomicU64::new(0),
+        })
+    }
+
+    /// Returns `true` if the thread, or its whole process, is to end.
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed) || self.process.exiting.load(Ordering::Relaxed)
+    }
+
+    /// The processor's registers that are not in the frame. Only the thread itself calls this.
+    pub fn with_context<R>(&self, change: impl FnOnce(&mut <Arch as Machine>::Context) -> R) -> R {
+        debug_assert!(core::ptr::eq(self, &*current()));
+        // SAFETY: the thread runs, so that the scheduler does not use it.
+        change(unsafe { &mut *self.context.get() })
+    }
+}
+
+/// `SS_DISABLE`.
+pub const DISABLED: i32 = 2;
+
+impl Process {
+    /// The memory of a process that runs.
+    pub fn memory(&self) -> Arc<Memory> {
+        let memory = self.memory.lock();
+        memory.clone().unwrap_or_else(|| panic!("process {} has no memory", self.pid))
+    }
+
+    pub fn is_ended(&self) -> bool {
+        matches!(*self.state.lock(), State::Ended(_))
+    }
+}
+
+/// The thread that runs.
+pub fn current() -> Arc<Thread> {
+    scheduler::current().unwrap_or_else(|| panic!("no thread runs"))
+}
+
+/// The frame with which a program starts.
+pub fn first_frame(pc: u64, sp: u64) -> Frame {
+    use crate::arch::UserFrame;
+    Frame::new(pc, sp)
+}

@@ -1,0 +1,49 @@
+//! The end: everything is freed, and what is left is counted.
+
+use spin::Mutex;
+
+use crate::arch::{Arch, Machine};
+use crate::{files, log, memory};
+
+const LEAKED: i32 = 102;
+
+/// Frames that were free before the first process, and those that the heap had taken.
+static BEFORE: Mutex<(u64, u64)> = Mutex::new((0, 0));
+
+/// Counts what there is before the first process starts.
+pub fn begin() {
+    *BEFORE.lock() = (memory::free_frames().0, memory::heap::frames());
+}
+
+/// Ends the machine with a status as `wait` tells it.
+pub fn end(status: i32) -> ! {
+    let code = match status & 0x7f {
+        0 => status >> 8 & 0xff,
+        signal => 128 + signal,
+    };
+    files::drop_all();
+    let leaks = leaks();
+    log::status(if leaks { LEAKED } else { code });
+    Arch::power_off()
+}
+
+/// Tells of all that should have been freed.
+fn leaks() -> bool {
+    let stats = memory::machine().stats();
+    let mut found = false;
+    for (what, count) in [
+        ("tables of processes", stats.tables),
+        ("private frames", stats.anon),
+        ("frames of files", stats.file),
+    ] {
+        if count > 0 {
+            log!("\u{2}leak: {count} {what}");
+            found = true;
+        }
+    }
+    if let Err(broken) = memory::machine().check() {
+        log!("\u{2}check: {broken}");
+        found = true;
+    }
+    found
+}

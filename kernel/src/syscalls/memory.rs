@@ -1,0 +1,84 @@
+//! The mmap family: each call is samara-mm's.
+
+use alloc::boxed::Box;
+use alloc::string::String;
+
+use samara_mm::{Call as Request, Errno, FileArg};
+use syscalls::Sysno;
+
+use super::{Call, Outcome, user};
+
+pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
+    let [a, b, c, d, e, f] = call.args;
+    let request = match name {
+        Sysno::mmap => return Some(mmap(call)),
+        Sysno::munmap => Request::Munmap { addr: a, len: b },
+        Sysno::mprotect => Request::Mprotect { addr: a, len: b, prot: c, pkey: -1 },
+        Sysno::pkey_mprotect => Request::Mprotect { addr: a, len: b, prot: c, pkey: d as i32 },
+        Sysno::mremap => {
+            Request::Mremap { old_addr: a, old_len: b, new_len: c, flags: d, new_addr: e }
+        }
+        Sysno::brk => Request::Brk { addr: a },
+        Sysno::madvise => Request::Madvise { addr: a, len: b, advice: c as i32 },
+        Sysno::mlock => Request::Mlock { addr: a, len: b, flags: 0 },
+        Sysno::mlock2 => Request::Mlock { addr: a, len: b, flags: c },
+        Sysno::munlock => Request::Munlock { addr: a, len: b },
+        Sysno::mlockall => Request::Mlockall { flags: a },
+        Sysno::munlockall => Request::Munlockall,
+        Sysno::msync => Request::Msync { addr: a, len: b, flags: c },
+        Sysno::mincore => return Some(mincore(call)),
+        Sysno::mseal => Request::Mseal { addr: a, len: b, flags: c },
+        Sysno::remap_file_pages => {
+            Request::RemapFilePages { addr: a, len: b, prot: c, pgoff: d, flags: e }
+        }
+        Sysno::prctl if a == PR_SET_VMA && b == PR_SET_VMA_ANON_NAME => {
+            return Some(set_name(call, c, d, e));
+        }
+        _ => return None,
+    };
+    let _ = f;
+    Some(call.memory().perform(&request).map(|value| value as i64))
+}
+
+const PR_SET_VMA: u64 = 0x5356_4d41;
+const PR_SET_VMA_ANON_NAME: u64 = 0;
+const LONGEST_NAME: usize = 80;
+
+fn mmap(call: &Call<'_>) -> Outcome {
+    let [addr, len, prot, flags, descriptor, offset] = call.args;
+    let file = if flags & samara_mm::abi::MAP_ANONYMOUS != 0 {
+        FileArg::None
+    } else {
+        match call.thread.process.files.lock().get(descriptor) {
+            Ok(open) => open.file().map_or(FileArg::Bad, FileArg::File),
+            Err(_) => FileArg::Bad,
+        }
+    };
+    // What is open and cannot be mapped is no bad descriptor.
+    if file == FileArg::Bad && call.thread.process.files.lock().get(descriptor).is_ok() {
+        return Err(Errno::ENODEV);
+    }
+    let request = Request::Mmap { addr, len, prot, flags, file, offset };
+    call.memory().perform(&request).map(|value| value as i64)
+}
+
+fn mincore(call: &Call<'_>) -> Outcome {
+    let [addr, len, to, ..] = call.args;
+    let memory = call.memory();
+    let mut bytes = user::buffer(len.div_ceil(4096))?;
+    memory.mincore(addr, len.min(user::PIECE as u64 * 4096), &mut bytes)?;
+    user::copy_to(&memory, to, &bytes)?;
+    Ok(0)
+}
+
+fn set_name(call: &Call<'_>, addr: u64, len: u64, name: u64) -> Outcome {
+    let memory = call.memory();
+    let name: Option<Box<str>> = match name {
+        0 => None,
+        at => {
+            let bytes = user::string(&memory, at, LONGEST_NAME, Errno::EINVAL)?;
+            Some(String::from_utf8(bytes).map_err(|_| Errno::EINVAL)?.into())
+        }
+    };
+    memory.perform(&Request::SetVmaName { addr, len, name }).map(|value| value as i64)
+}

@@ -1,0 +1,77 @@
+//! System calls: one file a family. Numbers are the architecture's, names are those of the manual pages.
+//!
+//! A call that is missing gives `ENOSYS` and is named once in the log.
+
+pub mod files;
+mod info;
+mod memory;
+pub mod paths;
+mod process;
+pub mod signals;
+mod terminal;
+pub mod threads;
+pub mod time;
+mod user;
+
+use alloc::sync::Arc;
+
+use samara_mm::Errno;
+use spin::Mutex;
+use syscalls::{Sysno, SysnoSet};
+
+use crate::arch::{Arch, Machine, UserFrame};
+use crate::log;
+use crate::process::{Frame, Thread};
+
+/// A call under way.
+pub struct Call<'a> {
+    pub thread: &'a Arc<Thread>,
+    pub frame: &'a mut Frame,
+    pub args: [u64; 6],
+}
+
+/// What a call returns to the program.
+pub type Outcome = Result<i64, Errno>;
+
+/// Performs the call that the frame asks for, and puts its result there.
+pub fn perform(thread: &Arc<Thread>, frame: &mut Frame) {
+    let (number, args) = frame.call();
+    let Some(name) = Sysno::new(number as usize) else {
+        return frame.set_result(-i64::from(Errno::ENOSYS.0));
+    };
+    let mut call = Call { thread, frame, args };
+    let outcome = match dispatch(name, &mut call) {
+        // Frames of other programs, or of other moments of this one.
+        Some(Ok(GOES_ON_ELSEWHERE)) => return,
+        Some(outcome) => outcome,
+        None => {
+            tell_once(name);
+            Err(Errno::ENOSYS)
+        }
+    };
+    call.frame.set_result(outcome.unwrap_or_else(|error| -i64::from(error.0)));
+}
+
+/// The frame is another one already.
+pub const GOES_ON_ELSEWHERE: i64 = i64::MIN;
+
+fn tell_once(name: Sysno) {
+    static TOLD: Mutex<Option<SysnoSet>> = Mutex::new(None);
+    let mut told = TOLD.lock();
+    if told.get_or_insert_with(SysnoSet::empty).insert(name) {
+        log!("system call {} is missing", name.name());
+    }
+}
+
+/// `None`: the call is missing.
+fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
+    memory::dispatch(name, call)
+        .or_else(|| files::dispatch(name, call))
+        .or_else(|| paths::dispatch(name, call))
+        .or_else(|| process::dispatch(name, call))
+        .or_else(|| signals::dispatch(name, call))
+        .or_else(|| threads::dispatch(name, call))
+        .or_else(|| time::dispatch(name, call))
+        .or_else(|| info::dispatch(name, call))
+        .or_else(|| Arch::own_call(name, call))
+}

@@ -1,0 +1,202 @@
+//! Signals.
+
+use core::sync::atomic::Ordering;
+
+use samara_mm::Errno;
+use syscalls::Sysno;
+
+use super::{Call, GOES_ON_ELSEWHERE, Outcome, time, user};
+use crate::arch::UserFrame;
+use crate::process::signals::{self, Action, Info, LAST, SIGKILL, SIGSTOP, UNMASKABLE};
+use crate::process::wait;
+use crate::process::{find, find_thread};
+
+pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
+    let [a, b, c, d, _, _] = call.args;
+    Some(match name {
+        Sysno::rt_sigaction => action(call, a as i32, b, c, d),
+        Sysno::rt_sigprocmask => mask(call, a, b, c, d),
+        Sysno::rt_sigpending => {
+            let set =
+                call.thread.signals.lock().pending.set | call.thread.process.pending.lock().set;
+            user::write(&call.memory(), a, &set).map(|()| 0)
+        }
+        Sysno::rt_sigsuspend => {
+            user::read::<u64>(&call.memory(), a).and_then(|set| suspend(call, set))
+        }
+        Sysno::rt_sigtimedwait => timed_wait(call, a, b, c),
+        Sysno::rt_sigreturn => {
+            signals::sigreturn(call.thread, call.frame);
+            Ok(GOES_ON_ELSEWHERE)
+        }
+        Sysno::sigaltstack => alternate(call, a, b),
+        Sysno::kill => kill(call, a as i32, b as i32),
+        Sysno::tkill => to_thread(call, None, a as i32, b as i32),
+        Sysno::tgkill => to_thread(call, Some(a as i32), b as i32, c as i32),
+        _ => return None,
+    })
+}
+
+fn checked(signal: i32) -> Result<i32, Errno> {
+    if (0..=LAST).contains(&signal) { Ok(signal) } else { Err(Errno::EINVAL) }
+}
+
+/// `struct sigaction` of the kernel: handler, flags, restorer, mask.
+fn action(call: &Call<'_>, signal: i32, new: u64, old: u64, size: u64) -> Outcome {
+    if size != 8 || checked(signal)? == 0 {
+        return Err(Errno::EINVAL);
+    }
+    let memory = call.memory();
+    let wanted = if new == 0 { None } else { Some(user::read::<[u64; 4]>(&memory, new)?) };
+    if wanted.is_some() && matches!(signal, SIGKILL | SIGSTOP) {
+        return Err(Errno::EINVAL);
+    }
+    let actions = call.thread.process.actions.lock().clone();
+    let before = actions.get(signal);
+    if let Some([handler, flags, restorer, mask]) = wanted {
+        actions.set(signal, Action { handler, flags, restorer, mask: mask & !UNMASKABLE });
+    }
+    user::write_if(&memory, old, &[before.handler, before.flags, before.restorer, before.mask])?;
+    Ok(0)
+}
+
+fn mask(call: &Call<'_>, how: u64, new: u64, old: u64, size: u64) -> Outcome {
+    if size != 8 {
+        return Err(Errno::EINVAL);
+    }
+    let memory = call.memory();
+    let set = if new == 0 { None } else { Some(user::read::<u64>(&memory, new)?) };
+    let before = call.thread.signals.lock().mask;
+    if let Some(set) = set {
+        let mask = match how {
+            0 => before | set,
+            1 => before & !set,
+            2 => set,
+            _ => return Err(Errno::EINVAL),
+        };
+        call.thread.signals.lock().mask = mask & !UNMASKABLE;
+    }
+    user::write_if(&memory, old, &before)?;
+    Ok(0)
+}
+
+/// Waits with another mask until a signal comes. The mask comes back when the program goes on.
+fn suspend(call: &Call<'_>, set: u64) -> Outcome {
+    {
+        let mut signals = call.thread.signals.lock();
+        signals.saved_mask = Some(signals.mask);
+        signals.mask = set & !UNMASKABLE;
+    }
+    let _ = wait::until::<()>(&[], None, || None);
+    Err(Errno::EINTR)
+}
+
+/// `pause(2)`.
+pub fn pause() -> Outcome {
+    let _ = wait::until::<()>(&[], None, || None);
+    Err(Errno::EINTR)
+}
+
+/// Makes a call with another mask, whose address is given; 0: none.
+pub(super) fn with_mask(call: &Call<'_>, at: u64, perform: impl FnOnce() -> Outcome) -> Outcome {
+    if at == 0 {
+        return perform();
+    }
+    let set = user::read::<u64>(&call.memory(), at)?;
+    let before = core::mem::replace(&mut call.thread.signals.lock().mask, set & !UNMASKABLE);
+    let outcome = perform();
+    let mut signals = call.thread.signals.lock();
+    if outcome == Err(Errno::EINTR) {
+        // The handler still runs with the other mask.
+        signals.saved_mask = Some(before);
+    } else {
+        signals.mask = before;
+    }
+    outcome
+}
+
+fn timed_wait(call: &Call<'_>, set: u64, to: u64, limit: u64) -> Outcome {
+    let memory = call.memory();
+    let set = user::read::<u64>(&memory, set)? & !UNMASKABLE;
+    let deadline = time::deadline_after(call, limit)?;
+    let thread = call.thread;
+    // Those that are waited for wake the thread, though they are masked.
+    let before = thread.signals.lock().mask;
+    thread.signals.lock().mask = before & !set;
+    let look = || {
+        let found = thread.signals.lock().pending.take(set);
+        found.or_else(|| thread.process.pending.lock().take(set))
+    };
+    let result = wait::until(&[], deadline, look);
+    thread.signals.lock().mask = before;
+    let info = result
+        .map_err(|ended| if ended == wait::Ended::Late { Errno::EAGAIN } else { Errno::EINTR })?;
+    user::write_if(&memory, to, &info.bytes())?;
+    Ok(info.signal.into())
+}
+
+/// `stack_t`: address, flags, size.
+fn alternate(call: &Call<'_>, new: u64, old: u64) -> Outcome {
+    const DISABLE: i32 = 2;
+    const SMALLEST: u64 = 2048;
+    let memory = call.memory();
+    let wanted = if new == 0 { None } else { Some(user::read::<[u64; 3]>(&memory, new)?) };
+    let before = call.thread.signals.lock().alternate;
+    let on_it = signals::is_on_alternate(before, call.frame.sp());
+    if let Some([base, flags, size]) = wanted {
+        if on_it {
+            return Err(Errno::EPERM);
+        }
+        call.thread.signals.lock().alternate = match flags as i32 {
+            DISABLE => (0, DISABLE, 0),
+            _ if size < SMALLEST => return Err(Errno::ENOMEM),
+            0 | 1 => (base, 0, size),
+            _ => return Err(Errno::EINVAL),
+        };
+    }
+    let flags = if on_it { 1 } else { before.1 };
+    user::write_if(&memory, old, &[before.0, flags as u64, before.2])?;
+    Ok(0)
+}
+
+fn kill(call: &Call<'_>, pid: i32, signal: i32) -> Outcome {
+    let signal = checked(signal)?;
+    let own = &call.thread.process;
+    let info = Info::user(signal, own.pid);
+    let found = match pid {
+        0 => signals::send_to_group(own.group.load(Ordering::Relaxed), &info),
+        -1 => {
+            let others = crate::process::processes();
+            let others = others.iter().filter(|other| other.pid != 1 && other.pid != own.pid);
+            others.fold(false, |_, other| {
+                if signal != 0 {
+                    signals::send(other, &info);
+                }
+                true
+            })
+        }
+        ..0 => signals::send_to_group(-pid, &info),
+        _ => {
+            let process = find(pid).ok_or(Errno::ESRCH)?;
+            if signal != 0 {
+                signals::send(&process, &info);
+            }
+            true
+        }
+    };
+    if found { Ok(0) } else { Err(Errno::ESRCH) }
+}
+
+fn to_thread(call: &Call<'_>, process: Option<i32>, tid: i32, signal: i32) -> Outcome {
+    let signal = checked(signal)?;
+    if tid <= 0 {
+        return Err(Errno::EINVAL);
+    }
+    let thread = find_thread(tid)
+        .filter(|thread| process.is_none_or(|pid| thread.process.pid == pid))
+        .ok_or(Errno::ESRCH)?;
+    if signal != 0 {
+        signals::send_to_thread(&thread, &Info::thread(signal, call.thread.process.pid));
+    }
+    Ok(0)
+}

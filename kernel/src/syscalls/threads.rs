@@ -1,0 +1,150 @@
+//! Calls of thread libraries.
+
+use core::sync::atomic::Ordering;
+
+use samara_mm::Errno;
+use syscalls::Sysno;
+
+use super::{Call, Outcome, files, time, user};
+use crate::arch::{Arch, Machine};
+use crate::process::{find_thread, futex};
+
+pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
+    let [a, b, c, ..] = call.args;
+    Some(match name {
+        Sysno::futex => futex_call(call),
+        Sysno::set_tid_address => {
+            call.thread.clear_tid.store(a, Ordering::Relaxed);
+            Ok(call.thread.tid.into())
+        }
+        Sysno::set_robust_list => {
+            call.thread.robust_list.store(a, Ordering::Relaxed);
+            if b == 24 { Ok(0) } else { Err(Errno::EINVAL) }
+        }
+        Sysno::get_robust_list => robust_list(call, a as i32, b, c),
+        // Restartable sequences are refused: thread libraries do without.
+        Sysno::rseq => Err(Errno::ENOSYS),
+        Sysno::membarrier => Err(Errno::ENOSYS),
+        Sysno::sched_getaffinity => affinity(call, b, c),
+        Sysno::sched_setaffinity => Ok(0),
+        Sysno::sched_getscheduler => Ok(0),
+        Sysno::sched_setscheduler | Sysno::sched_setparam => Ok(0),
+        Sysno::sched_getparam => user::write(&call.memory(), b, &0i32).map(|()| 0),
+        Sysno::sched_get_priority_max | Sysno::sched_get_priority_min => Ok(0),
+        Sysno::getcpu => {
+            [a, b].iter().try_for_each(|&to| user::write_if(&call.memory(), to, &0u32)).map(|()| 0)
+        }
+        _ => return None,
+    })
+}
+
+const FUTEX_PRIVATE: u32 = 128;
+const FUTEX_CLOCK_REALTIME: u32 = 256;
+
+fn futex_call(call: &Call<'_>) -> Outcome {
+    let [word, operation, value, limit, other, bits] = call.args;
+    let operation = operation as u32;
+    let private = operation & FUTEX_PRIVATE != 0;
+    let memory = call.memory();
+    match operation & !(FUTEX_PRIVATE | FUTEX_CLOCK_REALTIME) {
+        command @ (0 | 9) => {
+            let deadline = match limit {
+                0 => None,
+                // A time to wait, or a moment.
+                at if command == 0 => time::deadline_after(call, at)?,
+                at => Some(time::moment(call, at, operation & FUTEX_CLOCK_REALTIME != 0)?),
+            };
+            let bits = if command == 0 { u32::MAX } else { bits as u32 };
+            match futex::wait(call.thread, word, private, value as u32, bits, deadline) {
+                Err(Errno::EINTR) if deadline.is_none() => Err(files::RESTARTS),
+                result => result.map(|()| 0),
+            }
+        }
+        1 => futex::wake(&memory, word, private, value as u32, u32::MAX).map(i64::from),
+        10 if bits as u32 == 0 => Err(Errno::EINVAL),
+        10 => futex::wake(&memory, word, private, value as u32, bits as u32).map(i64::from),
+        3 => futex::requeue(&memory, word, other, private, value as u32, limit as u32, None)
+            .map(i64::from),
+        4 => futex::requeue(
+            &memory,
+            word,
+            other,
+            private,
+            value as u32,
+            limit as u32,
+            Some(bits as u32),
+        )
+        .map(i64::from),
+        5 => wake_op(call, private),
+        _ => Err(Errno::ENOSYS),
+    }
+}
+
+/// `FUTEX_WAKE_OP`: changes the second word, wakes at the first, and at the second if it compares.
+fn wake_op(call: &Call<'_>, private: bool) -> Outcome {
+    let [word, _, count, second_count, other, code] = call.args;
+    let code = code as u32;
+    let (operation, compare) = (code >> 28 & 7, code >> 24 & 15);
+    let signed = |bits: u32| ((bits << 20) as i32) >> 20;
+    let (mut argument, with) = (signed(code >> 12), signed(code));
+    if code >> 31 != 0 {
+        argument = 1i32.wrapping_shl(argument as u32);
+    }
+    let argument = argument as u32;
+    let memory = call.memory();
+    let change = |word: &core::sync::atomic::AtomicU32| match operation {
+        0 => Ok(word.swap(argument, Ordering::SeqCst)),
+        1 => Ok(word.fetch_add(argument, Ordering::SeqCst)),
+        2 => Ok(word.fetch_or(argument, Ordering::SeqCst)),
+        3 => Ok(word.fetch_and(!argument, Ordering::SeqCst)),
+        4 => Ok(word.fetch_xor(argument, Ordering::SeqCst)),
+        _ => Err(Errno::ENOSYS),
+    };
+    let before = memory.atomic_u32(other, change).map_err(|_| Errno::EFAULT)?? as i32;
+    let mut woken = futex::wake(&memory, word, private, count as u32, u32::MAX)?;
+    let holds = match compare {
+        0 => before == with,
+        1 => before != with,
+        2 => before < with,
+        3 => before <= with,
+        4 => before > with,
+        5 => before >= with,
+        _ => return Err(Errno::ENOSYS),
+    };
+    if holds {
+        woken += futex::wake(&memory, other, private, second_count as u32, u32::MAX)?;
+    }
+    Ok(woken.into())
+}
+
+fn robust_list(call: &Call<'_>, tid: i32, head: u64, len: u64) -> Outcome {
+    let thread =
+        if tid == 0 { call.thread.clone() } else { find_thread(tid).ok_or(Errno::ESRCH)? };
+    let memory = call.memory();
+    user::write(&memory, head, &thread.robust_list.load(Ordering::Relaxed))?;
+    user::write(&memory, len, &24u64)?;
+    Ok(0)
+}
+
+fn affinity(call: &Call<'_>, len: u64, to: u64) -> Outcome {
+    if len < 8 || !len.is_multiple_of(8) {
+        return Err(Errno::EINVAL);
+    }
+    user::write(&call.memory(), to, &1u64)?;
+    Ok(8)
+}
+
+/// Sets the thread pointer, for architectures with a call for it.
+pub fn set_thread_pointer(call: &Call<'_>, at: u64) -> Outcome {
+    if at >= Arch::TASK_SIZE {
+        return Err(Errno::EPERM);
+    }
+    call.thread.with_context(|context| Arch::set_thread_pointer(context, at));
+    Ok(0)
+}
+
+pub fn thread_pointer(call: &Call<'_>, to: u64) -> Outcome {
+    let at = call.thread.with_context(|context| Arch::thread_pointer(context));
+    user::write(&call.memory(), to, &at)?;
+    Ok(0)
+}

@@ -1,0 +1,125 @@
+//! Bytes in the memory of programs.
+
+use alloc::vec::Vec;
+
+use samara_mm::Errno;
+
+use super::Call;
+use crate::memory::Memory;
+
+/// The most bytes of a read or a write that are moved at once.
+pub const PIECE: usize = 64 << 10;
+const LONGEST_PATH: usize = 4096;
+
+/// Structures of the ABI, which consist of bytes of any value and have no padding that tells anything.
+///
+/// # Safety
+/// Any bytes are a value.
+pub unsafe trait Plain {}
+
+macro_rules! plain {
+    ($($type:ty),*) => { $(
+        // SAFETY: integers, or structures of integers.
+        unsafe impl Plain for $type {}
+    )* };
+}
+
+plain!(
+    u8, u16, i32, u32, i64, u64, [u8; 8], [u8; 16], [u8; 36], [u8; 64], [u8; 128], [u64; 2],
+    [u64; 3], [u64; 4], [u64; 5], [u64; 8], [u64; 11], [u64; 14], [u32; 3]
+);
+plain!(
+    linux_raw_sys::general::stat,
+    linux_raw_sys::general::statfs,
+    linux_raw_sys::general::statx,
+    linux_raw_sys::system::new_utsname,
+    linux_raw_sys::system::sysinfo,
+    linux_raw_sys::general::rusage,
+    linux_raw_sys::general::pollfd
+);
+
+pub fn read<T: Plain>(memory: &Memory, at: u64) -> Result<T, Errno> {
+    let mut value = core::mem::MaybeUninit::<T>::zeroed();
+    // SAFETY: zeroed bytes of the value's size.
+    let bytes =
+        unsafe { core::slice::from_raw_parts_mut(value.as_mut_ptr().cast::<u8>(), size_of::<T>()) };
+    copy_from(memory, at, bytes)?;
+    // SAFETY: any bytes are a value.
+    Ok(unsafe { value.assume_init() })
+}
+
+pub fn write<T: Plain>(memory: &Memory, at: u64, value: &T) -> Result<(), Errno> {
+    // SAFETY: a value of plain bytes.
+    let bytes =
+        unsafe { core::slice::from_raw_parts((&raw const *value).cast::<u8>(), size_of::<T>()) };
+    copy_to(memory, at, bytes)
+}
+
+/// As [`write`], unless the address is null.
+pub fn write_if<T: Plain>(memory: &Memory, at: u64, value: &T) -> Result<(), Errno> {
+    if at == 0 { Ok(()) } else { write(memory, at, value) }
+}
+
+pub fn copy_to(memory: &Memory, at: u64, bytes: &[u8]) -> Result<(), Errno> {
+    if memory.copy_in(at, bytes) == bytes.len() { Ok(()) } else { Err(Errno::EFAULT) }
+}
+
+pub fn copy_from(memory: &Memory, at: u64, bytes: &mut [u8]) -> Result<(), Errno> {
+    if memory.copy_out(at, bytes) == bytes.len() { Ok(()) } else { Err(Errno::EFAULT) }
+}
+
+/// A string, without its zero byte.
+///
+/// # Errors
+/// `EFAULT`; `too_long` beyond `most` bytes.
+pub fn string(memory: &Memory, at: u64, most: usize, too_long: Errno) -> Result<Vec<u8>, Errno> {
+    let mut text = Vec::new();
+    loop {
+        let mut piece = [0; 256];
+        let from = at.wrapping_add(text.len() as u64);
+        let done = memory.copy_out(from, &mut piece);
+        let end = piece[..done].iter().position(|&byte| byte == 0);
+        text.extend_from_slice(&piece[..end.unwrap_or(done)]);
+        match end {
+            _ if text.len() >= most => return Err(too_long),
+            Some(_) => return Ok(text),
+            None if done < piece.len() => return Err(Errno::EFAULT),
+            None => {}
+        }
+    }
+}
+
+impl Call<'_> {
+    pub fn memory(&self) -> alloc::sync::Arc<Memory> {
+        self.thread.process.memory()
+    }
+
+    /// The path at the address in an argument.
+    pub fn path(&self, argument: usize) -> Result<Vec<u8>, Errno> {
+        string(&self.memory(), self.args[argument], LONGEST_PATH, Errno::ENAMETOOLONG)
+    }
+}
+
+/// A buffer for at most [`PIECE`] bytes.
+pub fn buffer(len: u64) -> Result<Vec<u8>, Errno> {
+    let len = usize::try_from(len).unwrap_or(PIECE).min(PIECE);
+    let mut bytes = Vec::new();
+    bytes.try_reserve_exact(len).map_err(|_| Errno::ENOMEM)?;
+    bytes.resize(len, 0);
+    Ok(bytes)
+}
+
+/// Address and length of each part of an `iovec` array.
+pub fn parts(memory: &Memory, at: u64, count: u64) -> Result<Vec<(u64, u64)>, Errno> {
+    if count > 1024 {
+        return Err(Errno::EINVAL);
+    }
+    let mut parts = Vec::new();
+    let mut all = 0u64;
+    for i in 0..count {
+        let [base, len] = read::<[u64; 2]>(memory, at + 16 * i)?;
+        all = all.checked_add(len).filter(|&all| all <= i64::MAX as u64).ok_or(Errno::EINVAL)?;
+        parts.push((base, len));
+    }
+    Ok(parts)
+}
