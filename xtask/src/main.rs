@@ -8,6 +8,7 @@ mod beside;
 mod figures;
 mod gate;
 mod guests;
+mod kernel;
 mod package;
 mod setup;
 mod site;
@@ -86,13 +87,15 @@ enum Command {
         #[arg(long)]
         photographs: bool,
     },
+    /// Build the kernel, boot it in QEMU with software emulation, and end with its status.
+    Kernel(kernel::Options),
     /// Show the tiers and what each one does.
     Tiers,
 }
 
 fn main() -> ExitCode {
     match run(Cli::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) => {
             eprintln!("xtask: {error:#}");
             ExitCode::FAILURE
@@ -100,7 +103,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(cli: Cli) -> Result<()> {
+fn run(cli: Cli) -> Result<ExitCode> {
     let shell = Shell::new().context("cannot read the current directory")?;
     // The manifest of this crate lies one level below the root, wherever the command was given.
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -108,7 +111,8 @@ fn run(cli: Cli) -> Result<()> {
         root.canonicalize()
             .context("cannot find the workspace's root")?,
     );
-    match cli.command {
+    let done = match cli.command {
+        Command::Kernel(options) => return Ok(kernel::run(&shell, &options)),
         Command::Test { all, tier } => {
             let chosen = if all {
                 Tier::ALL.to_vec()
@@ -149,7 +153,8 @@ fn run(cli: Cli) -> Result<()> {
             }
             Ok(())
         }
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 /// Runs the tiers in order and says at the end how long each one took; stops at the first failure. Where tests follow, clippy and the documentation run

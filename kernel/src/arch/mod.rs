@@ -85,6 +85,8 @@ pub trait Machine {
     const KERNEL_HALF: &'static [Range<u64>];
     /// Addresses of the kernel's half for the heap.
     const HEAP: Range<u64>;
+    /// Physical addresses of devices that the direct map has, too.
+    const DEVICES: &'static [Range<u64>];
     /// First address beyond those of programs.
     const TASK_SIZE: u64;
 

@@ -66,9 +66,14 @@ pub fn unpack(mut archive: &[u8]) -> Result<(), Errno> {
         }
         archive = archive.get(end.next_multiple_of(4)..).unwrap_or_default();
     }
+    // What an archive leaves out that programs expect.
     if root().node.lookup(b"dev").is_err() {
         place::create(&root(), b"dev", device::directory()?)?;
     }
+    if root().node.lookup(b"proc").is_err() {
+        place::create(&root(), b"proc", Node::directory(0o555))?;
+    }
+    place::mount(&place::find(&root(), b"/proc", true)?, b"proc")?;
     Ok(())
 }
 

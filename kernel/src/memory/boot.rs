@@ -89,6 +89,11 @@ fn map_kernel(memblock: &Memblock<'_, DirectMap>) {
             map(physical + Arch::DIRECT_MAP, PageSize::Large, physical, data);
         }
     }
+    for device in Arch::DEVICES {
+        for physical in device.clone().step_by(PAGE_SIZE as usize) {
+            map(physical + Arch::DIRECT_MAP, PageSize::Small, physical, data | Attrs::DEVICE);
+        }
+    }
     for Segment { addresses, physical, write, execute } in Arch::segments() {
         let mut attrs = Attrs::READ | Attrs::GLOBAL | Attrs::ACCESSED;
         attrs.set(Attrs::WRITE | Attrs::DIRTY, write);

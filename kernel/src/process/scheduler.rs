@@ -118,6 +118,7 @@ pub fn idle<T>(end: impl Fn() -> Option<T>) -> T {
         poll();
         if !SCHEDULER.lock().queue.is_empty() {
             switch_away();
+            continue;
         }
         Arch::interrupts_off();
         if SCHEDULER.lock().queue.is_empty() && !is_due() {

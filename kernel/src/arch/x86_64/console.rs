@@ -30,6 +30,8 @@ fn read(port: u16) -> u8 {
 
 /// Eight bits, no parity, queues on; the console interrupts when something has come.
 pub(super) fn start() {
+    // The device empties itself when its queue is switched on, and somebody may have typed already.
+    receive();
     for port in [CONSOLE, LOG] {
         write(port + INTERRUPTS, 0);
         write(port + LINE, 3);

@@ -13,7 +13,7 @@ fn write(port: u16, value: u8) {
     unsafe { Port::new(port).write(value) }
 }
 
-/// Maps their interrupts to vectors from [`FIRST_INTERRUPT`] on, and lets these pass: timer, first serial port.
+/// Maps their interrupts to vectors from [`FIRST_INTERRUPT`] on, and lets the console's pass.
 pub(super) fn start() {
     for chip in 0..2 {
         // Four words: begin, first vector, where the second is attached, mode of this processor.
@@ -22,7 +22,7 @@ pub(super) fn start() {
         write(DATA[chip], [4, 2][chip]);
         write(DATA[chip], 1);
     }
-    write(DATA[0], !(1 << 0 | 1 << 4));
+    write(DATA[0], !(1 << 4));
     write(DATA[1], !0);
 }
 

@@ -9,7 +9,7 @@
 //! | `context` | kernel stacks, and what is saved of a thread |
 //! | `signal` | what a handler finds on its stack |
 //! | `legacy` | calls that only this architecture has |
-//! | `interrupts`, `timer`, `console` | devices |
+//! | `interrupts`, `local_apic`, `timer`, `console` | devices |
 
 mod console;
 mod context;
@@ -17,6 +17,7 @@ mod cpu;
 mod frame;
 mod interrupts;
 mod legacy;
+mod local_apic;
 mod signal;
 mod start_info;
 mod timer;
@@ -65,6 +66,7 @@ impl Machine for X86_64 {
     const KERNEL_HALF: &'static [Range<u64>] =
         &[DIRECT_MAP..DIRECT_MAP + (512 << 30), Self::HEAP, IMAGE_OFFSET..IMAGE_OFFSET + (1 << 30)];
     const HEAP: Range<u64> = 0xffff_c000_0000_0000..0xffff_c000_0000_0000 + (512 << 30);
+    const DEVICES: &'static [Range<u64>] = &[local_apic::REGISTERS];
     const TASK_SIZE: u64 = 0x7fff_ffff_f000;
 
     unsafe fn boot(info: u64, entry: &mut dyn FnMut(Item)) -> Boot {

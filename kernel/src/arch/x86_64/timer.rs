@@ -1,11 +1,11 @@
-//! The 8254 timer ticks a hundred times a second; the time stamp counter tells the time between.
+//! Time: the processor's own timer ticks a hundred times a second, the time stamp counter tells the time between, and the 8254 timer how fast both are.
 
 use core::arch::x86_64::_rdtsc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use x86_64::instructions::port::Port;
 
-use crate::process::scheduler;
+use super::local_apic;
 
 /// Oscillations of the timer in a second.
 const FREQUENCY: u64 = 1_193_182;
@@ -22,32 +22,29 @@ fn counter() -> u64 {
     unsafe { _rdtsc() }
 }
 
-/// Finds the counter's rate, and starts the ticks.
+/// Finds the rates of the counter and of the processor's timer, and starts the ticks.
 pub(super) fn start() {
-    let (mut command, mut tick, mut gate) =
-        (Port::<u8>::new(0x43), Port::<u8>::new(0x40), Port::<u8>::new(0x61));
-    let mut speaker = Port::<u8>::new(0x42);
-    // SAFETY: the timer's ports. The third counter counts down once, and says so in bit 5 of the gate's port.
-    unsafe {
+    local_apic::start();
+    let (mut command, mut gate) = (Port::<u8>::new(0x43), Port::<u8>::new(0x61));
+    let mut counted = Port::<u8>::new(0x42);
+    // SAFETY: the 8254's ports. Its third counter counts down once, and says so in bit 5 of the gate's port.
+    let (counts, ticks) = unsafe {
         let off = gate.read() & !3;
         gate.write(off);
         command.write(0xb0);
-        speaker.write(COMPARED as u8);
-        speaker.write((COMPARED >> 8) as u8);
+        counted.write(COMPARED as u8);
+        counted.write((COMPARED >> 8) as u8);
         gate.write(off | 1);
-        let before = counter();
+        let before = (counter(), local_apic::count());
         while gate.read() & 0x20 == 0 {}
-        let counts = counter() - before;
-        let microseconds = COMPARED * 1_000_000 / FREQUENCY;
-        RATE.store((counts << 16) / microseconds, Ordering::Relaxed);
+        let after = (counter(), local_apic::count());
         gate.write(off);
-        // The first counter, again and again.
-        let divisor = FREQUENCY / TICKS_A_SECOND;
-        command.write(0x34);
-        tick.write(divisor as u8);
-        tick.write((divisor >> 8) as u8);
-    }
+        (after.0 - before.0, u64::from(before.1 - after.1))
+    };
+    let microseconds = COMPARED * 1_000_000 / FREQUENCY;
+    RATE.store((counts << 16) / microseconds, Ordering::Relaxed);
     START.store(counter(), Ordering::Relaxed);
+    local_apic::start_timer((ticks * 1_000_000 / TICKS_A_SECOND / microseconds) as u32);
 }
 
 /// Nanoseconds since [`start`].
@@ -55,10 +52,6 @@ pub(super) fn now() -> u64 {
     let counts = counter().wrapping_sub(START.load(Ordering::Relaxed));
     let rate = RATE.load(Ordering::Relaxed).max(1);
     ((u128::from(counts) << 16) * 1000 / u128::from(rate)) as u64
-}
-
-pub(super) fn tick() {
-    scheduler::tick();
 }
 
 /// The clock that goes on while the machine is off: seconds since 1970.

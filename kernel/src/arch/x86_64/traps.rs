@@ -4,12 +4,15 @@ use samara_mm::process::Access;
 use x86_64::registers::control::Cr2;
 
 use super::frame::{Frame, SYSTEM_CALL};
-use super::{console, timer};
+use super::{console, interrupts, local_apic};
 use crate::arch::Trap;
-use crate::process;
+use crate::process::{self, scheduler};
 
 /// Interrupts of the two controllers begin here.
 pub(super) const FIRST_INTERRUPT: u8 = 32;
+
+/// The first serial port's.
+const CONSOLE: u8 = FIRST_INTERRUPT + 4;
 
 const SIGILL: i32 = 4;
 const SIGTRAP: i32 = 5;
@@ -65,10 +68,15 @@ fn exception(vector: u64, frame: &Frame) -> Trap {
 }
 
 fn interrupt(vector: u8) {
-    match vector - FIRST_INTERRUPT {
-        0 => timer::tick(),
-        4 => console::receive(),
+    match vector {
+        local_apic::TIMER => {
+            scheduler::tick();
+            local_apic::answered();
+        }
+        CONSOLE => {
+            console::receive();
+            interrupts::answered(vector - FIRST_INTERRUPT);
+        }
         _ => {}
     }
-    super::interrupts::answered(vector - FIRST_INTERRUPT);
 }
