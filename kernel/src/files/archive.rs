@@ -7,6 +7,7 @@ use samara_mm::Errno;
 
 use super::device::{self, Device};
 use super::node::{Kind, Node, S_IFMT};
+use super::packed;
 use super::place::{self, Place, root};
 use crate::log;
 
@@ -47,7 +48,15 @@ impl Header {
 ///
 /// # Errors
 /// `EINVAL`: it ends too early, or is no archive of this kind. `ENOMEM`.
-pub fn unpack(mut archive: &[u8]) -> Result<(), Errno> {
+pub fn unpack(archive: &[u8]) -> Result<(), Errno> {
+    match packed::unpacked(archive)? {
+        Some(archive) => make_all(&archive)?,
+        None => make_all(archive)?,
+    }
+    complete()
+}
+
+fn make_all(mut archive: &[u8]) -> Result<(), Errno> {
     let mut linked: Vec<(u64, Arc<Node>)> = Vec::new();
     while let Some(start) = archive.iter().position(|&byte| byte != 0) {
         archive = &archive[start..];
@@ -66,9 +75,18 @@ pub fn unpack(mut archive: &[u8]) -> Result<(), Errno> {
         }
         archive = archive.get(end.next_multiple_of(4)..).unwrap_or_default();
     }
-    // What an archive leaves out that programs expect.
-    if root().node.lookup(b"dev").is_err() {
-        place::create(&root(), b"dev", device::directory()?)?;
+    Ok(())
+}
+
+/// Makes what an archive leaves out and programs expect: devices, and `/proc`.
+fn complete() -> Result<(), Errno> {
+    let is_empty = |node: &Arc<Node>| node.names().is_ok_and(|names| names.is_empty());
+    match root().node.lookup(b"dev") {
+        Err(_) => drop(place::create(&root(), b"dev", device::directory()?)?),
+        Ok(node) if is_empty(&node) => {
+            place::mount(&place::find(&root(), b"/dev", true)?, b"devtmpfs")?;
+        }
+        Ok(_) => {}
     }
     if root().node.lookup(b"proc").is_err() {
         place::create(&root(), b"proc", Node::directory(0o555))?;

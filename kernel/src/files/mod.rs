@@ -9,13 +9,14 @@
 //! | `open`, `table` | open file descriptions; descriptors |
 //! | `pipe`, `console`, `device` | what is read and written and is no file |
 //! | `process_files` | `/proc` |
-//! | `archive` | the first files, from the loader's archive |
+//! | `archive`, `packed` | the first files, from the loader's archive |
 
 mod archive;
 pub mod console;
 mod device;
 mod node;
 mod open;
+mod packed;
 mod pipe;
 mod place;
 mod process_files;

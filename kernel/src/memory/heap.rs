@@ -50,6 +50,10 @@ impl OomHandler for Grow {
         let end = start.checked_add(size).filter(|&end| end <= window.end).ok_or(())?;
         let attrs = Attrs::READ | Attrs::WRITE | Attrs::GLOBAL | Attrs::ACCESSED | Attrs::DIRTY;
         let frames = machine.physical().backing();
+        // What cannot be had whole is not taken: it would not come back.
+        if size / PAGE_SIZE > frames.free() {
+            return Err(());
+        }
         let mut mapped = start;
         while mapped < end {
             let Some(frame) = frames.alloc(0) else { break };

@@ -120,6 +120,7 @@ pub fn idle<T>(end: impl Fn() -> Option<T>) -> T {
             switch_away();
             continue;
         }
+        DUE.store(false, Ordering::Relaxed);
         Arch::interrupts_off();
         if SCHEDULER.lock().queue.is_empty() && !is_due() {
             Arch::wait_for_interrupt();

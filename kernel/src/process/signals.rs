@@ -90,6 +90,12 @@ impl Info {
         Info { signal: SIGCHLD, code, rest: [child as u32 as u64, status as u32 as u64, 0] }
     }
 
+    pub fn of_bytes(bytes: &[u8; 128]) -> Self {
+        let word = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| bytes[at + i]));
+        let code = (word(8) & 0xffff_ffff) as i32;
+        Info { signal: word(0) as i32, code, rest: [word(16), word(24), word(32)] }
+    }
+
     /// As it lies in memory.
     pub fn bytes(&self) -> [u8; 128] {
         let mut bytes = [0; 128];

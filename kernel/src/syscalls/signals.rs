@@ -30,6 +30,8 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
             Ok(GOES_ON_ELSEWHERE)
         }
         Sysno::sigaltstack => alternate(call, a, b),
+        Sysno::rt_sigqueueinfo => queue(call, None, a as i32, b as i32, c),
+        Sysno::rt_tgsigqueueinfo => queue(call, Some(a as i32), b as i32, c as i32, d),
         Sysno::kill => kill(call, a as i32, b as i32),
         Sysno::tkill => to_thread(call, None, a as i32, b as i32),
         Sysno::tgkill => to_thread(call, Some(a as i32), b as i32, c as i32),
@@ -185,6 +187,33 @@ fn kill(call: &Call<'_>, pid: i32, signal: i32) -> Outcome {
         }
     };
     if found { Ok(0) } else { Err(Errno::ESRCH) }
+}
+
+/// Sends a signal with what the caller says of it, to a process or to one of its threads.
+fn queue(call: &Call<'_>, process: Option<i32>, to: i32, signal: i32, info: u64) -> Outcome {
+    let signal = checked(signal)?;
+    let bytes: [u8; 128] = user::read(&call.memory(), info)?;
+    let info = Info { signal, ..Info::of_bytes(&bytes) };
+    // Nobody but the kernel says that a signal is its own.
+    if info.code >= 0 && to != call.thread.process.pid {
+        return Err(Errno::EPERM);
+    }
+    match process {
+        None => {
+            let process = find(to).ok_or(Errno::ESRCH)?;
+            if signal != 0 {
+                signals::send(&process, &info);
+            }
+        }
+        Some(pid) => {
+            let thread = find_thread(to).filter(|thread| thread.process.pid == pid);
+            let thread = thread.ok_or(Errno::ESRCH)?;
+            if signal != 0 {
+                signals::send_to_thread(&thread, &info);
+            }
+        }
+    }
+    Ok(0)
 }
 
 fn to_thread(call: &Call<'_>, process: Option<i32>, tid: i32, signal: i32) -> Outcome {
