@@ -98,7 +98,7 @@ fn prepare(shell: &Shell, options: &Options) -> Result<Command> {
 }
 
 /// Builds the kernel, which is a workspace of its own with its own settings for the compiler.
-pub(crate) fn build(shell: &Shell) -> Result<PathBuf> {
+fn build(shell: &Shell) -> Result<PathBuf> {
     setup::targets(shell, None, &["x86_64-unknown-none"])?;
     let _folder = shell.push_dir("kernel");
     cmd!(shell, "cargo build --release --locked --quiet")
@@ -138,19 +138,30 @@ fn encoded(word: &[u8]) -> String {
 
 /// An archive with Debian's static BusyBox, and its applets as links.
 fn initial_files(shell: &Shell) -> Result<PathBuf> {
-    setup::debian(shell, "cpio", "cpio")?;
+    let root = root_folder(shell)?;
+    archive(shell, &root)
+}
+
+/// Makes the folder that the archive is made of.
+pub(crate) fn root_folder(shell: &Shell) -> Result<PathBuf> {
     let folder = shell.current_dir().join("target/kernel");
     let root = folder.join("root");
-    let archive = folder.join("root.cpio");
     let busybox = static_busybox(shell, &folder)?;
     shell.remove_path(&root)?;
-    for name in ["bin", "dev", "etc", "proc", "tmp", "root"] {
+    for name in ["bin", "etc", "proc", "root", "tmp"] {
         shell.create_dir(root.join(name))?;
     }
     shell.copy_file(&busybox, root.join("bin/busybox"))?;
-    let script = "set -e; cd $1
-        for name in $(bin/busybox --list); do [ -e bin/$name ] || ln -s busybox bin/$name; done
-        rm -rf dev; find . | LC_ALL=C sort | cpio -o -H newc --quiet -R 0:0 >$2";
+    let script = "set -e; cd $1; for name in $(bin/busybox --list); do [ -e bin/$name ] || ln -s busybox bin/$name; done";
+    cmd!(shell, "sh -c {script} sh {root}").quiet().run()?;
+    Ok(root)
+}
+
+/// Makes an archive of a folder, beside it.
+pub(crate) fn archive(shell: &Shell, root: &Path) -> Result<PathBuf> {
+    setup::debian(shell, "cpio", "cpio")?;
+    let archive = root.with_extension("cpio");
+    let script = "set -e; cd $1; find . | LC_ALL=C sort | cpio -o -H newc --quiet -R 0:0 >$2.new; mv $2.new $2";
     cmd!(shell, "sh -c {script} sh {root} {archive}")
         .quiet()
         .run()?;
@@ -167,10 +178,13 @@ fn static_busybox(shell: &Shell, folder: &Path) -> Result<PathBuf> {
         }
     }
     let _folder = shell.push_dir(folder);
-    cmd!(shell, "apt-get -qq -oAPT::Sandbox::User=root download busybox-static")
-        .quiet()
-        .run()
-        .context("BusyBox is missing: install busybox-static")?;
+    cmd!(
+        shell,
+        "apt-get -qq -oAPT::Sandbox::User=root download busybox-static"
+    )
+    .quiet()
+    .run()
+    .context("BusyBox is missing: install busybox-static")?;
     let script = "dpkg-deb --fsys-tarfile busybox-static_*.deb | tar -xO ./bin/busybox ./usr/bin/busybox 2>/dev/null >busybox; chmod +x busybox; [ -s busybox ]";
     cmd!(shell, "sh -c {script}").quiet().run()?;
     Ok(folder.join("busybox"))

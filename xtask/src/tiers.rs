@@ -1,5 +1,6 @@
 //! The tiers of tests, from a minute to an hour.
 
+mod kernel;
 mod miri;
 mod sanitize;
 
@@ -54,6 +55,8 @@ pub(crate) enum Tier {
     Pages,
     /// Instructions of operations, counted and compared with the committed counts.
     Gate,
+    /// The kernel: linted, booted, and compared with Linux.
+    Kernel,
     /// The oldest Rust that the manifest names.
     Msrv,
     /// The packages as the registry would get them.
@@ -66,7 +69,7 @@ pub(crate) enum Tier {
 
 impl Tier {
     /// All tiers, in the order in which they run.
-    pub(crate) const ALL: [Tier; 17] = [
+    pub(crate) const ALL: [Tier; 18] = [
         Tier::Lint,
         Tier::Unit,
         Tier::Bare,
@@ -80,6 +83,7 @@ impl Tier {
         Tier::Bench,
         Tier::Pages,
         Tier::Gate,
+        Tier::Kernel,
         Tier::Msrv,
         Tier::Package,
         Tier::Semver,
@@ -104,6 +108,7 @@ impl Tier {
             Tier::Bench => "bench",
             Tier::Pages => "pages",
             Tier::Gate => "gate",
+            Tier::Kernel => "kernel",
             Tier::Msrv => "msrv",
             Tier::Package => "package",
             Tier::Semver => "semver",
@@ -139,6 +144,9 @@ impl Tier {
             Tier::Gate => {
                 "instructions of the maple tree's operations, beside the committed counts"
             }
+            Tier::Kernel => {
+                "programs and a shell script in the kernel, which print what they print on Linux"
+            }
             Tier::Msrv => "every package checked by the oldest Rust that is promised",
             Tier::Package => "each package as the registry would get it, built from what is in it",
             Tier::Semver => "the public interfaces, beside those of the last release",
@@ -162,6 +170,7 @@ impl Tier {
             Tier::Bench => bench(shell),
             Tier::Pages => pages(shell),
             Tier::Gate => gate::run(shell, false),
+            Tier::Kernel => kernel::run(shell),
             Tier::Msrv => msrv(shell),
             Tier::Package => package::publish(shell),
             Tier::Semver => package::semver(shell),

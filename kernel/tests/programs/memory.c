@@ -64,7 +64,7 @@ int main(void) {
     areas("mlock");
     munlock(at(20), 2 << 12);
 
-    int file = open("/tmp/mapped", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    int file = open("mapped", O_RDWR | O_CREAT | O_TRUNC, 0600);
     for (int i = 0; i < 4; i++) {
         char page[4096];
         memset(page, 'a' + i, sizeof page);
@@ -106,7 +106,7 @@ int main(void) {
     mincore(at(20), 4 << 12, there);
     printf("in core %d %d %d\n", there[0] & 1, there[1] & 1, there[3] & 1);
     result("mseal of a hole", madvise(at(63), 4096, MADV_WILLNEED));
-    unlink("/tmp/mapped");
+    unlink("mapped");
 
     // More forks than memory would bear without sharing.
     size_t much = 64 << 20;
