@@ -10,14 +10,58 @@ use core::ops::Range;
 
 use bitflags::bitflags;
 
+use crate::atomic::AtomicU64;
 use crate::dead::Dead;
 use crate::format::Format;
-
 use crate::phys::{Memory, Physical};
 use crate::share::let_go;
 
-/// Which address space: the number that the processor tags its translations with (PCID, ASID).
+/// The number of an address space, which its owner gives it.
 pub type Asid = u32;
+
+/// Who runs an address space: one in each [`PageTables`](crate::PageTables), handed to [`Invalidate`].
+///
+/// The two words are the platform's: the library neither reads nor writes them. They start as 0, lie in cache lines of their own, and are dropped with the
+/// tables. A kernel's context switch sets its processor's bit in [`cpus`](Self::cpus) of the address space that it loads and clears it in that of the one it
+/// leaves; [`invalidate`](Invalidate::invalidate) then interrupts only those processors. Processors in a numbered [`tag`](Self::tag) need no flush at a switch.
+#[derive(Debug)]
+pub struct Context {
+    asid: Asid,
+    cpus: AtomicU64,
+    tag: AtomicU64,
+}
+
+impl Context {
+    /// An address space with this number, which no processor runs.
+    pub fn new(asid: Asid) -> Self {
+        Self {
+            asid,
+            cpus: AtomicU64::new(0),
+            tag: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the number that the tables were made with.
+    #[inline]
+    pub fn asid(&self) -> Asid {
+        self.asid
+    }
+
+    /// Returns the word for the processors that run it: a bit for each, or, where there are more than 64, for each group of them.
+    ///
+    /// A processor must set its bit before it loads the root, and a full barrier must come between; `invalidate` is called after the tables have changed, and must have
+    /// a full barrier before it reads the word. Then either it sees the bit, or the processor finds the tables as they are now.
+    #[inline]
+    pub fn cpus(&self) -> &AtomicU64 {
+        &self.cpus
+    }
+
+    /// Returns the word for the hardware's tag (PCID, ASID), with the generation of tags in which it was given, for instance.
+    #[inline]
+    pub fn tag(&self) -> &AtomicU64 {
+        &self.tag
+    }
+}
 
 bitflags! {
     /// What has changed in a range.
@@ -40,18 +84,29 @@ bitflags! {
 /// ([`exchange`](crate::Spot::exchange), and on AArch64 huge pages that are divided or put together), the locks of the tables are held. Processors that wait
 /// for such a lock must therefore still take the interrupts that this needs.
 pub trait Invalidate {
-    /// Forget these ranges (each start inclusive, end exclusive, in bytes, at most eight, ascending) of this address space.
-    fn invalidate(&self, asid: Asid, ranges: &[Range<u64>], changed: Changed);
+    /// Forget these ranges (each start inclusive, end exclusive, in bytes, at most eight, ascending) of this address space. An end of [`u64::MAX`] is the end of
+    /// all addresses.
+    fn invalidate(&self, context: &Context, ranges: &[Range<u64>], changed: Changed);
+
+    /// The address space ends: its tables are freed after this returns. Then no processor may have its root loaded, or use what it remembered of it. A
+    /// platform whose processors leave a root loaded while they run nothing of it makes them load another one here, and takes the
+    /// [tag](Context::tag) back. Does nothing unless said otherwise.
+    ///
+    /// Called without any lock of the tables, once for each address space, by whoever gives up the last handle: where [`Memory::ended`](crate::Memory::ended)
+    /// passes it on.
+    fn ended(&self, context: &Context) {
+        let _ = context;
+    }
 }
 
 /// No processor uses these tables: nothing to forget.
 impl Invalidate for () {
-    fn invalidate(&self, _: Asid, _: &[Range<u64>], _: Changed) {}
+    fn invalidate(&self, _: &Context, _: &[Range<u64>], _: Changed) {}
 }
 
-impl<T: Fn(Asid, &[Range<u64>], Changed)> Invalidate for T {
-    fn invalidate(&self, asid: Asid, ranges: &[Range<u64>], changed: Changed) {
-        self(asid, ranges, changed);
+impl<T: Fn(&Context, &[Range<u64>], Changed)> Invalidate for T {
+    fn invalidate(&self, context: &Context, ranges: &[Range<u64>], changed: Changed) {
+        self(context, ranges, changed);
     }
 }
 
@@ -86,7 +141,7 @@ impl Retired {
 pub(crate) struct Gather<'a, F: Format, M: Memory> {
     memory: &'a Physical<M::Backing, M::Reclaim>,
     tlb: &'a dyn Invalidate,
-    asid: Asid,
+    context: &'a Context,
     ranges: [Range<u64>; RANGES],
     len: usize,
     changed: Changed,
@@ -100,11 +155,11 @@ pub(crate) struct Gather<'a, F: Format, M: Memory> {
 
 impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
     #[inline]
-    pub(crate) fn new(memory: &'a M, tlb: &'a dyn Invalidate, asid: Asid) -> Self {
+    pub(crate) fn new(memory: &'a M, tlb: &'a dyn Invalidate, context: &'a Context) -> Self {
         Self {
             memory: memory.physical(),
             tlb,
-            asid,
+            context,
             ranges: [const { 0..0 }; RANGES],
             len: 0,
             changed: Changed::empty(),
@@ -198,7 +253,7 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
     pub(crate) fn tell_now(&self, start: u64, end: u64, changed: Changed) {
         let range = start..end;
         self.tlb
-            .invalidate(self.asid, core::slice::from_ref(&range), changed);
+            .invalidate(self.context, core::slice::from_ref(&range), changed);
     }
 
     /// Whether tables, or places in them, wait for walks that are under way.
@@ -218,7 +273,7 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
     fn finish_all(&mut self) {
         if self.len > 0 {
             self.tlb
-                .invalidate(self.asid, &self.ranges[..self.len], self.changed);
+                .invalidate(self.context, &self.ranges[..self.len], self.changed);
             self.len = 0;
             self.changed = Changed::empty();
         }

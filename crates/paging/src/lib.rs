@@ -55,7 +55,7 @@ pub use format::Format;
 pub use frames::{Census, FrameInfo, Frames, Kind};
 #[cfg(feature = "hosted")]
 pub use hosted::HostMemory;
-pub use invalidate::{Asid, Changed, Invalidate, SHARED_AT_ONCE};
+pub use invalidate::{Asid, Changed, Context, Invalidate, SHARED_AT_ONCE};
 pub use map::Source;
 pub use phys::{FrameAllocator, Memory, PhysMem, Physical};
 pub use protect::{Among, Change, Write};

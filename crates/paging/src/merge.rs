@@ -42,7 +42,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let was = table.update::<F>(slot, raw, |raw| F::leaf(new, F::attrs(raw), 0));
         if remembered(was) {
             let range = addr..addr + PAGE_SIZE;
-            tlb.invalidate(self.asid(), slice::from_ref(&range), Changed::PAGES);
+            tlb.invalidate(self.context(), slice::from_ref(&range), Changed::PAGES);
         }
         forget_leaf::<F, M>(memory, was, 0, &mut dead);
         drop(table);

@@ -8,7 +8,7 @@ use crate::dead::Dead;
 use crate::entry::{ENTRIES, PAGE_SIZE};
 use crate::error::Error;
 use crate::frames::{Frames, Kind};
-use crate::invalidate::Retired;
+use crate::invalidate::{Context, Retired};
 use crate::lane::Apart;
 use crate::reclaim::{Limbo, Reclaim};
 use crate::spin::Spin;
@@ -148,6 +148,11 @@ pub trait Memory: Clone {
     type Reclaim: Reclaim;
     /// The memory itself, always the same.
     fn physical(&self) -> &Physical<Self::Backing, Self::Reclaim>;
+    /// Tables over this memory are being dropped, and are freed after this returns: [`Invalidate::ended`](crate::Invalidate::ended), for an owner that knows to
+    /// whom to pass it on. Does nothing unless said otherwise.
+    fn ended(&self, context: &Context) {
+        let _ = context;
+    }
 }
 
 impl<B: FrameAllocator + PhysMem, R: Reclaim, P: Deref<Target = Physical<B, R>> + Clone> Memory

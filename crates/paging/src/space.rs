@@ -8,7 +8,7 @@ use crate::entry::ENTRIES;
 use crate::error::Error;
 use crate::format::Format;
 use crate::half::Half;
-use crate::invalidate::{Asid, Gather, Invalidate};
+use crate::invalidate::{Asid, Context, Gather, Invalidate};
 use crate::lane::Apart;
 use crate::phys::{Memory, Physical};
 use crate::reclaim::Reclaim;
@@ -44,7 +44,7 @@ use crate::share::{forget_leaf, let_go};
 pub struct PageTables<F: Format, M: Memory> {
     pub(crate) memory: M,
     pub(crate) root: u64,
-    asid: Asid,
+    context: Apart<Context>,
     pub(crate) half: Half,
     departures: AtomicUsize,
     generation: Apart<AtomicUsize>,
@@ -55,7 +55,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// The level of the root table.
     pub(crate) const TOP: usize = F::LEVELS - 1;
 
-    /// An empty address space; `asid` is what invalidations are told with.
+    /// An empty address space; `asid` is the number in its [`Context`], which invalidations are told with.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         Ok(Self {
             memory,
             root,
-            asid,
+            context: Apart(Context::new(asid)),
             half,
             departures: AtomicUsize::new(0),
             generation: Apart(AtomicUsize::new(0)),
@@ -80,15 +80,21 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// Returns the physical address of the root table, for CR3, TTBR0 (TTBR1 for [a kernel's](Self::of_kernel) on AArch64) or satp. It stays the same until
     /// the tables are dropped.
     ///
-    /// Before that, every processor that has this root loaded must load another one, and forget what it remembers of this one. Dropping tells nobody
-    /// to forget.
+    /// Before that, every processor that has this root loaded must load another one, and forget what it remembers of this one: at the latest when
+    /// [`Memory::ended`](crate::Memory::ended) is told. Dropping tells nobody to forget.
     pub fn root(&self) -> u64 {
         self.root
     }
 
-    /// The number that invalidations are told with.
+    /// The number that it was made with.
     pub fn asid(&self) -> Asid {
-        self.asid
+        self.context().asid()
+    }
+
+    /// Returns who runs it, as invalidations are told.
+    #[inline]
+    pub fn context(&self) -> &Context {
+        &self.context.0
     }
 
     /// The memory that frames and tables come from.
@@ -104,7 +110,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 
     #[inline]
     pub(crate) fn gather<'a>(&'a self, tlb: &'a dyn Invalidate) -> Gather<'a, F, M> {
-        Gather::new(&self.memory, tlb, self.asid)
+        Gather::new(&self.memory, tlb, self.context())
     }
 
     /// A table or a huge page has come, or an empty table has gone: see the protocol.
@@ -160,7 +166,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 impl<F: Format, M: Memory> Drop for PageTables<F, M> {
     /// Exit: no processor uses the tables any more, and has been told to forget them: see [`root`](Self::root). Needs no memory.
     fn drop(&mut self) {
-        let mut gather = Gather::<F, M>::new(&self.memory, &(), self.asid);
+        self.memory.ended(&self.context.0);
+        let mut gather = Gather::<F, M>::new(&self.memory, &(), &self.context.0);
         self.tear_down(&mut gather, self.root, Self::TOP);
         gather.finish();
     }

@@ -199,9 +199,9 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         let was = table.update::<F>(slot, table.load(slot), hidden::<F>);
         if remembered(was) {
             // No processor may use the old frame while another uses the new one.
-            let (asid, range) = (self.cursor.space.asid(), addr..addr + PAGE_SIZE);
+            let (context, range) = (self.cursor.space.context(), addr..addr + PAGE_SIZE);
             self.tlb
-                .invalidate(asid, slice::from_ref(&range), Changed::PAGES);
+                .invalidate(context, slice::from_ref(&range), Changed::PAGES);
         }
         table.store(slot, F::leaf(source.phys(), source.attrs(attrs), 0));
         forget_page::<F, M>(memory, memory.frames().counts(), was, dead);

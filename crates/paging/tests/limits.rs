@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use samara_paging::format::{Aarch64, Sv39, Sv48, X86_64, X86_64La57};
 use samara_paging::{
-    Arena, Attrs, Change, Changed, Copy, Entry, Error, Format, FrameAllocator, Grace, HostMemory,
-    Kind, Mapping, PAGE_SIZE, PageSize, PageTables, Physical, Source, Write, check,
+    Arena, Attrs, Change, Changed, Context, Copy, Entry, Error, Format, FrameAllocator, Grace,
+    HostMemory, Kind, Mapping, PAGE_SIZE, PageSize, PageTables, Physical, Source, Write, check,
 };
 
 type Memory = Arc<Physical<Arena<HostMemory>, Grace>>;
@@ -91,7 +91,7 @@ mod in_format {
             space.map(at, PageSize::Small, source, RW, &()).unwrap();
         }
         let told = RefCell::new(Vec::new());
-        let tlb = |_: u32, ranges: &[Range<u64>], changed: Changed| {
+        let tlb = |_: &Context, ranges: &[Range<u64>], changed: Changed| {
             // Where Arm's rule holds, nothing may be found there the first time.
             let found = space.translate(AT);
             told.borrow_mut().push((ranges.to_vec(), changed, found));

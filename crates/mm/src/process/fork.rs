@@ -9,7 +9,7 @@ use core::mem::MaybeUninit;
 use core::ops::{Deref, DerefMut, Range};
 use core::slice;
 
-use samara_paging::{Asid, Changed, Copy, Invalidate, Mapping};
+use samara_paging::{Changed, Context, Copy, Invalidate, Mapping};
 
 use crate::errno::Errno;
 use crate::flags::{PMD_SIZE, VmFlags};
@@ -76,7 +76,7 @@ impl<P: Platform> Process<P> {
         if !changed.is_empty() {
             let all = 0..space.config.task_size;
             let tlb = parent.machine.tlb();
-            tlb.invalidate(parent.number(), slice::from_ref(&all), changed);
+            tlb.invalidate(parent.tables.context(), slice::from_ref(&all), changed);
         }
         copied?;
         if parent.swapped() {
@@ -91,7 +91,7 @@ impl<P: Platform> Process<P> {
 struct Pending(Cell<Changed>);
 
 impl Invalidate for Pending {
-    fn invalidate(&self, _: Asid, _: &[Range<u64>], changed: Changed) {
+    fn invalidate(&self, _: &Context, _: &[Range<u64>], changed: Changed) {
         self.0.set(self.0.get() | changed);
     }
 }

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use bitflags::bitflags;
-use samara_paging::{Asid, Attrs, Entry, Kind, PageInfo, PageSize, View};
+use samara_paging::{Asid, Attrs, Context, Entry, Kind, PageInfo, PageSize, View};
 
 use crate::abi::Prot;
 use crate::errno::Errno;
@@ -36,17 +36,36 @@ bitflags! {
 impl<P: Platform> Process<P> {
     /// Returns the physical address of the root table, for CR3, TTBR0 or satp. It stays the same for the life of the process.
     ///
-    /// Before the process is dropped or [exits](Self::exit), every processor that has this root loaded must load another one, of a process or the
-    /// [kernel's](crate::process::Machine::kernel), and forget what it remembers under this one: dropping frees the tables and tells nobody to forget. While others hold the
-    /// process for a moment, as a walk over all processes does, the tables live on until they let go. The root of a process that is
+    /// When the process is dropped or [exits](Self::exit), its tables are freed, and nobody is told to forget pages. Every processor that has this root loaded must
+    /// load another one before, of a process or the [kernel's](crate::process::Machine::kernel), and forget what it remembers under this one: at the latest when
+    /// [`Invalidate::ended`](samara_paging::Invalidate::ended) is told. While others hold the process for a moment, as a walk over all processes does, the tables
+    /// live on, and the last to let go tells. The root of a process that is
     /// [executed](Self::exec) is another one than that of the process which called.
     pub fn root(&self) -> u64 {
         self.mm.tables.root()
     }
 
-    /// Returns the number that [invalidations](samara_paging::Invalidate) of this process are told with: never 0, and unlike those of other processes that live.
+    /// Returns the number in its [`context`](Self::context): never 0, and unlike those of other processes that live.
     pub fn asid(&self) -> Asid {
         self.mm.number()
+    }
+
+    /// Returns who runs the process, for the platform's context switch: [`Invalidate`](samara_paging::Invalidate) is handed the same.
+    ///
+    /// ```
+    /// use samara_mm::process::{Platform, Process};
+    /// use std::sync::atomic::Ordering;
+    ///
+    /// /// A processor goes from one process to another.
+    /// fn switch<P: Platform>(from: &Process<P>, to: &Process<P>, cpu: u32) {
+    ///     to.context().cpus().fetch_or(1 << cpu, Ordering::SeqCst);
+    ///     // Here the processor loads `to.root()`, and so leaves the other.
+    ///     from.context().cpus().fetch_and(!(1 << cpu), Ordering::SeqCst);
+    /// }
+    /// ```
+    #[inline]
+    pub fn context(&self) -> &Context {
+        self.mm.tables.context()
     }
 
     /// What the processor would find in the tables now: where the byte at `addr` is, and which accesses would succeed without a fault. `None` also for a

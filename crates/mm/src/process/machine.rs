@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use portable_atomic::AtomicU64;
 
 use lock_api::Mutex;
-use samara_paging::{Asid, Error, Kind, Memory, PageTables, Physical};
+use samara_paging::{Asid, Context, Error, Invalidate, Kind, Memory, PageTables, Physical};
 
 use crate::errno::Errno;
 use crate::heap::counted::Counted;
@@ -335,6 +335,10 @@ impl<P: Platform> Memory for Machine<P> {
 
     fn physical(&self) -> &Physical<P::Backing, P::Reclaim> {
         &self.inner.physical
+    }
+
+    fn ended(&self, context: &Context) {
+        self.tlb().ended(context);
     }
 }
 

@@ -7,6 +7,7 @@ mod anon;
 mod beside;
 mod beyond;
 mod calls;
+mod context;
 mod countdown;
 mod cut;
 mod discard;

@@ -1,5 +1,7 @@
 //! Tables that several address spaces use.
 
+use samara_paging::Context;
+
 use super::*;
 
 pub(super) fn each_user_of_a_shared_table_tells_of_its_pages<F: Format>() {
@@ -65,8 +67,8 @@ pub(super) fn pages_leave_shared_tables_without_memory<F: Format>() {
     memory.backing().refuse_after(Some(0));
     let file = AT..last + PAGE_SIZE;
     let told = std::cell::RefCell::new(Vec::new());
-    let tlb = |asid, ranges: &[std::ops::Range<u64>], _| {
-        told.borrow_mut().push((asid, ranges.to_vec()));
+    let tlb = |context: &Context, ranges: &[std::ops::Range<u64>], _| {
+        told.borrow_mut().push((context.asid(), ranges.to_vec()));
     };
     for space in &spaces {
         space.hide(file.clone(), Take::FilePages, &tlb).unwrap();

@@ -16,7 +16,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         let phys = self.memory.alloc_page(Kind::Anon)?;
         self.store(phys, value);
         let at = self.page(page);
-        let tlb = |a, r: &[_], c| self.forget(a, r, c);
+        let tlb = |context: &_, r: &[_], c| self.forget(context, r, c);
         let source = Source::Owned(phys);
         let space = &self.spaces[s];
         let result = self.call(|| space.map(at, PageSize::Small, source, RW, &tlb));
@@ -54,7 +54,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         };
         let at = self.page(page);
         let source = Source::Counted(self.files[file].0);
-        let tlb = |a, r: &[_], c| self.forget(a, r, c);
+        let tlb = |context: &_, r: &[_], c| self.forget(context, r, c);
         self.call(|| self.spaces[s].map(at, PageSize::Small, source, attrs, &tlb))?;
         self.cells[s].insert(page, Cell::Shared(file as u64, how));
         Ok(())
@@ -64,7 +64,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         self.learn();
         let at = self.page(page);
         let source = Source::Special(self.memory.zero_page());
-        let tlb = |a, r: &[_], c| self.forget(a, r, c);
+        let tlb = |context: &_, r: &[_], c| self.forget(context, r, c);
         let attrs = RW - Attrs::WRITE - Attrs::DIRTY;
         self.call(|| self.spaces[s].map(at, PageSize::Small, source, attrs, &tlb))?;
         self.cells[s].insert(page, Cell::Zero(Protection::Write));
@@ -73,7 +73,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
 
     pub fn mark(&mut self, s: usize, page: u64, marker: u32) -> Result<(), Error> {
         self.learn();
-        let tlb = |a, r: &[_], c| self.forget(a, r, c);
+        let tlb = |context: &_, r: &[_], c| self.forget(context, r, c);
         self.call(|| self.spaces[s].mark(self.page(page), Some(marker), &tlb))?;
         self.cells[s].insert(page, Cell::Marker(marker));
         Ok(())
@@ -88,7 +88,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         for i in 0..512 {
             self.store(phys + i * PAGE_SIZE, first + i);
         }
-        let tlb = |a, r: &[_], c| self.forget(a, r, c);
+        let tlb = |context: &_, r: &[_], c| self.forget(context, r, c);
         let source = Source::Owned(phys);
         let space = &self.spaces[s];
         let result = self.call(|| space.map(at, PageSize::Large, source, RW, &tlb));
@@ -110,7 +110,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
     /// Takes a part of what is in a range, and sees that the tables tell of just that.
     pub fn take(&mut self, s: usize, pages: Range<u64>, take: Take) -> Result<(), Error> {
         self.learn();
-        let tlb = |a, r: &[_], c| self.forget(a, r, c);
+        let tlb = |context: &_, r: &[_], c| self.forget(context, r, c);
         let mut told = Vec::new();
         self.call(|| {
             self.spaces[s].unmap_with(self.range(&pages), take, &tlb, |addr, entry| {
@@ -154,7 +154,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
             Protection::Write => Attrs::READ | Attrs::WRITE,
         };
         let change = Change::access(access, Write::Alone);
-        let tlb = |a, r: &[_], c| self.forget(a, r, c);
+        let tlb = |context: &_, r: &[_], c| self.forget(context, r, c);
         self.call(|| self.spaces[s].protect(self.range(&pages), change, &tlb))?;
         for (_, cell) in self.cells[s].range_mut(pages) {
             match cell {
@@ -167,7 +167,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
 
     pub fn move_range(&mut self, s: usize, from: u64, to: u64, len: u64) -> Result<(), Error> {
         self.learn();
-        let tlb = |a, r: &[_], c| self.forget(a, r, c);
+        let tlb = |context: &_, r: &[_], c| self.forget(context, r, c);
         let (at, there) = (self.page(from), self.page(to));
         let space = &self.spaces[s];
         let result = self.call(|| space.move_range(at, there, len * PAGE_SIZE, &tlb));
@@ -189,7 +189,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
     pub fn fork(&mut self, s: usize, child: usize, share: bool, end: u64) -> Result<(), Error> {
         self.learn();
         let range = self.base & !0x1f_ffff..self.page(end);
-        let tlb = |a, r: &[_], c| self.forget(a, r, c);
+        let tlb = |context: &_, r: &[_], c| self.forget(context, r, c);
         let (parent, into) = (&self.spaces[s], &self.spaces[child]);
         if !share && !self.cells[child].is_empty() {
             // Several calls, of which the first would have to be undone.

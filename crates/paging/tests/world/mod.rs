@@ -206,7 +206,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
     pub fn write(&mut self, s: usize, page: u64) -> Result<bool, Error> {
         self.learn();
         let at = self.page(page);
-        let tlb = |a, r: &[_], c| self.forget(a, r, c);
+        let tlb = |context: &_, r: &[_], c| self.forget(context, r, c);
         let space = &self.spaces[s];
         let cell = self.cells[s].get(&page).copied();
         let allowed = match cell {

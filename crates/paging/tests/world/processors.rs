@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use samara_paging::{Asid, Attrs, Changed, Entry, Format, FrameAllocator, PAGE_SIZE, PhysMem};
+use samara_paging::{Attrs, Changed, Context, Entry, Format, FrameAllocator, PAGE_SIZE, PhysMem};
 
 use super::World;
 
@@ -24,11 +24,11 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         }
     }
 
-    pub(super) fn forget(&self, asid: Asid, ranges: &[Range<u64>], _changed: Changed) {
+    pub(super) fn forget(&self, context: &Context, ranges: &[Range<u64>], _changed: Changed) {
         assert!(!ranges.is_empty() && ranges.len() <= 8);
         assert!(ranges.iter().all(|range| range.start < range.end));
         assert!(ranges.windows(2).all(|pair| pair[0].end <= pair[1].start));
-        let mut tlb = self.tlb[asid as usize].borrow_mut();
+        let mut tlb = self.tlb[context.asid() as usize].borrow_mut();
         for range in ranges {
             let gone: Vec<u64> = tlb.range(range.clone()).map(|(&at, _)| at).collect();
             for at in gone {

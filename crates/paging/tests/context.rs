@@ -1,0 +1,145 @@
+//! Who runs an address space is handed to whoever invalidates, and its end is told before anything is freed.
+#![cfg(feature = "hosted")]
+#![cfg(not(miri))]
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex};
+
+use samara_paging::format::X86_64;
+use samara_paging::{
+    Arena, Attrs, Changed, Context, Copy, Grace, HeapBytes, Invalidate, Kind, Mapping, Memory,
+    PAGE_SIZE, PageSize, PageTables, Physical, Source,
+};
+
+type Frames = Physical<Arena<HeapBytes>, Grace>;
+type Space = PageTables<X86_64, Told>;
+
+const AT: u64 = 0x40_0000;
+const RW: Attrs = Attrs::READ.union(Attrs::WRITE).union(Attrs::USER);
+
+/// The number of an address space that has ended, its tag, and how many frames were free then.
+type End = (u32, u64, u64);
+
+/// Memory that keeps which address spaces have ended.
+#[derive(Clone)]
+struct Told(Arc<(Frames, Mutex<Vec<End>>)>);
+
+impl Told {
+    fn new() -> Self {
+        let arena = Arena::on_heap(64).unwrap();
+        let physical = Physical::new(arena, Grace::new(), 1 << 30, 64).unwrap();
+        Self(Arc::new((physical, Mutex::default())))
+    }
+
+    fn free(&self) -> u64 {
+        self.0.0.reclaim();
+        self.0.0.backing().free_frames()
+    }
+
+    fn ends(&self) -> Vec<End> {
+        self.0.1.lock().unwrap().clone()
+    }
+}
+
+impl Memory for Told {
+    type Backing = Arena<HeapBytes>;
+    type Reclaim = Grace;
+
+    fn physical(&self) -> &Frames {
+        &self.0.0
+    }
+
+    fn ended(&self, context: &Context) {
+        let end = (context.asid(), context.tag().load(Relaxed), self.free());
+        self.0.1.lock().unwrap().push(end);
+    }
+}
+
+/// Keeps what is told: number, processors, tag.
+#[derive(Default)]
+struct Flushes(Mutex<Vec<(u32, u64, u64)>>);
+
+impl Invalidate for Flushes {
+    fn invalidate(&self, context: &Context, _: &[Range<u64>], _: Changed) {
+        let told = (
+            context.asid(),
+            context.cpus().load(Relaxed),
+            context.tag().load(Relaxed),
+        );
+        self.0.lock().unwrap().push(told);
+    }
+}
+
+fn page(memory: &Told) -> Source {
+    Source::Owned(memory.physical().alloc_page(Kind::Anon).unwrap())
+}
+
+#[test]
+fn invalidations_are_handed_what_the_platform_has_noted() {
+    let memory = Told::new();
+    let (first, second) = (
+        Space::new(memory.clone(), 1).unwrap(),
+        Space::new(memory.clone(), 2).unwrap(),
+    );
+    for (space, cpus, tag) in [(&first, 0b101, 0x1_0007), (&second, 0b10, 0x1_0008)] {
+        assert_eq!(space.context().cpus().swap(cpus, Relaxed), 0);
+        assert_eq!(space.context().tag().swap(tag, Relaxed), 0);
+        assert_eq!(space.asid(), space.context().asid());
+        space
+            .map(AT, PageSize::Small, page(&memory), RW, &())
+            .unwrap();
+    }
+    let told = Flushes::default();
+    second.unmap(AT..AT + PAGE_SIZE, &told).unwrap();
+    // A fork tells of the parent; where the lock is held, too.
+    let child = Space::new(memory.clone(), 3).unwrap();
+    let range = AT..AT + PAGE_SIZE;
+    first
+        .copy_range(&child, range, Mapping::Private, Copy::All, &told)
+        .unwrap();
+    let old = first.page(AT).unwrap().phys;
+    let mut spot = first.spot(AT, &told);
+    spot.exchange(old, page(&memory), RW).unwrap();
+    drop(spot);
+    assert_eq!(
+        *told.0.lock().unwrap(),
+        [
+            (2, 0b10, 0x1_0008),
+            (1, 0b101, 0x1_0007),
+            (1, 0b101, 0x1_0007)
+        ]
+    );
+}
+
+#[test]
+fn an_end_is_told_once_and_before_anything_is_freed() {
+    let memory = Told::new();
+    let start = 0xffff_8000_0000_0000;
+    let ranges = [start..start + PAGE_SIZE, u64::MAX - 1..u64::MAX];
+    let kernel = Space::of_kernel(memory.clone(), 0, &ranges).unwrap();
+    let mut expected = Vec::new();
+    for asid in 1..4 {
+        let space = PageTables::under(&kernel, asid).unwrap();
+        space
+            .map(AT, PageSize::Small, page(&memory), RW, &())
+            .unwrap();
+        space.context().tag().store(u64::from(asid) * 7, Relaxed);
+        let before = memory.free();
+        assert_eq!(memory.ends(), expected);
+        drop(space);
+        expected.push((asid, u64::from(asid) * 7, before));
+        assert_eq!(memory.ends(), expected);
+        assert!(memory.free() > before);
+    }
+    // What never was is told of by nobody.
+    memory.physical().backing().refuse_after(Some(0));
+    assert!(PageTables::under(&kernel, 9).is_err());
+    memory.physical().backing().refuse_after(None);
+    assert_eq!(memory.ends(), expected);
+    let before = memory.free();
+    drop(kernel);
+    expected.push((0, 0, before));
+    assert_eq!(memory.ends(), expected);
+}
