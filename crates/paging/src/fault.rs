@@ -2,8 +2,8 @@
 //!
 //! A fault has seen something without a lock. Each of these calls locks the page's table, and looks whether that is still so.
 
-use crate::cursor::{Cursor, Stop};
-use crate::entry::{Attrs, Entry, PAGE_SIZE, index, span, tag};
+use crate::cursor::{Cursor, Stop, remembered};
+use crate::entry::{Attrs, Entry, PAGE_SIZE, index, next, span, tag};
 use crate::error::Error;
 use crate::format::Format;
 use crate::invalidate::{Gather, Invalidate};
@@ -36,7 +36,11 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let (table, level) = cursor.lock_page(addr, phys, &mut reserve, &mut gather)?;
         let slot = index(addr, level);
         let raw = table.load(slot);
-        table.update::<F>(slot, raw, |raw| F::leaf(phys, F::attrs(raw) | add, level));
+        let was = table.update::<F>(slot, raw, |raw| F::leaf(phys, F::attrs(raw) | add, level));
+        let attrs = F::attrs(was) | add;
+        if !remembered(was) || (add - F::attrs(was)).contains(Attrs::EXEC) {
+            gather.entered(addr & !(span(level) - 1), next(addr, level), attrs);
+        }
         // As above: what processors remember allows less, and a fault finds out.
         Ok(())
     }

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use crate::copy::{Private, Shared, copy_entries};
 use crate::cursor::{Cursor, Stop, indices, remembered, stretch_end};
-use crate::entry::{PAGE_SIZE, PageSize, index, next, span, tag};
+use crate::entry::{Attrs, PAGE_SIZE, PageSize, index, next, span, tag};
 use crate::error::Error;
 use crate::format::{Format, MAX_LEVELS};
 use crate::frames::Frames;
@@ -81,6 +81,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                 }
             }
         }
+        child.entered(tlb, range.start, range.end, Attrs::READ);
         Ok(())
     }
 }

@@ -54,6 +54,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
             gather.tell_now(start, end, changed);
             fill(old);
             upper.store(slot, F::table(below, false));
+            gather.entered(start, end, F::attrs(old));
         } else {
             // The processor may note an access until the entry changes; then the pieces are written again.
             upper.update::<F>(slot, raw, |raw| {
@@ -188,6 +189,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         }
         upper.unlink(slot, F::leaf(source.phys(), source.attrs(attrs), level));
         gather.range(addr, next(addr, level), changed);
+        gather.entered(addr, next(addr, level), attrs);
         // Before the entries below go: who has found them there goes down anew.
         self.departed();
         for i in 0..ENTRIES {

@@ -12,6 +12,7 @@ use bitflags::bitflags;
 
 use crate::atomic::AtomicU64;
 use crate::dead::Dead;
+use crate::entry::Attrs;
 use crate::format::Format;
 use crate::phys::{Memory, Physical};
 use crate::share::let_go;
@@ -88,6 +89,21 @@ pub trait Invalidate {
     /// all addresses.
     fn invalidate(&self, context: &Context, ranges: &[Range<u64>], changed: Changed);
 
+    /// Entries in `range` (in bytes, the end exclusive) have become valid, not necessarily all, and pages that may be executed are among them if `executable`. When it
+    /// returns, the processors find these entries and the bytes behind them. Called before the call that maps, or the fault, returns, once for each
+    /// last-level table or huge page, or once for a range; only for formats with [`Format::ANNOUNCES`](crate::Format::ANNOUNCES), which x86-64 is not among. Does nothing
+    /// unless said otherwise, which suits tables that no processor walks.
+    ///
+    /// On AArch64 this is `dsb ishst` and `isb`; if `executable`, also the instruction caches are invalidated, where the processor does not do so by
+    /// itself (`CTR_EL0.DIC`): whoever fills a frame with code has cleaned the data cache (`CTR_EL0.IDC`). On RISC-V without Svvptc it is an
+    /// `sfence.vma` of the range on this hart; if `executable`, also a `fence.i` on each hart of [`Context::cpus`]. Another hart
+    /// may still remember that nothing was there, and take a fault: a RISC-V fault handler executes `sfence.vma` for the address of every fault that succeeds.
+    ///
+    /// It may be called with locks of tables held: it must not call the tables, and processors that wait for such a lock must still take interrupts.
+    fn entered(&self, context: &Context, range: Range<u64>, executable: bool) {
+        let _ = (context, range, executable);
+    }
+
     /// The address space ends: its tables are freed after this returns. Then no processor may have its root loaded, or use what it remembered of it. A
     /// platform whose processors leave a root loaded while they run nothing of it makes them load another one here, and takes the
     /// [tag](Context::tag) back. Does nothing unless said otherwise.
@@ -107,6 +123,20 @@ impl Invalidate for () {
 impl<T: Fn(&Context, &[Range<u64>], Changed)> Invalidate for T {
     fn invalidate(&self, context: &Context, ranges: &[Range<u64>], changed: Changed) {
         self(context, ranges, changed);
+    }
+}
+
+/// Tells the processors of entries that have become valid, and allow this.
+#[inline(always)]
+pub(crate) fn entered<F: Format>(
+    tlb: &dyn Invalidate,
+    context: &Context,
+    start: u64,
+    end: u64,
+    attrs: Attrs,
+) {
+    if F::ANNOUNCES && attrs.intersects(Attrs::ACCESS) {
+        tlb.entered(context, start..end, attrs.contains(Attrs::EXEC));
     }
 }
 
@@ -254,6 +284,12 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
         let range = start..end;
         self.tlb
             .invalidate(self.context, core::slice::from_ref(&range), changed);
+    }
+
+    /// Tells the processors of entries that have become valid, and allow this.
+    #[inline(always)]
+    pub(crate) fn entered(&self, start: u64, end: u64, attrs: Attrs) {
+        entered::<F>(self.tlb, self.context, start, end, attrs);
     }
 
     /// Whether tables, or places in them, wait for walks that are under way.

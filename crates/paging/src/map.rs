@@ -121,6 +121,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         table.store(index(addr, level), raw);
         table.add_used(1);
         self.next_generation();
+        drop(table);
+        self.entered(tlb, addr, next(addr, level), attrs);
         Ok(())
     }
 
@@ -214,6 +216,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                 table.add_used(1);
                 done += 1;
             }
+            gather.entered(at, end, attrs);
             at = end;
         };
         if result.is_err() {
@@ -288,7 +291,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ) -> Result<usize, Error> {
         let memory = self.physical();
         let mut mapped = 0;
-        let result = self.fill_tables(range, tlb, |table, base, part| {
+        let result = self.fill_tables(range, attrs, tlb, |table, base, part| {
             let mut count = 0;
             for i in part.filter(|&i| table.load(i) == 0) {
                 let new = match source(base + i as u64 * PAGE_SIZE) {
@@ -349,7 +352,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let counts = memory.frames().counts();
         let rest = F::rest(F::leaf(0, attrs - Attrs::SPECIAL, 0));
         let mut left = frames.iter();
-        let result = self.fill_tables(range, tlb, |table, _, part| {
+        let result = self.fill_tables(range, attrs, tlb, |table, _, part| {
             let before = left.len();
             let mut result = Ok(());
             for slot in table.table.entries(part) {
@@ -382,6 +385,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     fn fill_tables(
         &self,
         range: Range<u64>,
+        attrs: Attrs,
         tlb: &dyn Invalidate,
         mut each: impl FnMut(&Locked<'_>, u64, Range<usize>) -> (usize, Result<(), Error>),
     ) -> Result<(), Error> {
@@ -420,6 +424,9 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             table.add_used(filled as u32);
             let empty = table.used() == 0;
             drop(table);
+            if filled > 0 {
+                gather.entered(at, end, attrs);
+            }
             if empty {
                 cursor.prune(at, &mut gather);
             }

@@ -44,6 +44,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             let range = addr..addr + PAGE_SIZE;
             tlb.invalidate(self.context(), slice::from_ref(&range), Changed::PAGES);
         }
+        gather.entered(addr, addr + PAGE_SIZE, F::attrs(was));
         forget_leaf::<F, M>(memory, was, 0, &mut dead);
         drop(table);
         if !dead.is_empty() {

@@ -238,6 +238,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     if !changed.is_empty() {
                         gather.range(changed.start, changed.end, Changed::PAGES);
                     }
+                    drop(table);
+                    gather.entered(at, end, change.set);
                     end
                 }
                 Err(Stop { level, raw: 0 }) => cursor.after_hole(at, level, range.end),
@@ -453,6 +455,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         if remembered(old) {
             gather.range(addr, next(addr, level), Changed::PAGES);
         }
+        gather.entered(addr, next(addr, level), change.set);
         true
     }
 }

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use crate::cursor::{Cursor, Stop, indices, remembered};
-use crate::entry::{PAGE_SIZE, index, next, span, tag};
+use crate::entry::{Attrs, PAGE_SIZE, index, next, span, tag};
 use crate::error::Error;
 use crate::format::Format;
 use crate::invalidate::{Changed, Gather, Invalidate};
@@ -258,6 +258,7 @@ fn move_entry<'a, F: Format, M: Memory>(
         Changed::PAGES
     };
     gather.range(at, next(at, level), changed);
+    gather.entered(there, next(there, level), Attrs::READ);
     if empty {
         source.prune_from(at, level, gather);
     }
@@ -309,6 +310,7 @@ fn move_pages<'a, F: Format, M: Memory>(
     }
     if last > 0 {
         gather.range(first, last, Changed::PAGES);
+        gather.entered(there, there + len, Attrs::READ);
     }
     let mut emptied = false;
     if let Some(to) = &mut to {

@@ -20,7 +20,7 @@ use crate::atomic::Ordering;
 use crate::copy::{Own, copy_entries};
 use crate::cursor::{Cursor, Stop};
 use crate::dead::Dead;
-use crate::entry::{ENTRIES, Entry, PAGE_SIZE, PageSize, index, next, span, tag};
+use crate::entry::{Attrs, ENTRIES, Entry, PAGE_SIZE, PageSize, index, next, span, tag};
 use crate::error::Error;
 use crate::fork::{Copy, Fork, Mapping};
 use crate::format::Format;
@@ -234,6 +234,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                 }
             }
         }
+        child.entered(tlb, range.start, range.end, Attrs::READ);
         Ok(())
     }
 }

@@ -4,11 +4,11 @@ use crate::atomic::{AtomicUsize, Ordering};
 use core::marker::PhantomData;
 
 use crate::cursor::Cursor;
-use crate::entry::ENTRIES;
+use crate::entry::{Attrs, ENTRIES};
 use crate::error::Error;
 use crate::format::Format;
 use crate::half::Half;
-use crate::invalidate::{Asid, Context, Gather, Invalidate};
+use crate::invalidate::{Asid, Context, Gather, Invalidate, entered};
 use crate::lane::Apart;
 use crate::phys::{Memory, Physical};
 use crate::reclaim::Reclaim;
@@ -111,6 +111,12 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     #[inline]
     pub(crate) fn gather<'a>(&'a self, tlb: &'a dyn Invalidate) -> Gather<'a, F, M> {
         Gather::new(&self.memory, tlb, self.context())
+    }
+
+    /// Tells the processors of entries that have become valid, and allow this.
+    #[inline(always)]
+    pub(crate) fn entered(&self, tlb: &dyn Invalidate, start: u64, end: u64, attrs: Attrs) {
+        entered::<F>(tlb, self.context(), start, end, attrs);
     }
 
     /// A table or a huge page has come, or an empty table has gone: see the protocol.

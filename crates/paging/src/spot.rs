@@ -7,7 +7,7 @@ use core::slice;
 
 use crate::cursor::{Cursor, Place, Stop, remembered};
 use crate::dead::Dead;
-use crate::entry::{Attrs, Entry, PAGE_SIZE, PageSize, index, tag};
+use crate::entry::{Attrs, Entry, PAGE_SIZE, PageSize, index, next, span, tag};
 use crate::error::Error;
 use crate::format::Format;
 use crate::invalidate::{Changed, Gather, Invalidate};
@@ -132,6 +132,8 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         source.count(self.cursor.memory().frames())?;
         table.store(slot, F::leaf(source.phys(), source.attrs(attrs), 0));
         table.add_used(1);
+        drop(table);
+        self.entered(attrs);
         Ok(())
     }
 
@@ -204,6 +206,7 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
                 .invalidate(context, slice::from_ref(&range), Changed::PAGES);
         }
         table.store(slot, F::leaf(source.phys(), source.attrs(attrs), 0));
+        self.entered(attrs);
         forget_page::<F, M>(memory, memory.frames().counts(), was, dead);
         Ok(())
     }
@@ -255,6 +258,9 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         let own = !F::special(raw) && self.cursor.memory().frames().is_own(F::phys(raw));
         if own {
             table.update::<F>(index(self.addr, 0), raw, |raw| F::written(raw, 0));
+            if !remembered(raw) {
+                self.entered(Attrs::WRITE | F::attrs(raw));
+            }
             // A processor that remembers the page as read-only takes a fault, which finds it writable: no other must be told.
         }
         own
@@ -368,6 +374,10 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
             return Ok(false);
         }
         table.update::<F>(slot, raw, |raw| F::written(raw, level));
+        if !remembered(raw) {
+            let start = addr & !(span(level) - 1);
+            gather.entered(start, next(addr, level), Attrs::WRITE | F::attrs(raw));
+        }
         Ok(true)
     }
 
@@ -386,6 +396,13 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
             return Ok(());
         }
         Err(self.cursor.space.outside(self.addr, PAGE_SIZE))
+    }
+
+    /// Tells the processors that the page has become accessible.
+    #[inline(always)]
+    fn entered(&self, attrs: Attrs) {
+        let space = self.cursor.space;
+        space.entered(self.tlb, self.addr, self.addr + PAGE_SIZE, attrs);
     }
 
     /// Tables that wait for walks do not wait for this one.

@@ -100,6 +100,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         source.count(memory.frames())?;
         let leaf = F::leaf(source.phys(), source.attrs(attrs), 0);
         table.store(index(addr, 0), leaf);
+        drop(table);
+        gather.entered(addr, addr + PAGE_SIZE, attrs);
         Ok(())
     }
 

@@ -7,10 +7,10 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
-use samara_paging::format::X86_64;
+use samara_paging::format::{Aarch64, Sv39, X86_64};
 use samara_paging::{
-    Arena, Attrs, Changed, Context, Copy, Grace, HeapBytes, Invalidate, Kind, Mapping, Memory,
-    PAGE_SIZE, PageSize, PageTables, Physical, Source,
+    Arena, Attrs, Change, Changed, Context, Copy, Format, Grace, HeapBytes, Invalidate, Kind,
+    Mapping, Memory, PAGE_SIZE, PageSize, PageTables, Physical, Source, Write,
 };
 
 type Frames = Physical<Arena<HeapBytes>, Grace>;
@@ -142,4 +142,91 @@ fn an_end_is_told_once_and_before_anything_is_freed() {
     drop(kernel);
     expected.push((0, 0, before));
     assert_eq!(memory.ends(), expected);
+}
+
+/// Keeps of what is told to have become valid: number, range, whether it may be executed.
+#[derive(Default)]
+struct Entered(Mutex<Vec<(u32, Range<u64>, bool)>>);
+
+impl Invalidate for Entered {
+    fn invalidate(&self, _: &Context, _: &[Range<u64>], _: Changed) {}
+
+    fn entered(&self, context: &Context, range: Range<u64>, executable: bool) {
+        let told = (context.asid(), range, executable);
+        self.0.lock().unwrap().push(told);
+    }
+}
+
+/// What is told of, call by call; nothing at all on x86-64.
+fn what_becomes_valid<F: Format>() -> Vec<(u32, Range<u64>, bool)> {
+    const LARGE: u64 = 2 << 20;
+    let memory = Told::new();
+    let told = Entered::default();
+    let space = PageTables::<F, _>::new(memory.clone(), 1).unwrap();
+    let code = Attrs::READ | Attrs::EXEC | Attrs::USER;
+    let range = |pages: Range<u64>| AT + pages.start * PAGE_SIZE..AT + pages.end * PAGE_SIZE;
+    // A fault; a page of code; one without access, which no processor can find, until it can.
+    space
+        .map(AT, PageSize::Small, page(&memory), RW, &told)
+        .unwrap();
+    space
+        .map(
+            range(1..2).start,
+            PageSize::Small,
+            page(&memory),
+            code,
+            &told,
+        )
+        .unwrap();
+    let none = Attrs::USER;
+    space
+        .map(
+            range(2..3).start,
+            PageSize::Small,
+            page(&memory),
+            none,
+            &told,
+        )
+        .unwrap();
+    let change = Change::access(Attrs::READ, Write::Never);
+    space.protect(range(2..3), change, &told).unwrap();
+    let none = Change::without(Attrs::ACCESS);
+    space.protect(range(2..3), none, &told).unwrap();
+    // Over the end of a table.
+    let special = Source::Special(0x1000_0000);
+    space
+        .map_run(AT + LARGE - PAGE_SIZE, 2, special, RW, &told)
+        .unwrap();
+    space
+        .map(AT + 2 * LARGE, PageSize::Large, special, code, &told)
+        .unwrap();
+    let fill = space.fill(range(0..4), RW, &told, |_| Ok(Some(special)));
+    assert_eq!(fill, Ok(1));
+    let to = AT + 4 * LARGE;
+    space.move_range(AT, to, PAGE_SIZE, &told).unwrap();
+    // The child's entries, and nothing of the parent's.
+    let child = PageTables::<F, _>::new(memory.clone(), 2).unwrap();
+    let whole = AT..AT + LARGE;
+    space.share_range(&child, whole.clone(), &told).unwrap();
+    told.0.into_inner().unwrap()
+}
+
+#[test]
+fn entries_that_become_valid_are_told_of_where_processors_need_it() {
+    const LARGE: u64 = 2 << 20;
+    let page = |number: u64| AT + number * PAGE_SIZE..AT + (number + 1) * PAGE_SIZE;
+    let expected = vec![
+        (1, page(0), false),
+        (1, page(1), true),
+        (1, page(2), false),
+        (1, AT + LARGE - PAGE_SIZE..AT + LARGE, false),
+        (1, AT + LARGE..AT + LARGE + PAGE_SIZE, false),
+        (1, AT + 2 * LARGE..AT + 3 * LARGE, true),
+        (1, page(0).start..page(3).end, false),
+        (1, AT + 4 * LARGE..AT + 4 * LARGE + PAGE_SIZE, false),
+        (2, AT..AT + LARGE, false),
+    ];
+    assert_eq!(what_becomes_valid::<Aarch64>(), expected);
+    assert_eq!(what_becomes_valid::<Sv39>(), expected);
+    assert_eq!(what_becomes_valid::<X86_64>(), []);
 }

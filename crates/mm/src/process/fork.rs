@@ -70,15 +70,20 @@ impl<P: Platform> Process<P> {
         }
         // Until the child is handed out, nobody reads what a processor that remembers too much still writes: it is enough that all forget
         // before that. Nothing of the parent's is freed or divided in the meantime.
-        let pending = Pending(Cell::new(Changed::empty()));
+        let pending = Pending {
+            changed: Cell::new(Changed::empty()),
+            entered: Cell::new(false),
+        };
         let copied = parent.copy_tables(&space, first..end, &child.mm, mode, &pending);
-        let changed = pending.0.get();
+        let changed = pending.changed.get();
+        let (all, tlb) = (0..space.config.task_size, parent.machine.tlb());
         if !changed.is_empty() {
-            let all = 0..space.config.task_size;
-            let tlb = parent.machine.tlb();
             tlb.invalidate(parent.tables.context(), slice::from_ref(&all), changed);
         }
         copied?;
+        if pending.entered.get() {
+            tlb.entered(child.mm.tables.context(), all, false);
+        }
         if parent.swapped() {
             parent.inherit_swapped(&child.mm, space.config.task_size);
         }
@@ -87,12 +92,19 @@ impl<P: Platform> Process<P> {
     }
 }
 
-/// What the processors are still to forget of the parent.
-struct Pending(Cell<Changed>);
+/// What the processors are still to forget of the parent, and whether they are to find something of the child.
+struct Pending {
+    changed: Cell<Changed>,
+    entered: Cell<bool>,
+}
 
 impl Invalidate for Pending {
     fn invalidate(&self, _: &Context, _: &[Range<u64>], changed: Changed) {
-        self.0.set(self.0.get() | changed);
+        self.changed.set(self.changed.get() | changed);
+    }
+
+    fn entered(&self, _: &Context, _: Range<u64>, _: bool) {
+        self.entered.set(true);
     }
 }
 

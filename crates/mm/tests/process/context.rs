@@ -1,6 +1,7 @@
 //! A platform that runs processes on processors of its own: it is handed whom to interrupt, and told of each end.
 
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,16 +10,17 @@ use samara_mm::abi::{PROT_READ, PROT_WRITE};
 use samara_mm::process::{ForkMode, HostLock, Machine, Platform, Process};
 use samara_mm::{Call, Config, Layout, Limits};
 use samara_paging::{
-    Arena, Changed, Context, Grace, HeapBytes, Invalidate, Physical, format::X86_64,
+    Arena, Changed, Context, Format, Grace, HeapBytes, Invalidate, Physical,
+    format::{Aarch64, Sv39, X86_64},
 };
 
 use crate::countdown::{LEFT, spared};
-use crate::world::{BASE, KERNEL, PAGE, anonymous};
+use crate::world::{BASE, PAGE, anonymous};
 
-struct Numbered;
+struct Numbered<F>(PhantomData<F>);
 
-impl Platform for Numbered {
-    type Format = X86_64;
+impl<F: Format> Platform for Numbered<F> {
+    type Format = F;
     type Backing = Arena<HeapBytes>;
     type Reclaim = Grace;
     type Tlb = Processors;
@@ -31,12 +33,18 @@ impl Platform for Numbered {
 struct Processors {
     forget: Mutex<Vec<(u32, u64)>>,
     ended: Mutex<BTreeMap<u32, u32>>,
+    /// Numbers and ranges of what has become valid.
+    entered: Mutex<Vec<(u32, Range<u64>)>>,
 }
 
 impl Invalidate for Processors {
     fn invalidate(&self, context: &Context, _: &[Range<u64>], _: Changed) {
         let told = (context.asid(), context.cpus().load(Relaxed));
         spared(|| self.forget.lock().unwrap().push(told));
+    }
+
+    fn entered(&self, context: &Context, range: Range<u64>, _executable: bool) {
+        spared(|| self.entered.lock().unwrap().push((context.asid(), range)));
     }
 
     fn ended(&self, context: &Context) {
@@ -58,14 +66,16 @@ impl Processors {
     }
 }
 
-fn machine() -> Machine<Numbered> {
+fn machine<F: Format>() -> Machine<Numbered<F>> {
     let arena = Arena::on_heap(512).unwrap();
     let base = Arena::<HeapBytes>::BASE;
     let physical = Physical::new(arena, Grace::new(), base, 512).unwrap();
-    Machine::with_kernel(physical, Processors::default(), &KERNEL).unwrap()
+    let start = F::kernel_start();
+    let ranges = [start..start + PAGE, u64::MAX - 1..u64::MAX];
+    Machine::with_kernel(physical, Processors::default(), &ranges).unwrap()
 }
 
-fn process(machine: &Machine<Numbered>) -> Process<Numbered> {
+fn process<F: Format>(machine: &Machine<Numbered<F>>) -> Process<Numbered<F>> {
     let (config, limits, layout) = (Config::default(), Limits::default(), Layout::default());
     let process = Process::new(machine, config, limits, layout).unwrap();
     process
@@ -77,7 +87,7 @@ fn process(machine: &Machine<Numbered>) -> Process<Numbered> {
 
 #[test]
 fn processors_that_run_a_process_are_told_to_forget() {
-    let machine = machine();
+    let machine = machine::<X86_64>();
     let (first, second) = (process(&machine), process(&machine));
     first.context().cpus().store(0b1, Relaxed);
     second.context().cpus().store(0b110, Relaxed);
@@ -101,7 +111,7 @@ fn processors_that_run_a_process_are_told_to_forget() {
 
 #[test]
 fn each_end_is_told_once_whatever_fails() {
-    let machine = machine();
+    let machine = machine::<X86_64>();
     let parent = process(&machine);
     let mut expected = Vec::new();
     for mode in [ForkMode::Copy, ForkMode::Share] {
@@ -141,4 +151,36 @@ fn each_end_is_told_once_whatever_fails() {
     parent.exit().unwrap();
     expected.insert(0, (asid, 1));
     assert_eq!(machine.tlb().ends(), expected);
+}
+
+/// Each page that a fault or a fork makes accessible, before it returns.
+fn faults_and_forks<F: Format>() {
+    let machine = machine::<F>();
+    let parent = process(&machine);
+    let tlb = machine.tlb();
+    let entered = |asid: u32, addr: u64| {
+        let told = std::mem::take(&mut *tlb.entered.lock().unwrap());
+        assert_eq!(told.is_empty(), !F::ANNOUNCES);
+        let is_told =
+            |(number, range): &(u32, Range<u64>)| *number == asid && range.contains(&addr);
+        assert_eq!(told.iter().any(is_told), F::ANNOUNCES, "{told:x?}");
+    };
+    entered(parent.asid(), BASE);
+    for mode in [ForkMode::Copy, ForkMode::Share] {
+        let child = parent.fork(mode).unwrap();
+        entered(child.asid(), BASE);
+        assert_eq!(child.copy_in(BASE, b"own"), 3);
+        entered(child.asid(), BASE);
+        // A read of what nobody has written: the page of zeroes.
+        let mut byte = [1];
+        assert_eq!(child.copy_out(BASE + PAGE, &mut byte), 1);
+        entered(child.asid(), BASE + PAGE);
+    }
+}
+
+#[test]
+fn faults_and_forks_tell_of_what_has_become_valid() {
+    faults_and_forks::<Aarch64>();
+    faults_and_forks::<Sv39>();
+    faults_and_forks::<X86_64>();
 }

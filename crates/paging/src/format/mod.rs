@@ -73,6 +73,10 @@ pub trait Format: Copy + Send + Sync + 'static {
     /// Whether an entry in use must be made invalid, and forgotten, before it maps with another size (Arm's break-before-make).
     const BREAKS_FIRST: bool = false;
 
+    /// Whether [`Invalidate::entered`](crate::Invalidate::entered) is called: processors may not find, without being told, an entry that has just become valid, or
+    /// execute stale bytes there. Where it is `false`, no instruction is spent on it.
+    const ANNOUNCES: bool = true;
+
     /// Whether the processor translates this address by one root table.
     fn canonical(addr: u64) -> bool;
 

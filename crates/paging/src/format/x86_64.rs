@@ -53,6 +53,8 @@ macro_rules! x86 {
             const NAME: &'static str = $text;
             const LEVELS: usize = $levels;
             const GUARDS_TABLES: bool = true;
+            // It remembers nothing of entries that are not valid, finds what was stored, and executes what was written.
+            const ANNOUNCES: bool = false;
 
             fn canonical(addr: u64) -> bool {
                 is_sign_extended(addr, $levels)

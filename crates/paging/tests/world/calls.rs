@@ -7,6 +7,7 @@ use samara_paging::{
     PhysMem, Source, Take, Write,
 };
 
+use super::processors::Processors;
 use super::{Cell, Protection, RW, World};
 
 impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
@@ -16,7 +17,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         let phys = self.memory.alloc_page(Kind::Anon)?;
         self.store(phys, value);
         let at = self.page(page);
-        let tlb = |context: &_, r: &[_], c| self.forget(context, r, c);
+        let tlb = Processors(self);
         let source = Source::Owned(phys);
         let space = &self.spaces[s];
         let result = self.call(|| space.map(at, PageSize::Small, source, RW, &tlb));
@@ -54,7 +55,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         };
         let at = self.page(page);
         let source = Source::Counted(self.files[file].0);
-        let tlb = |context: &_, r: &[_], c| self.forget(context, r, c);
+        let tlb = Processors(self);
         self.call(|| self.spaces[s].map(at, PageSize::Small, source, attrs, &tlb))?;
         self.cells[s].insert(page, Cell::Shared(file as u64, how));
         Ok(())
@@ -64,7 +65,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         self.learn();
         let at = self.page(page);
         let source = Source::Special(self.memory.zero_page());
-        let tlb = |context: &_, r: &[_], c| self.forget(context, r, c);
+        let tlb = Processors(self);
         let attrs = RW - Attrs::WRITE - Attrs::DIRTY;
         self.call(|| self.spaces[s].map(at, PageSize::Small, source, attrs, &tlb))?;
         self.cells[s].insert(page, Cell::Zero(Protection::Write));
@@ -73,7 +74,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
 
     pub fn mark(&mut self, s: usize, page: u64, marker: u32) -> Result<(), Error> {
         self.learn();
-        let tlb = |context: &_, r: &[_], c| self.forget(context, r, c);
+        let tlb = Processors(self);
         self.call(|| self.spaces[s].mark(self.page(page), Some(marker), &tlb))?;
         self.cells[s].insert(page, Cell::Marker(marker));
         Ok(())
@@ -88,7 +89,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         for i in 0..512 {
             self.store(phys + i * PAGE_SIZE, first + i);
         }
-        let tlb = |context: &_, r: &[_], c| self.forget(context, r, c);
+        let tlb = Processors(self);
         let source = Source::Owned(phys);
         let space = &self.spaces[s];
         let result = self.call(|| space.map(at, PageSize::Large, source, RW, &tlb));
@@ -110,7 +111,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
     /// Takes a part of what is in a range, and sees that the tables tell of just that.
     pub fn take(&mut self, s: usize, pages: Range<u64>, take: Take) -> Result<(), Error> {
         self.learn();
-        let tlb = |context: &_, r: &[_], c| self.forget(context, r, c);
+        let tlb = Processors(self);
         let mut told = Vec::new();
         self.call(|| {
             self.spaces[s].unmap_with(self.range(&pages), take, &tlb, |addr, entry| {
@@ -154,7 +155,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
             Protection::Write => Attrs::READ | Attrs::WRITE,
         };
         let change = Change::access(access, Write::Alone);
-        let tlb = |context: &_, r: &[_], c| self.forget(context, r, c);
+        let tlb = Processors(self);
         self.call(|| self.spaces[s].protect(self.range(&pages), change, &tlb))?;
         for (_, cell) in self.cells[s].range_mut(pages) {
             match cell {
@@ -167,7 +168,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
 
     pub fn move_range(&mut self, s: usize, from: u64, to: u64, len: u64) -> Result<(), Error> {
         self.learn();
-        let tlb = |context: &_, r: &[_], c| self.forget(context, r, c);
+        let tlb = Processors(self);
         let (at, there) = (self.page(from), self.page(to));
         let space = &self.spaces[s];
         let result = self.call(|| space.move_range(at, there, len * PAGE_SIZE, &tlb));
@@ -189,7 +190,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
     pub fn fork(&mut self, s: usize, child: usize, share: bool, end: u64) -> Result<(), Error> {
         self.learn();
         let range = self.base & !0x1f_ffff..self.page(end);
-        let tlb = |context: &_, r: &[_], c| self.forget(context, r, c);
+        let tlb = Processors(self);
         let (parent, into) = (&self.spaces[s], &self.spaces[child]);
         if !share && !self.cells[child].is_empty() {
             // Several calls, of which the first would have to be undone.

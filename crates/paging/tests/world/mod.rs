@@ -8,8 +8,10 @@
 mod calls;
 mod processors;
 
+use processors::Processors;
+
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::Arc;
@@ -52,6 +54,8 @@ pub struct World<F: Format, A: FrameAllocator + PhysMem> {
     careful: bool,
     /// What processors remember: address, frame, whether they may write.
     tlb: Vec<RefCell<BTreeMap<u64, (u64, bool)>>>,
+    /// Addresses of small pages that they were told of when these became accessible.
+    entered: Vec<RefCell<BTreeSet<u64>>>,
     pub base: u64,
 }
 
@@ -123,6 +127,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
             value: 0,
             careful: false,
             tlb: Vec::new(),
+            entered: Vec::new(),
             memory,
             base: 0x4000_0000 - PAGE_SIZE,
         };
@@ -137,6 +142,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
             self.spaces.push(self.empty(asid));
             self.cells.push(BTreeMap::new());
             self.tlb.push(RefCell::default());
+            self.entered.push(RefCell::default());
         }
     }
 
@@ -206,7 +212,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
     pub fn write(&mut self, s: usize, page: u64) -> Result<bool, Error> {
         self.learn();
         let at = self.page(page);
-        let tlb = |context: &_, r: &[_], c| self.forget(context, r, c);
+        let tlb = Processors(self);
         let space = &self.spaces[s];
         let cell = self.cells[s].get(&page).copied();
         let allowed = match cell {
@@ -267,6 +273,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         self.spaces[s] = new;
         self.cells[s].clear();
         self.tlb[s].borrow_mut().clear();
+        self.entered[s].borrow_mut().clear();
     }
 
     /// A kernel, if there is one, maps a page where it has none, or unmaps it.
@@ -293,6 +300,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
             panic!("{why}\n{}", self.dump());
         }
         self.compare_tlb();
+        self.compare_entered();
         for (space, cells) in self.spaces.iter().zip(&self.cells) {
             let mut found = BTreeMap::new();
             space.walk(self.seen(), |addr, entry| match entry {

@@ -1,12 +1,59 @@
 //! Processors: they remember every translation there is, and forget only what they are told to forget.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
-use samara_paging::{Attrs, Changed, Context, Entry, Format, FrameAllocator, PAGE_SIZE, PhysMem};
+use samara_paging::{
+    Attrs, Changed, Context, Entry, Format, FrameAllocator, Invalidate, PAGE_SIZE, PhysMem,
+};
 
 use super::World;
 
+/// Those of a world.
+pub(super) struct Processors<'a, F: Format, A: FrameAllocator + PhysMem>(
+    pub(super) &'a World<F, A>,
+);
+
+impl<F: Format, A: FrameAllocator + PhysMem> Invalidate for Processors<'_, F, A> {
+    fn invalidate(&self, context: &Context, ranges: &[Range<u64>], changed: Changed) {
+        self.0.forget(context, ranges, changed);
+    }
+
+    fn entered(&self, context: &Context, range: Range<u64>, _executable: bool) {
+        assert!(F::ANNOUNCES && range.start < range.end);
+        let mut entered = self.0.entered[context.asid() as usize].borrow_mut();
+        entered.extend(self.0.accessible(context.asid() as usize, range));
+    }
+}
+
 impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
+    /// The small pages of a range that a processor finds now.
+    fn accessible(&self, s: usize, range: Range<u64>) -> BTreeSet<u64> {
+        let mut pages = BTreeSet::new();
+        self.spaces[s].walk(range, |addr, entry| {
+            if let Entry::Page { attrs, size, .. } = entry
+                && attrs.intersects(Attrs::ACCESS)
+            {
+                pages.extend((0..size.frames()).map(|i| addr + i * PAGE_SIZE));
+            }
+        });
+        pages
+    }
+
+    /// Processors were told of everything that has become accessible.
+    pub(super) fn compare_entered(&self) {
+        for (s, entered) in self.entered.iter().enumerate() {
+            let pages = self.accessible(s, self.seen());
+            let mut entered = entered.borrow_mut();
+            if F::ANNOUNCES {
+                let untold: Vec<_> = pages.difference(&entered).collect();
+                assert!(untold.is_empty(), "space {s}: {untold:x?}");
+            }
+            // What has gone is to be told of again when it comes back.
+            *entered = pages;
+        }
+    }
+
     /// Processors learn all that there is to know.
     pub(super) fn learn(&self) {
         for (space, tlb) in self.spaces.iter().zip(&self.tlb) {
@@ -24,7 +71,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         }
     }
 
-    pub(super) fn forget(&self, context: &Context, ranges: &[Range<u64>], _changed: Changed) {
+    fn forget(&self, context: &Context, ranges: &[Range<u64>], _changed: Changed) {
         assert!(!ranges.is_empty() && ranges.len() <= 8);
         assert!(ranges.iter().all(|range| range.start < range.end));
         assert!(ranges.windows(2).all(|pair| pair[0].end <= pair[1].start));
