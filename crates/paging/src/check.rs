@@ -13,9 +13,9 @@ use crate::space::PageTables;
 
 /// What was counted.
 struct Count {
-    /// Of the frames that were ever given out, the first of which is at `base`.
+    /// Of the frames that were ever given out, by their numbers, the first of which is this.
     mappings: Vec<u32>,
-    base: u64,
+    first: u32,
     /// Last-level tables, and how many entries point to each.
     tables: BTreeMap<u64, u32>,
     others: usize,
@@ -35,10 +35,10 @@ pub fn check<F: Format, M: Memory>(spaces: &[&PageTables<F, M>]) -> Result<(), S
     let memory = first.physical();
     memory.reclaim();
     let frames = memory.frames();
-    let used = frames.used();
+    let used = frames.given_out();
     let mut count = Count {
-        mappings: vec![0; ((used.end - used.start) / PAGE_SIZE) as usize],
-        base: used.start,
+        mappings: vec![0; used.len()],
+        first: used.start,
         tables: BTreeMap::new(),
         others: 0,
     };
@@ -65,7 +65,7 @@ pub fn check<F: Format, M: Memory>(spaces: &[&PageTables<F, M>]) -> Result<(), S
         ));
     }
     for (i, &mappings) in count.mappings.iter().enumerate() {
-        let phys = used.start + i as u64 * PAGE_SIZE;
+        let phys = frames.phys(used.start + i as u32);
         let counted = frames.info(phys).map_or(0, |info| info.mappings);
         if counted != mappings {
             return Err(format!(
@@ -162,7 +162,7 @@ fn leaf<F: Format, M: Memory>(
     let frames = space.physical().frames();
     for i in 0..PageSize::of(level).frames() {
         let phys = phys + i * PAGE_SIZE;
-        let slot = ((phys.wrapping_sub(count.base)) / PAGE_SIZE) as usize;
+        let slot = frames.index(phys).wrapping_sub(count.first) as usize;
         let Some(mappings) = count.mappings.get_mut(slot) else {
             return Err(format!("a page on {phys:#x}, where no frame is"));
         };

@@ -1,6 +1,7 @@
 //! Physical memory: who gives frames, where they are read and written, and all that address spaces have in common.
 
 use crate::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::mem::MaybeUninit;
 use core::ops::{Deref, Range};
 use core::ptr::NonNull;
 
@@ -173,7 +174,43 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
     ///
     /// [`Error::NoMemory`]; [`Error::Misaligned`] for a base that is not a multiple of 4,096; [`Error::TooMany`] for more than 4 TiB.
     pub fn new(backing: B, reclaim: R, base: u64, frames: u64) -> Result<Self, Error> {
-        let frames = Frames::new(base, frames)?;
+        Self::of(backing, reclaim, Frames::new(base, frames)?)
+    }
+
+    /// Memory whose frames lie in these ranges of physical addresses (each start inclusive, end exclusive, ascending), with the counts of frames in memory of the
+    /// caller's, of at least [`Frames::size_for`] the same ranges bytes: for a kernel that has no allocator yet, and whose memory has holes. Holes cost nothing.
+    /// Which range a frame is in is found without a search for those in the largest one. Takes one frame for the zero page.
+    ///
+    /// The ranges are all that the allocator may ever give out, and may hold more: the kernel's own code, or the counts themselves.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`], also if `counts` is too small; [`Error::Misaligned`] for a range that does not begin and end with a page, or begins before the one
+    /// before it ends; [`Error::TooMany`] for no frame, or more than 4 TiB.
+    ///
+    /// ```
+    /// # use samara_paging::{Arena, Error, Exclusive, Frames, Kind, Physical};
+    /// # let (backing, reclaim) = (Arena::on_heap(64)?, unsafe { Exclusive::new() });
+    /// // Below 640 KiB, and from 1 GiB on.
+    /// let ranges = [0..0xa_0000, 1 << 30..(1 << 30) + 64 * 4096];
+    /// let size = Frames::size_for(&ranges)?;
+    /// assert!(size < 4 * (160 + 64) + 4096);
+    /// // A kernel takes them from where it gets memory at boot, by their address in its direct map.
+    /// let counts = Box::leak(Box::new_uninit_slice(size));
+    /// let memory = Physical::with_counts(backing, reclaim, &ranges, counts)?;
+    /// assert_eq!(memory.frames().count(), 160 + 64);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn with_counts(
+        backing: B,
+        reclaim: R,
+        ranges: &[Range<u64>],
+        counts: &'static mut [MaybeUninit<u8>],
+    ) -> Result<Self, Error> {
+        Self::of(backing, reclaim, Frames::within(ranges, counts)?)
+    }
+
+    fn of(backing: B, reclaim: R, frames: Frames) -> Result<Self, Error> {
         let mut this = Self {
             backing,
             frames,

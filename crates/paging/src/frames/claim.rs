@@ -22,8 +22,8 @@ pub(crate) enum Buried {
 impl Frames {
     fn block(&self, index: u32) -> &AtomicU32 {
         let stretch = (self.base / PAGE_SIZE % 512 + u64::from(index)) / 512;
-        debug_assert!((stretch as usize) < Self::stretches(self.base, self.count));
-        // SAFETY: `stretches` counts the pieces in which the frames lie, and callers have looked at the frame's own word.
+        debug_assert!((stretch as usize) < self.blocks.len());
+        // SAFETY: there is a word for each piece in which numbers lie, and callers have looked at the frame's own word.
         unsafe { self.blocks.get_unchecked(stretch as usize) }
     }
 
@@ -93,8 +93,8 @@ impl Frames {
             return Buried::Singles;
         }
         let start_of_block = |order: u32| {
-            let pfn = self.base / PAGE_SIZE + u64::from(run.start);
-            ((pfn & !((1 << order) - 1)) - self.base / PAGE_SIZE) as u32
+            let bytes = PAGE_SIZE << order;
+            self.index(self.phys(run.start) & !(bytes - 1))
         };
         let mut head = start_of_block(9);
         if word == BLOCK_INSIDE {

@@ -4,17 +4,17 @@ use super::{ANON, COUNTS, Frames, ONE_REFERENCE};
 use crate::atomic::{AtomicU32, Ordering};
 
 impl Frames {
-    /// All words, for a loop that must not look for them anew each time.
+    /// Nearly all words, for a loop that must not look for them anew each time.
     #[inline]
     pub(crate) fn counts(&self) -> Counts<'_> {
         Counts {
-            words: &self.words,
+            words: &self.words[..self.main as usize],
             base: self.base,
         }
     }
 }
 
-/// The words of all frames, at hand in a loop.
+/// The words of the frames in the largest range, at hand in a loop. Of others it says that they are unusual, which they may be.
 #[derive(Clone, Copy)]
 pub(crate) struct Counts<'a> {
     words: &'a [AtomicU32],

@@ -60,8 +60,7 @@ impl Frames {
     /// ```
     pub fn census(&self) -> Census {
         let mut census = Census::default();
-        let used = self.used();
-        for index in self.index(used.start)..self.index(used.end) {
+        for index in self.given_out() {
             let word = self.at(index).load(Ordering::Relaxed);
             match word & KIND {
                 ANON => census.anon += 1,

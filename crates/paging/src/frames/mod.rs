@@ -1,4 +1,4 @@
-//! What is counted of each frame: one word of 32 bits, all in one dense array.
+//! What is counted of each frame: one word of 32 bits, all in one dense array, in which holes in physical memory have no place.
 //!
 //! ```text
 //! anonymous, file:  kind (2 bits) | references (10) | mappings (20)   kind: 0 anonymous and pinned, 1 anonymous, 2 file, 3 table
@@ -27,10 +27,13 @@ mod claim;
 mod counts;
 mod info;
 mod mappings;
+mod pieces;
 mod references;
 mod words;
 
+use core::mem::MaybeUninit;
 use core::ops::Range;
+use core::slice;
 
 use crate::atomic::{AtomicU32, Ordering};
 use crate::entry::PAGE_SIZE;
@@ -40,6 +43,7 @@ use crate::lane::Apart;
 pub(crate) use claim::Buried;
 pub(crate) use counts::Counts;
 pub use info::{Census, FrameInfo};
+use pieces::{Piece, Plan};
 use words::Words;
 
 /// What a frame is used for.
@@ -71,18 +75,26 @@ const ANON: u32 = 1 << 30;
 const FILE: u32 = 2 << 30;
 const TABLE: u32 = 3 << 30;
 
+/// No number of a frame.
+const NOWHERE: u32 = u32::MAX;
+
 /// The end of a list of dead frames.
 pub(crate) const NO_FRAME: u32 = (1 << 30) - 1;
 
 /// The counts of all frames.
 #[derive(Debug)]
 pub struct Frames {
+    /// The first frame of the largest range, whose numbers count from 0; how many there are.
     base: u64,
-    count: u64,
+    main: u64,
     words: Words,
     /// For each 2 MiB, what was allocated as one block there: its order in the top two bits (0: single frames, 1: 2 MiB, 2: 1 GiB, 3: inside such
     /// a block) and how many of its frames are alive.
     blocks: Words,
+    /// The other ranges.
+    others: &'static [Piece],
+    /// Of all ranges.
+    count: u64,
     /// The lowest frame that was ever given out, and the one after the highest. They change, while all read what is above.
     edges: Apart<Edges>,
 }
@@ -95,31 +107,74 @@ struct Edges {
 
 impl Frames {
     pub(crate) fn new(base: u64, count: u64) -> Result<Self, Error> {
-        if !base.is_multiple_of(PAGE_SIZE) {
-            return Err(Error::Misaligned);
-        }
-        if count >= u64::from(NO_FRAME) || count == 0 {
-            return Err(Error::TooMany);
-        }
-        Ok(Self {
-            base,
-            count,
-            words: Words::new(count as usize)?,
-            blocks: Words::new(Self::stretches(base, count))?,
+        let end = count
+            .checked_mul(PAGE_SIZE)
+            .and_then(|len| base.checked_add(len));
+        let range = base..end.ok_or(Error::TooMany)?;
+        let plan = Plan::new(slice::from_ref(&range), |_| {})?;
+        let (words, blocks) = (Words::new(plan.numbers)?, Words::new(plan.stretches())?);
+        Ok(Self::of(plan, words, blocks, &[]))
+    }
+
+    /// Counts of frames in these ranges, in memory of the caller's.
+    pub(crate) fn within(
+        ranges: &[Range<u64>],
+        memory: &'static mut [MaybeUninit<u8>],
+    ) -> Result<Self, Error> {
+        let plan = Plan::new(ranges, |_| {})?;
+        let (words, memory) = Words::within(plan.numbers, memory)?;
+        let (blocks, memory) = Words::within(plan.stretches(), memory)?;
+        let others = pieces::place(ranges, plan.others, memory)?;
+        Ok(Self::of(plan, words, blocks, others))
+    }
+
+    fn of(plan: Plan, words: Words, blocks: Words, others: &'static [Piece]) -> Self {
+        Self {
+            base: plan.main.start,
+            main: (plan.main.end - plan.main.start) / PAGE_SIZE,
+            words,
+            blocks,
+            others,
+            count: plan.frames,
             edges: Apart(Edges {
                 lowest: AtomicU32::new(u32::MAX),
                 highest: AtomicU32::new(0),
             }),
-        })
+        }
+    }
+
+    /// Returns how many bytes the counts of the frames in these ranges of physical memory take: what [`Physical::with_counts`](crate::Physical::with_counts) is
+    /// given. That is four for each frame, and some more for each range; holes take none.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn size_for(ranges: &[Range<u64>]) -> Result<usize, Error> {
+        let plan = Plan::new(ranges, |_| {})?;
+        Ok(Words::size_of(plan.numbers)
+            + Words::size_of(plan.stretches())
+            + pieces::size_of(plan.others))
+    }
+
+    /// Numbers of frames among which lie those of all that were ever given out.
+    pub(crate) fn given_out(&self) -> Range<u32> {
+        // Relaxed: who must not miss a frame knows already that it was given out.
+        let Edges { lowest, highest } = &self.edges.0;
+        let highest = highest.load(Ordering::Relaxed);
+        lowest.load(Ordering::Relaxed).min(highest)..highest
     }
 
     /// Physical addresses among which lie all frames that were ever given out: what there is to look at where far more are counted than are used.
     pub fn used(&self) -> Range<u64> {
-        // Relaxed: who must not miss a frame knows already that it was given out.
-        let Edges { lowest, highest } = &self.edges.0;
-        let highest = highest.load(Ordering::Relaxed);
-        let lowest = lowest.load(Ordering::Relaxed).min(highest);
-        self.phys(lowest)..self.phys(highest)
+        let numbers = self.given_out();
+        let main = |index: u32| self.base + u64::from(index).min(self.main) * PAGE_SIZE;
+        let of_main = main(numbers.start)..main(numbers.end);
+        let all = self.others.iter().map(|piece| piece.within(&numbers));
+        all.filter(|range| !range.is_empty())
+            .fold(of_main, |all, range| match all.is_empty() {
+                true => range,
+                false => all.start.min(range.start)..all.end.max(range.end),
+            })
     }
 
     /// Frames are given out.
@@ -134,33 +189,51 @@ impl Frames {
         }
     }
 
-    /// How many pieces of 2 MiB, counted from physical address 0, the frames lie in.
-    fn stretches(base: u64, count: u64) -> usize {
-        (((base / PAGE_SIZE) % 512 + count).div_ceil(512)) as usize
-    }
-
     /// How many frames are counted.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The first physical address.
+    /// The first physical address of the largest range.
     pub fn base(&self) -> u64 {
         self.base
     }
 
     /// Whether this is an address in one of the frames.
     pub fn contains(&self, phys: u64) -> bool {
-        phys.wrapping_sub(self.base) / PAGE_SIZE < self.count
+        phys.wrapping_sub(self.base) / PAGE_SIZE < self.main
+            || self.index_elsewhere(phys) != NOWHERE
     }
 
+    /// The number of a frame; [`NOWHERE`] if it is none.
     #[inline]
-    fn index(&self, phys: u64) -> u32 {
-        (phys.wrapping_sub(self.base) / PAGE_SIZE) as u32
+    pub(crate) fn index(&self, phys: u64) -> u32 {
+        let frame = phys.wrapping_sub(self.base) / PAGE_SIZE;
+        if frame < self.main {
+            return frame as u32;
+        }
+        self.index_elsewhere(phys)
     }
 
+    #[cold]
+    fn index_elsewhere(&self, phys: u64) -> u32 {
+        let mut found = self.others.iter().filter_map(|piece| piece.index(phys));
+        found.next().unwrap_or(NOWHERE)
+    }
+
+    /// The physical address of the frame with this number; beyond all memory if none has it.
+    #[inline]
     pub(crate) fn phys(&self, index: u32) -> u64 {
-        self.base + u64::from(index) * PAGE_SIZE
+        if u64::from(index) < self.main {
+            return self.base + u64::from(index) * PAGE_SIZE;
+        }
+        self.phys_elsewhere(index)
+    }
+
+    #[cold]
+    fn phys_elsewhere(&self, index: u32) -> u64 {
+        let mut found = self.others.iter().filter_map(|piece| piece.phys(index));
+        found.next().unwrap_or(u64::MAX)
     }
 
     #[inline]
@@ -173,7 +246,12 @@ impl Frames {
 
     #[inline]
     fn word(&self, phys: u64) -> &AtomicU32 {
-        self.at(self.index(phys))
+        let frame = phys.wrapping_sub(self.base) / PAGE_SIZE;
+        if frame < self.main {
+            // SAFETY: the frames of the largest range have the first words.
+            return unsafe { self.words.get_unchecked(frame as usize) };
+        }
+        self.at(self.index_elsewhere(phys))
     }
 
     #[inline]

@@ -1,6 +1,7 @@
 //! Arrays of words that are all zero at first.
 
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
+use core::mem::MaybeUninit;
 use core::ops::Deref;
 use core::ptr::NonNull;
 
@@ -15,11 +16,11 @@ const ALIGN: usize = 128;
 pub(super) struct Words {
     first: NonNull<AtomicU32>,
     count: usize,
-    memory: NonNull<u8>,
-    layout: Layout,
+    /// What the global allocator gave.
+    memory: Option<(NonNull<u8>, Layout)>,
 }
 
-// SAFETY: an array of atomics that this value owns.
+// SAFETY: an array of atomics that this value owns, or that stays.
 unsafe impl Send for Words {}
 // SAFETY: they are changed by atomic instructions alone.
 unsafe impl Sync for Words {}
@@ -47,9 +48,34 @@ impl Words {
         Ok(Self {
             first,
             count,
-            memory,
-            layout,
+            memory: Some((memory, layout)),
         })
+    }
+
+    /// Bytes that so many words take of memory that is given, wherever it begins.
+    pub(super) const fn size_of(count: usize) -> usize {
+        count * size_of::<AtomicU32>() + ALIGN
+    }
+
+    /// So many words at the start of memory that stays, and what is left of it.
+    pub(super) fn within(
+        count: usize,
+        memory: &'static mut [MaybeUninit<u8>],
+    ) -> Result<(Self, &'static mut [MaybeUninit<u8>]), Error> {
+        let skipped = memory.as_ptr().align_offset(ALIGN);
+        let len = count * size_of::<AtomicU32>();
+        let end = skipped.checked_add(len).ok_or(Error::NoMemory)?;
+        let (words, rest) = memory.split_at_mut_checked(end).ok_or(Error::NoMemory)?;
+        let words = words.get_mut(skipped..).ok_or(Error::NoMemory)?;
+        words.fill(MaybeUninit::new(0));
+        let first = NonNull::from(words).cast();
+        let memory = None;
+        let words = Self {
+            first,
+            count,
+            memory,
+        };
+        Ok((words, rest))
     }
 }
 
@@ -65,7 +91,9 @@ impl Deref for Words {
 
 impl Drop for Words {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout.
-        unsafe { dealloc(self.memory.as_ptr(), self.layout) };
+        if let Some((memory, layout)) = self.memory {
+            // SAFETY: allocated in `new` with this layout.
+            unsafe { dealloc(memory.as_ptr(), layout) };
+        }
     }
 }

@@ -118,7 +118,14 @@ impl<F: Format, S: samara_paging::Bytes> World<F, Arena<S>> {
 impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
     pub fn new(arena: A, frames: u64, spaces: usize) -> Self {
         let base = Arena::<samara_paging::HeapBytes>::BASE;
-        let memory = Arc::new(Physical::new(arena, Grace::new(), base, frames).unwrap());
+        Self::over(
+            Physical::new(arena, Grace::new(), base, frames).unwrap(),
+            spaces,
+        )
+    }
+
+    pub fn over(memory: Physical<A, Grace>, spaces: usize) -> Self {
+        let memory = Arc::new(memory);
         let mut this = Self {
             kernel: None,
             spaces: Vec::new(),
