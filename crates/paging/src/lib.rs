@@ -44,7 +44,7 @@ mod unmap;
 mod walk;
 mod zero;
 
-pub use arena::{Arena, Bytes, HeapBytes};
+pub use arena::{Arena, Bytes, DirectMap, HeapBytes, Place, Ranges};
 pub use check::check;
 pub use dump::Dump;
 pub use entry::{Attrs, ENTRIES, Entry, PAGE_SIZE, PageSize};

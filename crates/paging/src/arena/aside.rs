@@ -1,18 +1,18 @@
 //! Frames that are set aside for processors, and those that are found without them.
 
 use super::bits::State;
-use super::{Arena, Bytes};
+use super::{Arena, Place};
 use crate::atomic::Ordering;
 use crate::lane::LANES;
 use crate::spin::Spin;
 use crate::stock::{BATCH, Stock};
 
-impl<S: Bytes> Arena<S> {
+impl<S: Place> Arena<S> {
     /// Takes back what is set aside for processors; how many frames that were. An allocation that would fail otherwise does so by itself.
     pub fn trim(&self) -> usize {
         let mut batch = [0; BATCH];
         let mut all = 0;
-        for stock in &self.stocks {
+        for stock in self.stocks.iter() {
             loop {
                 let count = stock.0.lock().oldest(&mut batch);
                 if count == 0 {

@@ -1,9 +1,9 @@
 //! Which frames are free and not set aside: a bit for each, and a count for each piece of 2 MiB.
 
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::recency::Recency;
+use super::room::{Given, Room};
 use crate::error::Error;
 use crate::stock::BATCH;
 
@@ -11,8 +11,8 @@ use crate::stock::BATCH;
 pub(super) const PIECE: usize = 512;
 
 pub(super) struct State {
-    free: Vec<[u64; PIECE / 64]>,
-    counts: Vec<u16>,
+    free: Room<[u64; PIECE / 64]>,
+    counts: Room<u16>,
     pub(super) total: usize,
     pub(super) recency: Recency,
     /// No piece below has a frame.
@@ -29,27 +29,36 @@ impl State {
     /// [`Error::NoMemory`].
     pub(super) fn new(frames: usize) -> Result<Self, Error> {
         let pieces = frames.div_ceil(PIECE);
-        let mut free = Vec::new();
-        let mut counts = Vec::new();
-        free.try_reserve_exact(pieces)
-            .map_err(|_| Error::NoMemory)?;
-        counts
-            .try_reserve_exact(pieces)
-            .map_err(|_| Error::NoMemory)?;
-        for piece in 0..pieces {
-            let here = (frames - piece * PIECE).min(PIECE);
+        let here = |piece: usize| (frames - piece * PIECE).min(PIECE);
+        let free = Room::on_heap(pieces, |piece| {
             let mut bits = [0; PIECE / 64];
-            for i in 0..here {
+            for i in 0..here(piece) {
                 bits[i / 64] |= 1 << (i % 64);
             }
-            free.push(bits);
-            counts.push(here as u16);
-        }
+            bits
+        })?;
+        let counts = Room::on_heap(pieces, |piece| here(piece) as u16)?;
         Ok(State {
             free,
             counts,
             total: frames,
             recency: Recency::new(pieces)?,
+            hint: 0,
+            tables: pieces,
+            refuse: None,
+        })
+    }
+
+    /// None of the frames in so many pieces is free. In memory that is given.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub(super) fn within(pieces: usize, memory: &mut Given) -> Result<Self, Error> {
+        Ok(State {
+            free: Room::within(memory, pieces, |_| [0; PIECE / 64])?,
+            counts: Room::within(memory, pieces, |_| 0)?,
+            total: 0,
+            recency: Recency::within(pieces, memory)?,
             hint: 0,
             tables: pieces,
             refuse: None,

@@ -1,11 +1,13 @@
-//! An allocator over one piece of memory: for tests, hosted programs and small kernels.
+//! An allocator of frames: over one piece of memory, for tests and hosted programs, or over ranges of physical memory, for kernels.
 
 mod aside;
 mod bits;
 mod bytes;
+mod place;
+mod ranges;
 mod recency;
+mod room;
 
-use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -20,8 +22,11 @@ use crate::stock::{BATCH, Stock};
 
 use bits::State;
 pub use bytes::{Bytes, HeapBytes};
+pub use place::Place;
+pub use ranges::{DirectMap, Ranges};
+use room::Room;
 
-/// Frames out of one piece of memory; physical addresses start at [`base`](Self::BASE).
+/// Frames out of one piece of memory, where physical addresses start at [`base`](Self::BASE), or out of [ranges](Self::over_ranges) of physical memory.
 ///
 /// Single frames come from the lowest piece of 2 MiB that has one, tables from the highest; blocks of 2 MiB and 1 GiB are put together again when all
 /// of their frames have come back. A call looks at a few words, at worst at one for each 2 MiB.
@@ -35,7 +40,7 @@ pub struct Arena<S> {
     /// Whether allocations are counted down: then nothing is set aside.
     counted: AtomicBool,
     state: Apart<Spin<State>>,
-    stocks: Vec<Apart<Spin<Stock>>>,
+    stocks: Room<Apart<Spin<Stock>>>,
 }
 
 impl<S: Bytes> Arena<S> {
@@ -53,11 +58,7 @@ impl<S: Bytes> Arena<S> {
             return Err(Error::TooMany);
         }
         let state = State::new(frames)?;
-        let mut stocks = Vec::new();
-        stocks
-            .try_reserve_exact(LANES)
-            .map_err(|_| Error::NoMemory)?;
-        stocks.resize_with(LANES, || Apart(Spin::new(Stock::new())));
+        let stocks = Room::on_heap(LANES, |_| Apart(Spin::new(Stock::new())))?;
         Ok(Self {
             bytes,
             counted: AtomicBool::new(false),
@@ -65,10 +66,12 @@ impl<S: Bytes> Arena<S> {
             stocks,
         })
     }
+}
 
+impl<S: Place> Arena<S> {
     /// How many frames there are, free or not.
     pub fn frames(&self) -> u64 {
-        (self.bytes.count() / PAGE_SIZE as usize) as u64
+        self.bytes.frames()
     }
 
     /// How many are free. Beside allocations and frees of other threads, up to 32 for each of them may be missed.
@@ -84,12 +87,20 @@ impl<S: Bytes> Arena<S> {
         self.state.0.lock().refuse = allocations;
     }
 
-    fn frame(phys: u64) -> usize {
-        ((phys - Self::BASE) / PAGE_SIZE) as usize
+    #[inline]
+    fn frame(&self, phys: u64) -> usize {
+        self.bytes.frame(phys)
     }
 
-    fn phys(frame: usize) -> u64 {
-        Self::BASE + frame as u64 * PAGE_SIZE
+    #[inline]
+    fn phys(&self, frame: usize) -> u64 {
+        self.bytes.phys(frame)
+    }
+
+    /// The numbers of frames that follow one another.
+    fn numbers(&self, run: &Range<u64>) -> Range<usize> {
+        let first = self.frame(run.start);
+        first..first + ((run.end - run.start) / PAGE_SIZE) as usize
     }
 }
 
@@ -97,24 +108,24 @@ impl<S: Bytes> Arena<S> {
 const FEW: u64 = BATCH as u64 / 2 * PAGE_SIZE;
 
 // SAFETY: a bit for each frame says whether it is free and not set aside, and is cleared when it is given out or set aside; what is set aside is popped when it
-// is given out. Physical addresses count from 1 GiB, so that pieces and groups of pieces are aligned to their sizes.
-unsafe impl<S: Bytes> FrameAllocator for Arena<S> {
+// is given out. Numbers of frames are those of physical memory modulo 1 GiB, so that pieces and groups of pieces are aligned to their sizes.
+unsafe impl<S: Place> FrameAllocator for Arena<S> {
     #[inline]
     fn alloc(&self, order: u32) -> Option<u64> {
         if order > 0 {
-            return self.block(order).map(Self::phys);
+            return self.block(order).map(|frame| self.phys(frame));
         }
         let aside = self.stock().and_then(|stock| stock.lock().pop());
         let frame = match aside {
             Some(frame) => frame as usize,
             None => self.fill()?,
         };
-        Some(Self::phys(frame))
+        Some(self.phys(frame))
     }
 
     #[inline]
     unsafe fn free(&self, phys: u64, order: u32) {
-        let frame = Self::frame(phys);
+        let frame = self.frame(phys);
         match order {
             0 => self.give(frame),
             _ => self.state.0.lock().free_block(frame, order),
@@ -132,7 +143,7 @@ unsafe impl<S: Bytes> FrameAllocator for Arena<S> {
             while left.len() >= BATCH
                 && let Some((first, count)) = state.run(left.len())
             {
-                let run = Self::phys(first)..;
+                let run = self.phys(first)..;
                 let places = left.by_ref().take(count);
                 (places.zip(run.step_by(PAGE_SIZE as usize))).for_each(|(to, phys)| *to = phys);
             }
@@ -144,7 +155,7 @@ unsafe impl<S: Bytes> FrameAllocator for Arena<S> {
                     && let Some(frame) = stock.pop()
                     && let Some(place) = left.next()
                 {
-                    *place = Self::phys(frame as usize);
+                    *place = self.phys(frame as usize);
                 }
             }
             if left.len() == 0 {
@@ -155,7 +166,7 @@ unsafe impl<S: Bytes> FrameAllocator for Arena<S> {
                 break;
             };
             if let Some(place) = left.next() {
-                *place = Self::phys(frame);
+                *place = self.phys(frame);
             }
         }
         let left = left.len();
@@ -163,11 +174,11 @@ unsafe impl<S: Bytes> FrameAllocator for Arena<S> {
     }
 
     fn alloc_table(&self) -> Option<u64> {
-        self.last(State::table).map(Self::phys)
+        self.last(State::table).map(|frame| self.phys(frame))
     }
 
     unsafe fn free_table(&self, phys: u64) {
-        let frame = Self::frame(phys);
+        let frame = self.frame(phys);
         self.state.0.lock().free_run(frame..frame + 1);
     }
 
@@ -175,10 +186,7 @@ unsafe impl<S: Bytes> FrameAllocator for Arena<S> {
         let all: u64 = runs.iter().map(|run| run.end - run.start).sum();
         if all <= FEW {
             // The lowest come out first.
-            let mut highest_first = runs
-                .iter()
-                .rev()
-                .flat_map(|run| (Self::frame(run.start)..Self::frame(run.end)).rev());
+            let mut highest_first = runs.iter().rev().flat_map(|run| self.numbers(run).rev());
             // One lock for those for which there is room.
             if let Some(stock) = self.stock() {
                 let mut stock = stock.lock();
@@ -193,31 +201,24 @@ unsafe impl<S: Bytes> FrameAllocator for Arena<S> {
         }
         let mut state = self.state.0.lock();
         for run in runs {
-            state.free_run(Self::frame(run.start)..Self::frame(run.end));
+            state.free_run(self.numbers(run));
         }
     }
 }
 
-// SAFETY: frames that were given out lie within the bytes.
-unsafe impl<S: Bytes> PhysMem for Arena<S> {
+// SAFETY: the promise of `Place`.
+unsafe impl<S: Place> PhysMem for Arena<S> {
     #[inline]
     fn to_virt(&self, phys: u64) -> NonNull<u8> {
-        let offset = phys.wrapping_sub(Self::BASE) as usize;
-        assert!(offset < self.bytes.count(), "a frame outside of the arena");
-        // SAFETY: within the bytes, as was just seen.
-        unsafe { self.bytes.start().add(offset) }
+        self.bytes.to_virt(phys)
     }
 
     fn to_virt_run(&self, phys: u64, frames: usize) -> Option<NonNull<u8>> {
-        let offset = phys.checked_sub(Self::BASE)? as usize;
-        let len = frames.checked_mul(PAGE_SIZE as usize)?;
-        let inside = offset.checked_add(len)? <= self.bytes.count();
-        // SAFETY: within the bytes, which are one piece of memory.
-        inside.then(|| unsafe { self.bytes.start().add(offset) })
+        self.bytes.to_virt_run(phys, frames)
     }
 
     fn is_cached(&self, phys: u64) -> bool {
-        self.state.0.lock().recency.is_recent(Self::frame(phys))
+        self.state.0.lock().recency.is_recent(self.frame(phys))
     }
 }
 

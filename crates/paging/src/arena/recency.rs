@@ -3,10 +3,10 @@
 //! The clock counts frames that come and go. A frame that was freed a few frames ago has its bytes in the cache of whoever wrote to it last; one that was freed
 //! many frames ago does not. It is noted for each piece of 2 MiB, by its frame that was freed last.
 
-use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::bits::PIECE;
+use super::room::{Given, Room};
 use crate::error::Error;
 
 /// So many frames later, 4 MiB, what was in a frame has left the caches of one processor.
@@ -14,7 +14,7 @@ const REMEMBERED: u32 = 1024;
 
 pub(super) struct Recency {
     now: u32,
-    freed: Vec<u32>,
+    freed: Room<u32>,
 }
 
 impl Recency {
@@ -23,15 +23,26 @@ impl Recency {
     /// # Errors
     /// [`Error::NoMemory`].
     pub(super) fn new(pieces: usize) -> Result<Self, Error> {
-        let mut freed = Vec::new();
-        freed
-            .try_reserve_exact(pieces)
-            .map_err(|_| Error::NoMemory)?;
-        freed.resize(pieces, 0);
-        Ok(Recency {
+        Ok(Self::of(Room::on_heap(pieces, |_| 0)?))
+    }
+
+    /// The same in memory that is given.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub(super) fn within(pieces: usize, memory: &mut Given) -> Result<Self, Error> {
+        Ok(Self::of(Room::within(memory, pieces, |_| 0)?))
+    }
+
+    pub(super) const fn size_of(pieces: usize) -> usize {
+        Room::<u32>::size_of(pieces)
+    }
+
+    fn of(freed: Room<u32>) -> Self {
+        Recency {
             now: REMEMBERED + 1,
             freed,
-        })
+        }
     }
 
     /// So many frames are given out.

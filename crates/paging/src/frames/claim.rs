@@ -68,8 +68,9 @@ impl Frames {
 
     #[inline]
     pub(crate) fn claim_table(&self, phys: u64) {
-        self.widen(self.index(phys), 1);
-        self.word(phys)
+        let index = self.index(phys);
+        self.widen(index, 1);
+        self.at(index)
             .store(TABLE | 1 << crate::table::USERS_SHIFT, Ordering::Relaxed);
     }
 

@@ -27,7 +27,7 @@ mod claim;
 mod counts;
 mod info;
 mod mappings;
-mod pieces;
+pub(crate) mod pieces;
 mod references;
 mod words;
 
@@ -43,7 +43,7 @@ use crate::lane::Apart;
 pub(crate) use claim::Buried;
 pub(crate) use counts::Counts;
 pub use info::{Census, FrameInfo};
-use pieces::{Piece, Plan};
+use pieces::{PIECE, Piece, Plan};
 use words::Words;
 
 /// What a frame is used for.
@@ -111,7 +111,7 @@ impl Frames {
             .checked_mul(PAGE_SIZE)
             .and_then(|len| base.checked_add(len));
         let range = base..end.ok_or(Error::TooMany)?;
-        let plan = Plan::new(slice::from_ref(&range), |_| {})?;
+        let plan = Plan::new(slice::from_ref(&range), PIECE, |_| {})?;
         let (words, blocks) = (Words::new(plan.numbers)?, Words::new(plan.stretches())?);
         Ok(Self::of(plan, words, blocks, &[]))
     }
@@ -121,10 +121,10 @@ impl Frames {
         ranges: &[Range<u64>],
         memory: &'static mut [MaybeUninit<u8>],
     ) -> Result<Self, Error> {
-        let plan = Plan::new(ranges, |_| {})?;
+        let plan = Plan::new(ranges, PIECE, |_| {})?;
         let (words, memory) = Words::within(plan.numbers, memory)?;
         let (blocks, memory) = Words::within(plan.stretches(), memory)?;
-        let others = pieces::place(ranges, plan.others, memory)?;
+        let others = pieces::place(ranges, PIECE, plan.others, memory)?;
         Ok(Self::of(plan, words, blocks, others))
     }
 
@@ -150,7 +150,7 @@ impl Frames {
     ///
     /// As there.
     pub fn size_for(ranges: &[Range<u64>]) -> Result<usize, Error> {
-        let plan = Plan::new(ranges, |_| {})?;
+        let plan = Plan::new(ranges, PIECE, |_| {})?;
         Ok(Words::size_of(plan.numbers)
             + Words::size_of(plan.stretches())
             + pieces::size_of(plan.others))
@@ -251,6 +251,13 @@ impl Frames {
             // SAFETY: the frames of the largest range have the first words.
             return unsafe { self.words.get_unchecked(frame as usize) };
         }
+        self.word_elsewhere(phys)
+    }
+
+    /// A call of its own, so that loops have the registers.
+    #[cold]
+    #[inline(never)]
+    fn word_elsewhere(&self, phys: u64) -> &AtomicU32 {
         self.at(self.index_elsewhere(phys))
     }
 

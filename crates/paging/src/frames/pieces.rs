@@ -1,7 +1,7 @@
 //! Where frames are: ranges of physical memory, numbered without the holes between them.
 //!
 //! The largest range has the numbers from 0 on, so that nearly all look-ups take one subtraction and one comparison, as if there were no other. The others follow. A
-//! frame's number and its place in physical memory are the same within 2 MiB (modulo 512, after a skew that is one for all), and numbers of two ranges never
+//! frame's number and its place in physical memory are the same within a group, of 2 MiB or 1 GiB (after a skew that is one for all), and numbers of two ranges never
 //! follow each other: no run of numbers crosses a hole.
 
 use core::mem::MaybeUninit;
@@ -14,11 +14,11 @@ use crate::error::Error;
 use crate::frames::NO_FRAME;
 
 /// Frames of a piece of 2 MiB.
-const PIECE: u64 = 512;
+pub(crate) const PIECE: u64 = 512;
 
 /// A range of frames other than the largest.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Piece {
+pub(crate) struct Piece {
     start: u64,
     count: u32,
     /// The number of its first frame.
@@ -26,18 +26,22 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    pub(super) fn index(&self, phys: u64) -> Option<u32> {
+    pub(crate) fn range(&self) -> Range<u64> {
+        self.start..self.start + u64::from(self.count) * PAGE_SIZE
+    }
+
+    pub(crate) fn index(&self, phys: u64) -> Option<u32> {
         let frame = phys.wrapping_sub(self.start) / PAGE_SIZE;
         (frame < u64::from(self.count)).then(|| self.first + frame as u32)
     }
 
-    pub(super) fn phys(&self, index: u32) -> Option<u64> {
+    pub(crate) fn phys(&self, index: u32) -> Option<u64> {
         let frame = index.checked_sub(self.first)?;
         (frame < self.count).then(|| self.start + u64::from(frame) * PAGE_SIZE)
     }
 
     /// The physical addresses of those frames that have these numbers.
-    pub(super) fn within(&self, numbers: &Range<u32>) -> Range<u64> {
+    pub(crate) fn within(&self, numbers: &Range<u32>) -> Range<u64> {
         let end = self.first + self.count;
         let first = numbers.start.clamp(self.first, end) - self.first;
         let last = numbers.end.clamp(self.first, end) - self.first;
@@ -47,13 +51,14 @@ impl Piece {
 }
 
 /// Bytes that so many take of memory that is given, wherever it begins.
-pub(super) const fn size_of(count: usize) -> usize {
+pub(crate) const fn size_of(count: usize) -> usize {
     (count + 1) * core::mem::size_of::<Piece>()
 }
 
 /// Writes down the ranges other than the largest in memory that stays.
-pub(super) fn place(
+pub(crate) fn place(
     ranges: &[Range<u64>],
+    group: u64,
     count: usize,
     memory: &'static mut [MaybeUninit<u8>],
 ) -> Result<&'static [Piece], Error> {
@@ -61,7 +66,7 @@ pub(super) fn place(
     let (_, places, _) = unsafe { memory.align_to_mut::<MaybeUninit<Piece>>() };
     let places = places.get_mut(..count).ok_or(Error::NoMemory)?;
     let mut left = places.iter_mut();
-    Plan::new(ranges, |piece| {
+    Plan::new(ranges, group, |piece| {
         if let Some(place) = left.next() {
             place.write(piece);
         }
@@ -73,22 +78,26 @@ pub(super) fn place(
 
 /// How frames are numbered.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// The largest range.
-    pub(super) main: Range<u64>,
+    pub(crate) main: Range<u64>,
     /// How many other ranges there are.
-    pub(super) others: usize,
+    pub(crate) others: usize,
     /// How many numbers, those that are no frame's included.
-    pub(super) numbers: usize,
-    pub(super) frames: u64,
+    pub(crate) numbers: usize,
+    pub(crate) frames: u64,
 }
 
 impl Plan {
-    /// Numbers the frames of ranges of physical addresses, which ascend; `each` is given those other than the largest.
+    /// Numbers the frames of ranges of physical addresses, which ascend, so that places are the same modulo `group`; `each` is given those other than the largest.
     ///
     /// # Errors
     /// [`Error::Misaligned`]: a range does not consist of pages, or begins before the one before ends. [`Error::TooMany`]: no frame, or too many.
-    pub(super) fn new(ranges: &[Range<u64>], mut each: impl FnMut(Piece)) -> Result<Self, Error> {
+    pub(crate) fn new(
+        ranges: &[Range<u64>],
+        group: u64,
+        mut each: impl FnMut(Piece),
+    ) -> Result<Self, Error> {
         let mut before = 0;
         for range in ranges.iter().filter(|range| !range.is_empty()) {
             let aligned = (range.start | range.end).is_multiple_of(PAGE_SIZE);
@@ -107,12 +116,12 @@ impl Plan {
             }
         });
         let main = main.ok_or(Error::TooMany)?;
-        let skew = main.start / PAGE_SIZE % PIECE;
+        let skew = main.start / PAGE_SIZE % group;
         let (mut next, mut frames, mut others) = (frames_of(&main), frames_of(&main), 0);
         for range in Joined(ranges).filter(|range| *range != main) {
-            let place = range.start / PAGE_SIZE % PIECE;
+            let place = range.start / PAGE_SIZE % group;
             let first = next + 1;
-            let first = first + (place + PIECE - (first + skew) % PIECE) % PIECE;
+            let first = first + (place + group - (first + skew) % group) % group;
             let count = frames_of(&range);
             next = first + count;
             if next >= u64::from(NO_FRAME) {
@@ -138,7 +147,7 @@ impl Plan {
     }
 
     /// How many pieces of 2 MiB, counted from physical address 0, the numbers lie in.
-    pub(super) fn stretches(&self) -> usize {
+    pub(crate) fn stretches(&self) -> usize {
         let skew = (self.main.start / PAGE_SIZE % PIECE) as usize;
         (skew + self.numbers).div_ceil(PIECE as usize)
     }

@@ -1,0 +1,232 @@
+//! An arena over physical memory itself: several ranges, reached by a direct map, with all that the arena knows of them in memory that it is given.
+
+use core::mem::MaybeUninit;
+use core::ops::Range;
+use core::ptr::NonNull;
+
+use super::bits::{PIECE, State};
+use super::recency::Recency;
+use super::room::Room;
+use super::{Arena, Place};
+use crate::atomic::AtomicBool;
+use crate::entry::PAGE_SIZE;
+use crate::error::Error;
+use crate::frames::pieces::{self, Piece, Plan};
+use crate::lane::{Apart, LANES};
+use crate::spin::Spin;
+use crate::stock::Stock;
+
+/// Frames of the largest block.
+const GROUP: u64 = 1 << 18;
+
+/// Where a kernel has physical memory, and which processor runs it.
+///
+/// # Safety
+///
+/// For every frame that the arena is [given](Arena::add), the pointer to its first byte is valid for reads and writes of the frame, aligned to 4 KiB, and always the
+/// same; frames that follow one another in one range have their bytes one after the other.
+pub unsafe trait DirectMap: Send + Sync {
+    /// The byte at this physical address.
+    fn to_virt(&self, phys: u64) -> NonNull<u8>;
+
+    /// Which processor this runs on, as [`Bytes::processor`](crate::Bytes::processor): a register that the kernel keeps it in, for instance.
+    fn processor(&self) -> usize;
+}
+
+/// Ranges of physical memory: see [`Arena::over_ranges`].
+#[derive(Debug)]
+pub struct Ranges<D> {
+    map: D,
+    /// The first byte of the largest range, the number of its first frame, and how many it has.
+    start: u64,
+    first: u64,
+    main: u64,
+    others: &'static [Piece],
+    frames: u64,
+}
+
+impl<D> Ranges<D> {
+    #[cold]
+    fn elsewhere(&self, phys: u64) -> Option<u64> {
+        let mut found = self.others.iter().filter_map(|piece| piece.index(phys));
+        found.next().map(|index| self.first + u64::from(index))
+    }
+
+    #[cold]
+    fn phys_elsewhere(&self, index: u64) -> Option<u64> {
+        let index = u32::try_from(index).ok()?;
+        let mut found = self.others.iter().filter_map(|piece| piece.phys(index));
+        found.next()
+    }
+}
+
+// SAFETY: each frame of the ranges has one number, and each number that is one's gives it back; numbers of a range follow each other, and are those of the
+// frames modulo the largest block, by the plan and `first`. What is mapped is the promise of `DirectMap`.
+unsafe impl<D: DirectMap> Place for Ranges<D> {
+    #[inline]
+    fn frame(&self, phys: u64) -> usize {
+        let frame = phys.wrapping_sub(self.start) / PAGE_SIZE;
+        if frame < self.main {
+            return (self.first + frame) as usize;
+        }
+        self.elsewhere(phys)
+            .map_or(usize::MAX, |frame| frame as usize)
+    }
+
+    #[inline]
+    fn phys(&self, frame: usize) -> u64 {
+        let index = (frame as u64).wrapping_sub(self.first);
+        if index < self.main {
+            return self.start + index * PAGE_SIZE;
+        }
+        self.phys_elsewhere(index).unwrap_or(u64::MAX)
+    }
+
+    fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    #[inline]
+    fn processor(&self) -> usize {
+        self.map.processor()
+    }
+
+    #[inline]
+    fn to_virt(&self, phys: u64) -> NonNull<u8> {
+        self.map.to_virt(phys)
+    }
+
+    fn to_virt_run(&self, phys: u64, _frames: usize) -> Option<NonNull<u8>> {
+        Some(self.map.to_virt(phys))
+    }
+}
+
+/// How many pieces of 2 MiB the numbers lie in, and the number of the largest range's first frame.
+fn numbered(plan: &Plan) -> (usize, u64) {
+    let first = plan.main.start / PAGE_SIZE % GROUP;
+    ((first as usize + plan.numbers).div_ceil(PIECE), first)
+}
+
+impl<D: DirectMap> Arena<Ranges<D>> {
+    /// Returns how many bytes an arena over these ranges of physical memory needs for what it knows of them: some 70 for each 2 MiB, at most 36 KiB more for
+    /// each range, and 8 KiB. Holes take none.
+    ///
+    /// # Errors
+    ///
+    /// As of [`over_ranges`](Self::over_ranges).
+    pub fn size_for(ranges: &[Range<u64>]) -> Result<usize, Error> {
+        let plan = Plan::new(ranges, GROUP, |_| {})?;
+        let (pieces, _) = numbered(&plan);
+        Ok(State::size_of(pieces)
+            + Room::<Apart<Spin<Stock>>>::size_of(LANES)
+            + pieces::size_of(plan.others))
+    }
+
+    /// An arena over ranges of physical memory (each start inclusive, end exclusive, ascending), in which nothing is free yet: [`add`](Self::add) says what is. `memory`
+    /// has at least [`size_for`](Self::size_for) the same ranges bytes. So a kernel that has nothing but its boot allocator begins: it takes this memory and that for
+    /// the [counts](crate::Physical::with_counts) from there, and gives what is left.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Physical::with_counts`](crate::Physical::with_counts).
+    ///
+    /// ```
+    /// use samara_paging::{Arena, DirectMap, Error, FrameAllocator, Ranges};
+    /// use std::ptr::NonNull;
+    ///
+    /// /// Physical memory as it is in a kernel, but for where it comes from.
+    /// struct Mapped(Box<[Page]>);
+    /// #[repr(align(4096))]
+    /// struct Page([u8; 4096]);
+    ///
+    /// // SAFETY: the frames from 1 MiB on are those pages.
+    /// unsafe impl DirectMap for Mapped {
+    ///     fn to_virt(&self, phys: u64) -> NonNull<u8> {
+    ///         NonNull::from(&self.0[(phys as usize - (1 << 20)) / 4096]).cast()
+    ///     }
+    ///     fn processor(&self) -> usize {
+    ///         0 // A kernel reads it from where it keeps what each processor has.
+    ///     }
+    /// }
+    ///
+    /// // What memblock knows as memory, and of it what it has free when it hands it over.
+    /// let memory = [0..0xa_0000, 1 << 20..2 << 20];
+    /// let free = [(1 << 20) + 0x4000..2 << 20];
+    ///
+    /// let size = Arena::<Ranges<Mapped>>::size_for(&memory)?;
+    /// let room = Box::leak(Box::new_uninit_slice(size));
+    /// let mapped = Mapped((0..256).map(|_| Page([0; 4096])).collect());
+    /// let arena = Arena::over_ranges(mapped, &memory, room)?;
+    /// // SAFETY: nothing else uses these frames.
+    /// assert_eq!(unsafe { arena.add(free) }, 252);
+    /// assert_eq!(arena.free_frames(), 252);
+    /// assert!(arena.alloc(0).is_some_and(|phys| phys >= (1 << 20) + 0x4000));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn over_ranges(
+        map: D,
+        ranges: &[Range<u64>],
+        mut memory: &'static mut [MaybeUninit<u8>],
+    ) -> Result<Self, Error> {
+        let plan = Plan::new(ranges, GROUP, |_| {})?;
+        let (pieces, first) = numbered(&plan);
+        let state = State::within(pieces, &mut memory)?;
+        let stocks = Room::within(&mut memory, LANES, |_| Apart(Spin::new(Stock::new())))?;
+        let others = pieces::place(ranges, GROUP, plan.others, memory)?;
+        let ranges = Ranges {
+            map,
+            start: plan.main.start,
+            first,
+            main: (plan.main.end - plan.main.start) / PAGE_SIZE,
+            others,
+            frames: plan.frames,
+        };
+        Ok(Self {
+            bytes: ranges,
+            counted: AtomicBool::new(false),
+            state: Apart(Spin::new(state)),
+            stocks,
+        })
+    }
+
+    /// Takes in free frames, all that lie wholly in these ranges of physical addresses (each start inclusive, end exclusive), and returns how many: all that a boot
+    /// allocator has when it hands over, or what it frees later. Parts that are not in the arena's ranges are left out.
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses these frames, and they are not free here already.
+    pub unsafe fn add(&self, free: impl IntoIterator<Item = Range<u64>>) -> u64 {
+        let mut added = 0;
+        for range in free {
+            let start = range
+                .start
+                .checked_next_multiple_of(PAGE_SIZE)
+                .unwrap_or(range.end);
+            let end = range.end & !(PAGE_SIZE - 1);
+            let main = self.bytes.start..self.bytes.start + self.bytes.main * PAGE_SIZE;
+            let others = self.bytes.others.iter().map(Piece::range);
+            for piece in others.chain([main]) {
+                let part = piece.start.max(start)..piece.end.min(end);
+                if !part.is_empty() {
+                    let count = (part.end - part.start) / PAGE_SIZE;
+                    let first = self.bytes.frame(part.start);
+                    // Cut so that the lock is not held for long.
+                    for at in (first..first + count as usize).step_by(PIECE) {
+                        let next = (at + PIECE).min(first + count as usize);
+                        self.state.0.lock().free_run(at..next);
+                    }
+                    added += count;
+                }
+            }
+        }
+        added
+    }
+}
+
+impl State {
+    fn size_of(pieces: usize) -> usize {
+        Room::<[u64; PIECE / 64]>::size_of(pieces)
+            + Room::<u16>::size_of(pieces)
+            + Recency::size_of(pieces)
+    }
+}
