@@ -5,9 +5,9 @@ use core::ops::Range;
 
 use samara_memblock::firmware::{self, Item};
 use samara_memblock::{DirectMap, Kind, Memblock, PAGE_SIZE, Released, Storage};
-use samara_paging::{Attrs, Grace, PageSize, Physical, Source};
+use samara_paging::{Attrs, PageSize, Source};
 
-use super::frames::FramePool;
+use super::frames::{self, HandOver};
 use super::heap;
 use super::platform::{self, Processors, kernel_tables, machine};
 use crate::arch::{Arch, Machine, Segment};
@@ -58,23 +58,15 @@ pub unsafe fn start(info: u64) -> Loaded {
         reserved.unwrap_or_else(|error| panic!("no room to reserve memory: {error}"));
     }
 
-    // Counts of frames are the heap's largest piece: four bytes for each up to the last, and some for each 2 MiB.
-    let end = memblock.end_of_dram();
-    let size = (end / PAGE_SIZE * 9 / 2 + heap::FIRST).next_multiple_of(PAGE_SIZE);
-    let first = memblock
-        .phys_alloc(size, PAGE_SIZE)
-        .unwrap_or_else(|_| panic!("there is not enough memory"));
+    let first = memblock.phys_alloc(heap::FIRST, PAGE_SIZE);
+    let first = first.unwrap_or_else(|_| panic!("there is not enough memory"));
     // SAFETY: memblock has reserved it for this.
-    unsafe { heap::begin(first + Arch::DIRECT_MAP, size) };
-
-    let mut frames = FramePool::new(Arch::DIRECT_MAP);
-    let (memblock, _) = memblock.release(&mut frames);
-    let physical = Physical::new(frames, Grace::new(), 0, end / PAGE_SIZE);
-    platform::begin(
-        physical.unwrap_or_else(|error| panic!("frames cannot be counted: {error}")),
-        Processors,
-    );
+    unsafe { heap::begin(first + Arch::DIRECT_MAP, heap::FIRST) };
+    let begun = frames::begin(memblock, MAPPED_AT_FIRST);
+    let (physical, memblock, later) = begun.unwrap_or_else(|error| panic!("no frames: {error}"));
+    platform::begin(physical, Processors);
     map_kernel(&memblock);
+    later.add(machine().physical().backing());
     log!("memory: {} KiB", memblock.phys_mem_size() >> 10);
     Loaded { archive: boot.archive, command_line: boot.command_line, memblock }
 }
@@ -125,7 +117,7 @@ impl Loaded {
     /// Gives the archive's memory to the allocator of frames.
     pub fn free_archive(mut self) {
         if let Some(range) = self.archive.take() {
-            let mut frames = machine().physical().backing();
+            let mut frames = HandOver::new(machine().physical().backing(), u64::MAX);
             let freed = self.memblock.free_late(range.start, range.end - range.start, &mut frames);
             log!("initial files: {freed:?} frames are free again");
         }

@@ -8,7 +8,7 @@ use talc::{OomHandler, Span, Talc, Talck};
 use super::platform;
 use crate::arch::{Arch, Machine};
 
-/// Bytes that the heap begins with, besides what is needed for counts of frames.
+/// Bytes that the heap begins with.
 pub const FIRST: u64 = 256 << 10;
 /// The least by which it grows.
 const STEP: u64 = 64 << 10;
@@ -51,7 +51,7 @@ impl OomHandler for Grow {
         let attrs = Attrs::READ | Attrs::WRITE | Attrs::GLOBAL | Attrs::ACCESSED | Attrs::DIRTY;
         let frames = machine.physical().backing();
         // What cannot be had whole is not taken: it would not come back.
-        if size / PAGE_SIZE > frames.free() {
+        if size / PAGE_SIZE > frames.free_frames() {
             return Err(());
         }
         let mut mapped = start;

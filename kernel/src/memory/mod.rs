@@ -35,5 +35,5 @@ pub unsafe fn physical_bytes(range: core::ops::Range<u64>) -> &'static [u8] {
 /// The log's line on memory: frames that are free and that there are.
 pub fn free_frames() -> (u64, u64) {
     let frames = machine().physical().backing();
-    (frames.free(), frames.total())
+    (frames.free_frames(), frames.frames())
 }

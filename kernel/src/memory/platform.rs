@@ -3,17 +3,17 @@
 use core::ops::Range;
 
 use samara_mm::process;
-use samara_paging::{Asid, Changed, Grace, Invalidate, PageTables, Physical};
+use samara_paging::{Changed, Context, Grace, Invalidate, PageTables, Physical};
 use spin::Once;
 
-use super::frames::FramePool;
+use super::frames::FrameArena;
 use crate::arch::{Arch, Machine};
 
 pub struct Kernel;
 
 impl process::Platform for Kernel {
     type Format = <Arch as Machine>::Format;
-    type Backing = FramePool;
+    type Backing = FrameArena;
     type Reclaim = Grace;
     type Tlb = Processors;
     type Mutex = spin::Mutex<()>;
@@ -24,7 +24,7 @@ impl process::Platform for Kernel {
 pub struct Processors;
 
 impl Invalidate for Processors {
-    fn invalidate(&self, _: Asid, ranges: &[Range<u64>], _: Changed) {
+    fn invalidate(&self, _: &Context, ranges: &[Range<u64>], _: Changed) {
         ranges.iter().for_each(|range| Arch::forget(range.clone()));
     }
 }
@@ -45,7 +45,7 @@ pub(super) fn machine_if_begun() -> Option<&'static process::Machine<Kernel>> {
     MACHINE.get()
 }
 
-pub(super) fn begin(physical: Physical<FramePool, Grace>, processors: Processors) {
+pub(super) fn begin(physical: Physical<FrameArena, Grace>, processors: Processors) {
     MACHINE.call_once(|| {
         let machine = process::Machine::with_kernel(physical, processors, Arch::KERNEL_HALF);
         machine.unwrap_or_else(|error| panic!("no machine: {error}"))
