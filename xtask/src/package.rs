@@ -101,6 +101,12 @@ pub(crate) fn semver(shell: &Shell) -> Result<()> {
 /// Asks `deny.toml` of everything that is built, the benchmarks' rivals and the fuzz targets excepted.
 pub(crate) fn deny(shell: &Shell) -> Result<()> {
     setup::cargo_tool(shell, "cargo-deny")?;
-    cmd!(shell, "cargo deny --locked check licenses bans sources").run()?;
+    for manifest in ["Cargo.toml", "kernel/Cargo.toml"] {
+        cmd!(
+            shell,
+            "cargo deny --locked --config deny.toml --manifest-path {manifest} check licenses bans sources"
+        )
+        .run()?;
+    }
     Ok(())
 }

@@ -186,6 +186,7 @@ pub(crate) fn formatting(shell: &Shell) -> Result<()> {
     for apart in [
         "bench/Cargo.toml",
         "fuzz/Cargo.toml",
+        "kernel/Cargo.toml",
         "loom/Cargo.toml",
         "tools/site/Cargo.toml",
     ] {

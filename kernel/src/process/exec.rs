@@ -170,6 +170,9 @@ pub fn start_first(path: &[u8], arguments: &[&[u8]], environment: &[&[u8]]) -> R
     *thread.name.lock() = *place.name.lock();
     process.threads.lock().push(thread.clone());
     table::enter(&process);
+    // The console is its controlling terminal.
+    files::console::get().group.store(process.pid, Ordering::Relaxed);
+    files::console::get().session.store(process.pid, Ordering::Relaxed);
     scheduler::wake(&thread);
     Ok(())
 }

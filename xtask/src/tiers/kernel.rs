@@ -24,7 +24,6 @@ pub(super) fn run(shell: &Shell) -> Result<()> {
     setup::targets(shell, None, &["x86_64-unknown-none"])?;
     {
         let _folder = shell.push_dir("kernel");
-        cmd!(shell, "cargo fmt --check").run()?;
         cmd!(shell, "cargo clippy --release --locked -- -D warnings").run()?;
     }
     let sources = Path::new("kernel/tests");
