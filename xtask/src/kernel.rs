@@ -272,8 +272,7 @@ fn read_messages(messages: impl Read, quiet: bool) -> Option<u8> {
 /// Hands standard input to the guest's console. Its end is told by byte 16 and `e`, and byte 16 itself is told twice.
 fn forward(mut to: ChildStdin) {
     let mut input = io::stdin().lock();
-    loop {
-        let Ok(bytes) = input.fill_buf() else { break };
+    while let Ok(bytes) = input.fill_buf() {
         if bytes.is_empty() {
             break;
         }

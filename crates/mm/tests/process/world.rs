@@ -4,9 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use samara_mm::abi::{MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE};
 use samara_mm::process::{Inode, Machine, PAGE_BYTES, PageSource, Process};
-use samara_mm::{
-    Call, Config, Counted, DriverFlags, Errno, File, FileArg, FileId, FileKind, Layout, Limits,
-};
+use samara_mm::{Call, Config, Counted, Errno, File, FileArg, FileId, FileKind, Layout, Limits};
 use samara_paging::{Arena, Attrs, Grace, HeapBytes, PageSize, Physical};
 
 use crate::countdown::spared;
