@@ -87,12 +87,12 @@ impl<S: Place> Arena<S> {
         self.state.0.lock().refuse = allocations;
     }
 
-    #[inline]
+    #[inline(always)]
     fn frame(&self, phys: u64) -> usize {
         self.bytes.frame(phys)
     }
 
-    #[inline]
+    #[inline(always)]
     fn phys(&self, frame: usize) -> u64 {
         self.bytes.phys(frame)
     }

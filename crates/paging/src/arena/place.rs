@@ -28,26 +28,27 @@ pub unsafe trait Place: Send + Sync {
 
 // SAFETY: frames count from 1 GiB on, and those that were given out lie within the bytes.
 unsafe impl<S: Bytes> Place for S {
-    #[inline]
+    #[inline(always)]
     fn frame(&self, phys: u64) -> usize {
         ((phys - Arena::<S>::BASE) / PAGE_SIZE) as usize
     }
 
-    #[inline]
+    #[inline(always)]
     fn phys(&self, frame: usize) -> u64 {
         Arena::<S>::BASE + frame as u64 * PAGE_SIZE
     }
 
+    #[inline(always)]
     fn frames(&self) -> u64 {
         (self.count() / PAGE_SIZE as usize) as u64
     }
 
-    #[inline]
+    #[inline(always)]
     fn processor(&self) -> usize {
         Bytes::processor(self)
     }
 
-    #[inline]
+    #[inline(always)]
     fn to_virt(&self, phys: u64) -> NonNull<u8> {
         let offset = phys.wrapping_sub(Arena::<S>::BASE) as usize;
         assert!(offset < self.count(), "a frame outside of the arena");
@@ -55,6 +56,7 @@ unsafe impl<S: Bytes> Place for S {
         unsafe { self.start().add(offset) }
     }
 
+    #[inline(always)]
     fn to_virt_run(&self, phys: u64, frames: usize) -> Option<NonNull<u8>> {
         let offset = phys.checked_sub(Arena::<S>::BASE)? as usize;
         let len = frames.checked_mul(PAGE_SIZE as usize)?;
