@@ -55,6 +55,55 @@ fn parse(entry: &str) -> Option<Item> {
     })
 }
 
+/// How a binary map lays its entries out: all of them begin with the base and the size (64 bits each) and the type (32 bits), in little-endian order.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Binary {
+    /// 20 bytes each, as the BIOS returns them and boot parameters of Linux hold them.
+    Bios,
+    /// 24 bytes each, the last four reserved, as PVH boot has them (`hvm_memmap_table_entry`).
+    Pvh,
+}
+
+impl Binary {
+    const fn size(self) -> usize {
+        match self {
+            Binary::Bios => 20,
+            Binary::Pvh => 24,
+        }
+    }
+}
+
+/// Returns the entries of a binary map. Type 1 is memory. Bytes behind the last whole entry are [`Problem::Malformed`].
+///
+/// ```
+/// use samara_memblock::firmware::{Use, e820};
+/// let mut map = [0; 20];
+/// map[1] = 0x10; // base 0x1000
+/// map[9] = 0x20; // size 0x2000
+/// map[16] = 1; // memory
+/// let entries: Vec<_> = e820::entries(&map, e820::Binary::Bios).flatten().collect();
+/// assert_eq!((entries[0].base, entries[0].size, entries[0].usage), (0x1000, 0x2000, Use::Ram));
+/// assert!(e820::entries(&map[..19], e820::Binary::Bios).all(|item| item.is_err()));
+/// ```
+pub fn entries(map: &[u8], layout: Binary) -> impl Iterator<Item = Item> + Clone {
+    let whole = map.chunks_exact(layout.size());
+    let cut = (!whole.remainder().is_empty()).then_some(Err(Problem::Malformed));
+    whole.map(entry).chain(cut)
+}
+
+fn entry(bytes: &[u8]) -> Item {
+    const RAM: u32 = 1;
+    let (base, rest) = bytes.split_first_chunk().ok_or(Problem::Malformed)?;
+    let (size, rest) = rest.split_first_chunk().ok_or(Problem::Malformed)?;
+    let kind = rest.first_chunk().ok_or(Problem::Malformed)?;
+    let usage = if u32::from_le_bytes(*kind) == RAM {
+        Use::Ram
+    } else {
+        Use::Hole
+    };
+    Entry::sized(u64::from_le_bytes(*base), u64::from_le_bytes(*size), usage)
+}
+
 /// One entry of `/sys/firmware/memmap`: the contents of its files `start`, `end` (the last byte) and `type`.
 ///
 /// # Errors

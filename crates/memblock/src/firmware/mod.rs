@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | e820, as boot logs print it | [`e820::lines`] | |
 //! | e820, as `/sys/firmware/memmap` shows it | [`e820::sysfs_entry`] | |
+//! | e820, as the BIOS or a PVH boot loader hands it over | [`e820::entries`] | |
 //! | `/proc/iomem` | [`iomem::lines`] | |
 //! | UEFI, as `GetMemoryMap` returns it | `uefi::Descriptors` | `uefi` |
 //! | UEFI, as its shell and boot logs print it | `uefi::lines` | `uefi` |

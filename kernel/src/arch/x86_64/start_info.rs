@@ -3,8 +3,7 @@
 use core::ops::Range;
 use core::slice;
 
-use samara_memblock::NodeId;
-use samara_memblock::firmware::{Entry, Item, Use};
+use samara_memblock::firmware::{Item, e820};
 
 use super::DIRECT_MAP;
 use crate::arch::Boot;
@@ -31,17 +30,9 @@ struct Module {
     reserved: u64,
 }
 
-#[repr(C)]
-struct MemoryMapEntry {
-    address: u64,
-    size: u64,
-    kind: u32,
-    reserved: u32,
-}
-
+/// Bytes of an entry of the memory map.
+const ENTRY: usize = 24;
 const MAGIC: u32 = 0x336e_c578;
-/// Memory that the system may use; all other kinds are something else.
-const RAM: u32 = 1;
 
 /// Where the first tables map a physical address.
 fn mapped<T>(physical: u64) -> *const T {
@@ -56,18 +47,10 @@ pub(super) unsafe fn read(info: u64, image: Range<u64>, entry: &mut dyn FnMut(It
     // SAFETY: the loader's table, in the first 4 GiB, which are mapped.
     let info = unsafe { &*mapped::<StartInfo>(info) };
     assert!(info.magic == MAGIC && info.version >= 1, "no PVH loader, or one without a memory map");
+    let len = info.memory_map_entries as usize * ENTRY;
     // SAFETY: as many entries as the loader says.
-    let map = unsafe {
-        slice::from_raw_parts(
-            mapped::<MemoryMapEntry>(info.memory_map),
-            info.memory_map_entries as usize,
-        )
-    };
-    for range in map {
-        let usage = if range.kind == RAM { Use::Ram } else { Use::Hole };
-        let found = Entry { base: range.address, size: range.size, usage, nid: NodeId::NONE };
-        entry(found.checked());
-    }
+    let map = unsafe { slice::from_raw_parts(mapped::<u8>(info.memory_map), len) };
+    e820::entries(map, e820::Binary::Pvh).for_each(entry);
     let archive = (info.module_count > 0).then(|| {
         // SAFETY: there is at least one.
         let module = unsafe { &*mapped::<Module>(info.modules) };
