@@ -30,6 +30,9 @@ pub(crate) struct Options {
     /// Memory of the machine, as QEMU writes it.
     #[arg(long, default_value = "512M")]
     memory: String,
+    /// Processors of the machine. The kernel uses one.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    cpus: u8,
     /// An archive with the first files, of the kind newc. Otherwise one with BusyBox is made.
     #[arg(long)]
     initrd: Option<PathBuf>,
@@ -91,6 +94,7 @@ fn prepare(shell: &Shell, options: &Options) -> Result<Command> {
     let flags = "-accel tcg -cpu qemu64 -display none -nodefaults -no-reboot -chardev stdio,id=console,signal=off -serial chardev:console -chardev file,id=log,path=/dev/stderr -device isa-serial,chardev=log,iobase=0x2f8,irq=3,index=1 -device isa-debug-exit,iobase=0xf4,iosize=4";
     machine.args(flags.split(' '));
     machine.args(["-M", &options.machine, "-m", &options.memory]);
+    machine.args(["-smp", &options.cpus.to_string()]);
     machine.arg("-kernel").arg(kernel);
     machine.arg("-initrd").arg(initrd);
     machine.arg("-append").arg(command_line(&options.program));

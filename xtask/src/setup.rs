@@ -102,10 +102,12 @@ fn install(shell: &Shell, what: &str, packages: &[&str]) -> Result<()> {
         [] => ("apt-get", &[][..]),
         _ => ("sudo", &["apt-get"][..]),
     };
-    cmd!(shell, "{first} {rest...} update -q").run()?;
+    // What is told goes to standard error: some commands print what others read.
+    let script = r#"exec "$@" >&2"#;
+    cmd!(shell, "sh -c {script} sh {first} {rest...} update -q").run()?;
     cmd!(
         shell,
-        "{first} {rest...} install -q -y --no-install-recommends {packages...}"
+        "sh -c {script} sh {first} {rest...} install -q -y --no-install-recommends {packages...}"
     )
     .env("DEBIAN_FRONTEND", "noninteractive")
     .run()

@@ -96,15 +96,18 @@ fn transfer(
 pub(super) const RESTARTS: Errno = Errno(signals::RESTART.unsigned_abs() as i32);
 
 fn read(call: &Call<'_>, open: &Open, at: Option<u64>, parts: &[(u64, u64)]) -> Outcome {
+    // Before anything is waited for, and without looking whether something is there.
+    let outside =
+        |&(to, len): &(u64, u64)| to.checked_add(len).is_none_or(|end| end > Arch::TASK_SIZE);
+    if parts.iter().any(outside) {
+        return Err(Errno::EFAULT);
+    }
     let memory = call.memory();
     let mut done = 0u64;
     for &(to, len) in parts {
         let mut left = len;
         while left > 0 {
             let mut bytes = user::buffer(left)?;
-            if memory.copy_in(to + (len - left), &[]) != 0 {
-                return Err(Errno::EFAULT);
-            }
             // Only the first bytes are waited for.
             let from = at.map(|at| at + done);
             let result = if done > 0 && open.queue().is_some() {

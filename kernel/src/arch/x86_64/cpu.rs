@@ -56,13 +56,13 @@ unsafe extern "C" {
     static system_call_entry: u8;
 }
 
-/// An interrupt gate of the kernel's: present, interrupts off.
-fn gate(handler: u64, stack: u128) -> u128 {
+/// An interrupt gate of the kernel's: present, interrupts off. `level`: from which privilege on an instruction may raise it.
+fn gate(handler: u64, stack: u128, level: u128) -> u128 {
     let handler = u128::from(handler);
     (handler & 0xffff)
         | u128::from(KERNEL_CODE) << 16
         | stack << 32
-        | 0x8e << 40
+        | (0x8e | level << 5) << 40
         | (handler >> 16 & 0xffff) << 48
         | (handler >> 32) << 64
 }
@@ -92,8 +92,9 @@ pub(super) fn start() {
     // SAFETY: as above.
     let gates = unsafe { &mut *GATES.0.get() };
     for (vector, entry) in gates.iter_mut().enumerate() {
-        // Of a double fault, the stack may be what was at fault.
-        *entry = gate(stubs + 16 * vector as u64, u128::from(vector == 8));
+        // Of a double fault, the stack may be what was at fault. Programs may raise breakpoints.
+        let level = if vector == 3 { 3 } else { 0 };
+        *entry = gate(stubs + 16 * vector as u64, u128::from(vector == 8), level);
     }
     let pointer = DescriptorTablePointer {
         limit: (size_of::<[u128; 256]>() - 1) as u16,

@@ -46,6 +46,12 @@ impl Frame {
         self.cs & 3 != 0
     }
 
+    /// Takes an address to go on at that a program has given. The processor would raise the exception for one that it cannot translate while it still runs the kernel, so that
+    /// such an address becomes one of the kernel's half: the program gets its signal there.
+    pub fn set_pc(&mut self, at: u64) {
+        self.rip = ((at << 16) as i64 >> 16) as u64;
+    }
+
     /// Takes flags that a program has given.
     pub fn set_flags(&mut self, flags: u64) {
         self.rflags = flags & USER_FLAGS | FLAGS;

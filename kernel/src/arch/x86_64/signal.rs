@@ -91,7 +91,7 @@ pub(super) fn push(
         return false;
     }
     frame.rsp = at;
-    frame.rip = interrupted.handler;
+    frame.set_pc(interrupted.handler);
     frame.rdi = interrupted.signal as u64;
     frame.rsi = at + INFO as u64;
     frame.rdx = at + 8;
@@ -112,6 +112,7 @@ pub(super) fn pop(
     for (i, register) in registers(frame).into_iter().enumerate() {
         *register = get(&bytes, REGISTERS + 8 * i);
     }
+    frame.set_pc(frame.rip);
     frame.set_flags(get(&bytes, REGISTERS + 8 * 17));
     // No call to restart, whatever the accumulator holds.
     frame.vector = 0;

@@ -60,6 +60,7 @@ fn exception(vector: u64, frame: &Frame) -> Trap {
         1 => (SIGTRAP, 2, frame.rip),
         3 => (SIGTRAP, SI_KERNEL, 0),
         6 => (SIGILL, 2, frame.rip),
+        11 | 12 => (SIGBUS, SI_KERNEL, 0),
         16 | 19 => (SIGFPE, 8, frame.rip),
         17 => (SIGBUS, 1, 0),
         _ => (SIGSEGV, SI_KERNEL, 0),
