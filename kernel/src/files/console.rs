@@ -146,6 +146,10 @@ impl Console {
             let line = core::mem::take(&mut state.line);
             state.bytes.extend(line);
             state.lines.clear();
+        } else if !state.settings.has(LOCAL, ICANON) && !state.bytes.is_empty() {
+            // What was not read yet counts as a line.
+            let len = state.bytes.len();
+            state.lines.push_back(len);
         }
         state.settings = settings;
         drop(state);
