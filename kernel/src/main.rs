@@ -35,7 +35,6 @@ extern "C" fn kernel_main(info: u64) -> ! {
     if options.plain_console {
         files::console::get().set_plain();
     }
-    shutdown::begin();
     // The first process.
     options.start();
     shutdown::end(process::scheduler::idle(process::exited_with))

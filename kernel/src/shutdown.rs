@@ -1,19 +1,9 @@
 //! The end: everything is freed, and what is left is counted.
 
-use spin::Mutex;
-
 use crate::arch::{Arch, Machine};
 use crate::{files, log, memory};
 
 const LEAKED: i32 = 102;
-
-/// Frames that were free before the first process, and those that the heap had taken.
-static BEFORE: Mutex<(u64, u64)> = Mutex::new((0, 0));
-
-/// Counts what there is before the first process starts.
-pub fn begin() {
-    *BEFORE.lock() = (memory::free_frames().0, memory::heap::frames());
-}
 
 /// Ends the machine with a status as `wait` tells it.
 pub fn end(status: i32) -> ! {

@@ -32,12 +32,6 @@ pub unsafe fn begin(start: u64, size: u64) {
     claimed.unwrap_or_else(|()| panic!("the heap cannot begin"));
 }
 
-/// Frames that the heap has taken since it began.
-pub fn frames() -> u64 {
-    let end = HEAP.lock().oom_handler.end;
-    end.saturating_sub(Arch::HEAP.start.min(end)) / PAGE_SIZE
-}
-
 impl OomHandler for Grow {
     fn handle_oom(talc: &mut Talc<Self>, layout: Layout) -> Result<(), ()> {
         let machine = platform::machine_if_begun().ok_or(())?;

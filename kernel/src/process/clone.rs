@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use linux_raw_sys::general::{
-    CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID, CLONE_FILES, CLONE_FS, CLONE_PARENT,
-    CLONE_PARENT_SETTID, CLONE_SETTLS, CLONE_SIGHAND, CLONE_THREAD, CLONE_VFORK, CLONE_VM,
+    CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID, CLONE_FILES, CLONE_PARENT, CLONE_PARENT_SETTID,
+    CLONE_SETTLS, CLONE_SIGHAND, CLONE_THREAD, CLONE_VFORK, CLONE_VM,
 };
 use samara_mm::Errno;
 use samara_mm::process::ForkMode;
@@ -106,8 +106,7 @@ fn new_process(caller: &Arc<Thread>, pid: i32, clone: &Clone) -> Result<Arc<Proc
     let files = if has(CLONE_FILES) { files } else { files.copy() };
     let actions = parent.actions.lock().clone();
     let actions = if has(CLONE_SIGHAND) { actions } else { Arc::new(actions.copy()) };
-    // Working directory and mask are copied even for `CLONE_FS`: nothing that runs here shares them between processes.
-    let _ = CLONE_FS;
+    // Working directory and mask are copied for `CLONE_FS`, too: threads share them as parts of their process.
     Ok(Arc::new(Process {
         pid,
         parent: Mutex::default(),

@@ -9,7 +9,7 @@ use syscalls::Sysno;
 use super::{Call, Outcome, user};
 
 pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
-    let [a, b, c, d, e, f] = call.args;
+    let [a, b, c, d, e, _] = call.args;
     let request = match name {
         Sysno::mmap => return Some(mmap(call)),
         Sysno::munmap => Request::Munmap { addr: a, len: b },
@@ -36,7 +36,6 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         }
         _ => return None,
     };
-    let _ = f;
     Some(call.memory().perform(&request).map(|value| value as i64))
 }
 

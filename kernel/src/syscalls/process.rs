@@ -14,7 +14,7 @@ use crate::process::{
 };
 
 pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
-    let [a, b, c, d, e, _] = call.args;
+    let [a, b, c, d, ..] = call.args;
     let process = &call.thread.process;
     Some(match name {
         Sysno::clone => clone(call),
@@ -63,10 +63,7 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         Sysno::getpriority => Ok(20),
         Sysno::setpriority | Sysno::ioprio_set => Ok(0),
         Sysno::prctl => control(call, a, b),
-        _ => {
-            let _ = e;
-            return None;
-        }
+        _ => return None,
     })
 }
 
