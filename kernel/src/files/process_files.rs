@@ -192,7 +192,7 @@ fn state(process: &Process) -> (char, &'static str) {
     match *process.state.lock() {
         State::Ended(_) => ('Z', "zombie"),
         State::Stopped(..) => ('T', "stopped"),
-        _ if process.pid == process::current().process.pid => ('R', "running"),
+        _ if process.threads.lock().iter().any(|thread| thread.is_runnable()) => ('R', "running"),
         _ => ('S', "sleeping"),
     }
 }

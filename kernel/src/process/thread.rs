@@ -137,6 +137,11 @@ impl Thread {
         })
     }
 
+    /// Returns `true` if the thread runs, or would if the processor had nothing else to do.
+    pub fn is_runnable(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == scheduler::RUNNABLE
+    }
+
     /// Returns `true` if the thread, or its whole process, is to end.
     pub fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Relaxed) || self.process.exiting.load(Ordering::Relaxed)

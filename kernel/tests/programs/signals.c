@@ -72,6 +72,31 @@ static void child_ends(const char *name, void (*end)(void)) {
         printf("%s: status %d\n", name, WEXITSTATUS(status));
 }
 
+static int through[2];
+
+static void writes(int signal) {
+    (void)signal;
+    write(through[1], "y", 1);
+}
+
+// Starts a process that sends SIGALRM to this one when it sleeps.
+static pid_t alarms_when_asleep(void) {
+    fflush(stdout);
+    pid_t child = fork();
+    if (child != 0)
+        return child;
+    char path[64], stat[512] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", getppid());
+    do {
+        usleep(1000);
+        int file = open(path, O_RDONLY);
+        stat[read(file, stat, sizeof stat - 1)] = 0;
+        close(file);
+    } while (strstr(stat, ") S ") == NULL);
+    kill(getppid(), SIGALRM);
+    _exit(0);
+}
+
 static void by_abort(void) { abort(); }
 static void by_fault(void) {
     signal(SIGSEGV, SIG_DFL);
@@ -135,31 +160,27 @@ int main(void) {
     sigqueue(getpid(), SIGRTMIN, value);
     printf("queued %d\n", got);
 
-    // A call that a handler interrupts is made again, or not.
+    // A call that a handler interrupts is made again, or not. The handler itself makes it succeed.
     for (int restart = 0; restart < 2; restart++) {
-        struct sigaction action = {.sa_handler = note, .sa_flags = restart ? SA_RESTART : 0};
+        struct sigaction action = {.sa_handler = writes, .sa_flags = restart ? SA_RESTART : 0};
         sigaction(SIGALRM, &action, NULL);
-        int ends[2];
-        pipe(ends);
-        fflush(stdout);
-        pid_t child = fork();
-        if (child == 0) {
-            usleep(300 * 1000);
-            write(ends[1], "y", 1);
-            _exit(0);
-        }
-        struct itimerval timer = {.it_value = {.tv_usec = 100 * 1000}};
-        setitimer(ITIMER_REAL, &timer, NULL);
+        pipe(through);
+        pid_t child = alarms_when_asleep();
         char byte;
-        ssize_t n = read(ends[0], &byte, 1);
+        ssize_t n = read(through[0], &byte, 1);
         printf("restart %d: %zd %s\n", restart, n, n < 0 ? strerror(errno) : "");
         waitpid(child, NULL, 0);
     }
-    sigset_t none;
+    // A timer's signal is masked until it is waited for.
+    sigset_t none, alarm_only;
     sigemptyset(&none);
+    sigemptyset(&alarm_only);
+    sigaddset(&alarm_only, SIGALRM);
+    sigprocmask(SIG_BLOCK, &alarm_only, NULL);
     struct itimerval timer = {.it_value = {.tv_usec = 50 * 1000}};
     setitimer(ITIMER_REAL, &timer, NULL);
-    printf("sigsuspend %d %s\n", sigsuspend(&none), strerror(errno));
+    int suspended = sigsuspend(&none);
+    printf("sigsuspend %d %s\n", suspended, strerror(errno));
 
     child_ends("abort", by_abort);
     child_ends("fault", by_fault);
