@@ -7,7 +7,7 @@ use samara_mm::process::{Inode, PAGE_BYTES, PageSource};
 use samara_mm::{Errno, Object};
 use spin::Mutex;
 
-use crate::memory::machine;
+use crate::memory::{free_frames, machine};
 
 pub struct Regular {
     object: Object,
@@ -42,6 +42,8 @@ impl PageSource for Content {
     }
 }
 
+/// Files do not grow into the last of so many parts of memory: programs need it.
+const KEPT: u64 = 8;
 /// The largest file.
 const MOST: u64 = i64::MAX as u64;
 
@@ -72,7 +74,7 @@ impl Regular {
     /// Writes at `offset`, or at the end if it is `None`; the file becomes longer if need be. Returns where it wrote, and how many bytes.
     ///
     /// # Errors
-    /// `ENOMEM`, `EFBIG`.
+    /// `ENOMEM`, `EFBIG`; `ENOSPC` where files have taken what they may.
     pub fn write(&self, offset: Option<u64>, from: &[u8]) -> Result<(u64, usize), Errno> {
         let _alone = self.changing.lock();
         let before = self.size();
@@ -80,6 +82,10 @@ impl Regular {
         let end =
             offset.checked_add(from.len() as u64).filter(|&end| end <= MOST).ok_or(Errno::EFBIG)?;
         if end > before {
+            let (free, total) = free_frames();
+            if free < total / KEPT {
+                return Err(Errno::ENOSPC);
+            }
             self.size.store(end, Ordering::SeqCst);
         }
         let result = machine().write_file(&self.object, offset, from);

@@ -126,7 +126,7 @@ fn read(call: &Call<'_>, open: &Open, at: Option<u64>, parts: &[(u64, u64)]) -> 
                 Err(_) if done > 0 => return Ok(done as i64),
                 Err(error) => return Err(error),
             };
-            let copied = memory.copy_in(to + (len - left), &bytes[..count]);
+            let copied = user::put(&memory, to + (len - left), &bytes[..count]);
             done += copied as u64;
             left -= copied as u64;
             if copied < count {

@@ -3,9 +3,12 @@
 use alloc::vec::Vec;
 
 use samara_mm::Errno;
+use samara_mm::process::{Access, Fault};
 
 use super::Call;
 use crate::memory::Memory;
+use crate::process::current;
+use crate::process::signals::{self, Info, SIGKILL};
 
 /// The most bytes of a read or a write that are moved at once.
 pub const PIECE: usize = 64 << 10;
@@ -61,7 +64,17 @@ pub fn write_if<T: Plain>(memory: &Memory, at: u64, value: &T) -> Result<(), Err
 }
 
 pub fn copy_to(memory: &Memory, at: u64, bytes: &[u8]) -> Result<(), Errno> {
-    if memory.copy_in(at, bytes) == bytes.len() { Ok(()) } else { Err(Errno::EFAULT) }
+    if put(memory, at, bytes) == bytes.len() { Ok(()) } else { Err(Errno::EFAULT) }
+}
+
+/// Copies bytes to a program; how many. A program for which the machine has no memory ends, as it would if it had written them itself.
+pub fn put(memory: &Memory, at: u64, bytes: &[u8]) -> usize {
+    let done = memory.copy_in(at, bytes);
+    let next = at.wrapping_add(done as u64);
+    if done < bytes.len() && memory.fault(next, Access::WRITE) == Err(Fault::NoMemory) {
+        signals::force(&current(), &Info::kernel(SIGKILL));
+    }
+    done
 }
 
 pub fn copy_from(memory: &Memory, at: u64, bytes: &mut [u8]) -> Result<(), Errno> {
