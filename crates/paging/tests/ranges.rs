@@ -3,6 +3,8 @@
 #![cfg(not(miri))]
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod kept;
+
 use std::cell::{Cell, UnsafeCell};
 use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
@@ -16,6 +18,8 @@ use samara_paging::{
     Arena, Attrs, Copy, DirectMap, Error, FrameAllocator, Frames, Grace, Kind, Mapping, PAGE_SIZE,
     PageSize, PageTables, Physical, Ranges, Source, check,
 };
+
+use kept::kept;
 
 const LARGE: u64 = 2 << 20;
 const GIANT: u64 = 1 << 30;
@@ -76,7 +80,7 @@ unsafe impl DirectMap for Mapped {
 
 fn room(ranges: &[Range<u64>]) -> &'static mut [MaybeUninit<u8>] {
     let size = Arena::<Ranges<Mapped>>::size_for(ranges).unwrap();
-    Box::leak(vec![MaybeUninit::new(0x5a); size].into_boxed_slice())
+    kept(size, 0x5a)
 }
 
 fn empty(map: Mapped, ranges: &[Range<u64>]) -> Arena<Ranges<Mapped>> {
@@ -190,7 +194,7 @@ fn holes_take_no_memory() {
     let two = size(&[0..GIANT, 1 << 45..(1 << 45) + GIANT]);
     assert!(one < 512 * 72 + 10_000, "{one}");
     assert!(two < 2 * 512 * 72 + 36 * 1024 + 10_000, "{two}");
-    let small = Box::leak(Box::new_uninit_slice(one - 1000));
+    let small = kept(one - 1000, 0);
     let made = Arena::over_ranges(Mapped::none(), &[0..GIANT, GIANT..GIANT], small);
     assert_eq!(made.err(), Some(Error::NoMemory));
     let crossed = [GIANT..2 * GIANT, 0..GIANT];
@@ -243,7 +247,7 @@ fn tables_over_ranges_of_physical_memory() {
     let arena = full(Mapped::of(&ranges), &ranges);
     let free = arena.free_frames();
     let size = Frames::size_for(&ranges).unwrap();
-    let counts = Box::leak(Box::new_uninit_slice(size));
+    let counts = kept(size, 0);
     let memory = Physical::with_counts(arena, Grace::new(), &ranges, counts).unwrap();
     let memory = Arc::new(memory);
     let start = 0xffff_8000_0000_0000;
