@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use crate::{files, log, process, shutdown};
 
 pub struct Options {
-    /// Whether the console is no terminal.
+    /// The console is no terminal.
     pub plain_console: bool,
     program: Vec<Vec<u8>>,
 }

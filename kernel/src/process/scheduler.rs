@@ -20,7 +20,7 @@ struct Scheduler {
     queue: VecDeque<Arc<Thread>>,
     /// The thread that has just given the processor up for ever: its stack was in use until now.
     ended: Option<Arc<Thread>>,
-    /// What runs when nobody can.
+    /// The loop that runs when no thread can.
     idle: Option<<Arch as Machine>::Context>,
     root: u64,
     since: u64,

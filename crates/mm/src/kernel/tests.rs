@@ -134,7 +134,7 @@ fn what_grows_takes_in_an_untouched_area_since_6_16() {
     }
 }
 
-/// As the two releases did it: 16 pages at page 16, of which `from..from + len` are copied to page `to`.
+/// Maps 16 pages at page 16 and copies `from..from + len` of them to page `to`, as the oracle did on both releases.
 #[test]
 fn copies_join_what_they_are_of_or_stay_apart() {
     use crate::{AddressSpace, Call, Config, FileArg, Layout, Limits};
@@ -371,7 +371,7 @@ fn what_a_copy_has_emptied_is_numbered_anew() {
     }
 }
 
-/// As 6.1.192, 6.12.118 and 6.18.44 did it with a private mapping of `/dev/zero`, of which pages were written.
+/// A private mapping of `/dev/zero` with written pages, copied as on 6.1.192, 6.12.118 and 6.18.44.
 #[test]
 fn what_a_copy_has_emptied_of_dev_zero_keeps_its_offset() {
     use crate::{

@@ -92,7 +92,7 @@ impl<P: Platform> Process<P> {
     }
 }
 
-/// What the processors are still to forget of the parent, and whether they are to find something of the child.
+/// Invalidations of the parent that a fork puts off to its end, and announcements of new entries of the child.
 struct Pending {
     changed: Cell<Changed>,
     entered: Cell<bool>,

@@ -36,7 +36,7 @@ bitflags! {
 impl<P: Platform> Process<P> {
     /// Returns the physical address of the root table, for CR3, TTBR0 or satp. It stays the same for the life of the process.
     ///
-    /// When the process is dropped or [exits](Self::exit), its tables are freed, and nobody is told to forget pages. Every processor that has this root loaded must
+    /// When the process is dropped or [exits](Self::exit), its tables are freed without an invalidation of their pages. Every processor that has this root loaded must
     /// load another one before, of a process or the [kernel's](crate::process::Machine::kernel), and forget what it remembers under this one: at the latest when
     /// [`Invalidate::ended`](samara_paging::Invalidate::ended) is told. While others hold the process for a moment, as a walk over all processes does, the tables
     /// live on, and the last to let go tells. The root of a process that is

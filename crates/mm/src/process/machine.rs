@@ -120,7 +120,7 @@ impl<P: Platform> Machine<P> {
     /// let ranges = [DIRECT_MAP..DIRECT_MAP + (512 << 30), CODE..u64::MAX];
     /// let machine = Machine::<P>::with_kernel(physical, tlb, &ranges)?;
     ///
-    /// // The first 4 GiB of memory, which nobody counts, before the root is loaded.
+    /// // The first 4 GiB of memory, mapped without counts, before the root is loaded.
     /// let attrs = Attrs::READ | Attrs::WRITE | Attrs::GLOBAL;
     /// let kernel = machine.kernel().ok_or(Errno::EINVAL)?;
     /// for at in (0..4).map(|gigabyte| gigabyte << 30) {

@@ -1,4 +1,4 @@
-//! Processes under a kernel: its half is in every root, nobody's call changes it, and it is counted apart.
+//! Processes under a kernel: every root has its half, no call of a process changes it, and it is counted apart.
 
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -17,13 +17,13 @@ use crate::world::{
     BASE, Hosted, KERNEL, PAGE, anonymous, byte, free_frames, machine, machine_with_kernel, process,
 };
 
-/// What a processor finds with this process's root loaded.
+/// Returns the entry that a processor finds with this process's root loaded.
 fn through(process: &Process<Hosted>, addr: u64) -> Entry {
     let (mut table, mut level) = (process.root(), 3);
     loop {
         let index = (addr >> (12 + 9 * level)) as usize & 511;
         let entries = process.machine().physical().to_virt(table).cast::<u64>();
-        // SAFETY: a table, which nobody changes meanwhile.
+        // SAFETY: a table, which does not change during the look.
         let raw = unsafe { entries.add(index).read() };
         if level == 0 || !X86_64::is_table(raw) {
             return X86_64::decode(raw, level);
@@ -63,7 +63,7 @@ fn every_process_has_the_kernels_half() {
         drop(child);
         assert_eq!(byte(&parent, BASE), Some(b'p'));
     }
-    // What the kernel changes, all have.
+    // All roots have what the kernel changes.
     let range = KERNEL[1].start..KERNEL[1].start + PAGE;
     kernel.unmap(range, &()).unwrap();
     assert_eq!(through(&parent, KERNEL[1].start), Entry::Empty);

@@ -99,7 +99,7 @@ fn an_area_that_is_cut_within_a_huge_page() {
     }
 }
 
-/// What reaches into sealed memory is refused, and its first area is cut all the same, and a huge page with it. Where no table is to be had for that, nothing is cut.
+/// A call that reaches into sealed memory fails, and has cut its first area and a huge page by then. Without a table for that, it cuts nothing.
 #[test]
 fn an_area_that_is_cut_though_what_lies_behind_is_sealed() {
     let state = [

@@ -1,4 +1,4 @@
-//! What calls leave behind that are refused half the way, beside the kernel: areas that are cut all the same, and huge pages with them.
+//! Calls that fail half the way, beside the running kernel: they may cut areas, and huge pages with them, before they fail.
 //!
 //! The kernel's side is in children: what is sealed stays, and limits are a whole process's.
 
@@ -21,7 +21,7 @@ mod running;
 /// Two huge pages, a gap of as many, and two more.
 const PAGES: u64 = 6 * TABLE;
 
-/// What calls are refused for.
+/// The reason why a call is refused.
 #[derive(Clone, Copy, Debug)]
 enum Limit {
     None,

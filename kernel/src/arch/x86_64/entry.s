@@ -6,6 +6,25 @@
 .section .text
 .code64
 
+# The part of a `Frame` that software saves.
+.macro push_registers
+    push rdi
+    push rsi
+    push rdx
+    push rcx
+    push rax
+    push r8
+    push r9
+    push r10
+    push r11
+    push rbx
+    push rbp
+    push r12
+    push r13
+    push r14
+    push r15
+.endm
+
 # One stub for each vector: those exceptions that push no error code get a zero in its place.
 .align 16
 .global trap_stubs
@@ -27,21 +46,7 @@ trap_common:
     test qword ptr [rsp + 24], 3
     jz 1f
     swapgs
-1:  push rdi
-    push rsi
-    push rdx
-    push rcx
-    push rax
-    push r8
-    push r9
-    push r10
-    push r11
-    push rbx
-    push rbp
-    push r12
-    push r13
-    push r14
-    push r15
+1:  push_registers
     mov rdi, rsp
     mov rbp, rsp
     call trap_entered
@@ -83,21 +88,7 @@ system_call_entry:
     push rcx
     push rax
     push 256
-    push rdi
-    push rsi
-    push rdx
-    push rcx
-    push rax
-    push r8
-    push r9
-    push r10
-    push r11
-    push rbx
-    push rbp
-    push r12
-    push r13
-    push r14
-    push r15
+    push_registers
     mov rdi, rsp
     mov rbp, rsp
     call trap_entered
