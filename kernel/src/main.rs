@@ -14,8 +14,11 @@ mod process;
 mod shutdown;
 mod syscalls;
 
+use core::convert::Infallible;
+
 use arch::{Arch, Machine};
 use options::Options;
+use process::scheduler;
 
 /// The first line of Rust. `info` is what the loader gave, the processor runs by the first tables, and interrupts are off.
 #[unsafe(no_mangle)]
@@ -24,7 +27,7 @@ extern "C" fn kernel_main(info: u64) -> ! {
     // SAFETY: the loader's own word, and nothing ran before.
     let loaded = unsafe { memory::start(info) };
     // Traps, and the timer.
-    Arch::start_processor();
+    Arch::start_processor(0);
     Arch::restore_interrupts(true);
     // The first files, whose archive is no longer needed then.
     if let Err(error) = files::unpack(loaded.archive()) {
@@ -35,7 +38,15 @@ extern "C" fn kernel_main(info: u64) -> ! {
     if options.plain_console {
         files::console::get().set_plain();
     }
-    // The first process.
+    // The other processors, and the first process.
+    Arch::start_others();
     options.start();
-    shutdown::end(process::scheduler::idle(process::exited_with))
+    shutdown::end(scheduler::idle(process::exited_with))
+}
+
+/// Where each further processor begins.
+fn processor_main(number: usize) -> ! {
+    Arch::start_processor(number);
+    Arch::restore_interrupts(true);
+    match scheduler::idle(|| None::<Infallible>) {}
 }

@@ -1,6 +1,7 @@
 //! The end: everything is freed, and what is left is counted.
 
 use crate::arch::{Arch, Machine};
+use crate::process::scheduler;
 use crate::{files, log, memory};
 
 const LEAKED: i32 = 102;
@@ -11,6 +12,7 @@ pub fn end(status: i32) -> ! {
         0 => status >> 8 & 0xff,
         signal => 128 + signal,
     };
+    scheduler::wait_for_others();
     files::drop_all();
     let leaks = leaks();
     log::status(if leaks { LEAKED } else { code });

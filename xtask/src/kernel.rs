@@ -30,8 +30,8 @@ pub(crate) struct Options {
     /// Memory of the machine, as QEMU writes it.
     #[arg(long, default_value = "512M")]
     memory: String,
-    /// Processors of the machine. The kernel uses one.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    /// Processors of the machine.
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
     cpus: u8,
     /// An archive with the first files, of the kind newc. Otherwise one with BusyBox is made.
     #[arg(long)]

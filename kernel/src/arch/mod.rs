@@ -89,6 +89,8 @@ pub trait Machine {
     const DEVICES: &'static [Range<u64>];
     /// First address beyond those of programs.
     const TASK_SIZE: u64;
+    /// `true` if [`forget`](Self::forget) is for all processors, so that none has to be interrupted.
+    const FORGETS_EVERYWHERE: bool = false;
 
     /// Reads what the loader left at `info`. Calls `entry` for each entry of the memory map.
     ///
@@ -96,8 +98,14 @@ pub trait Machine {
     /// `info` is what the loader gave, and nothing has been overwritten.
     unsafe fn boot(info: u64, entry: &mut dyn FnMut(Item)) -> Boot;
     fn segments() -> [Segment; 3];
-    /// Traps, timer and interrupts of this processor.
-    fn start_processor();
+    /// Traps, timer and interrupts of this processor, which gets this number. The first has 0.
+    fn start_processor(number: usize);
+    /// Starts the other processors, one after the other. Each calls `processor_main` with its number, by the kernel's tables and on a stack of its own, with interrupts off.
+    fn start_others();
+    /// The number of the processor that runs this.
+    fn processor() -> usize;
+    /// Interrupts another processor, which calls [`shootdown::answer`](crate::memory::shootdown::answer).
+    fn interrupt(processor: usize);
     /// A thread that starts with this frame and thread pointer, and the caller's floating-point registers if it is to inherit them.
     fn context(frame: Self::Frame, thread_pointer: u64, inherit: bool) -> Self::Context;
     /// Writes what a handler returns by onto the stack, and makes the frame run the handler. Returns `false`, and has changed nothing in the frame, if `write` fails.
@@ -121,7 +129,7 @@ pub trait Machine {
     /// # Safety
     /// The table maps the kernel, and stays as long as it is loaded.
     unsafe fn load_root(root: u64);
-    /// Makes this processor forget translations of a range.
+    /// Makes this processor, or [all](Self::FORGETS_EVERYWHERE), forget translations of a range.
     fn forget(range: Range<u64>);
     fn interrupts_off() -> bool;
     fn restore_interrupts(on: bool);

@@ -26,6 +26,8 @@ pub struct Open {
     text: Vec<u8>,
     /// The names in a directory, as they were when reading began.
     names: Mutex<Vec<Named>>,
+    /// How often the other side of a pipe had been opened before this, those that were there not counted.
+    pub others_before: u32,
 }
 
 /// What a read or a write found.
@@ -68,13 +70,13 @@ impl Open {
             Kind::Text(make) if flags & O_PATH == 0 => make()?,
             _ => Vec::new(),
         };
-        if let Kind::Pipe(pipe) = &node.kind
-            && flags & O_PATH == 0
-        {
-            pipe.open(readable, writable);
-        }
+        let others_before = match &node.kind {
+            Kind::Pipe(pipe) if flags & O_PATH == 0 => pipe.open(readable, writable),
+            _ => 0,
+        };
         let (offset, names) = (Mutex::new(0), Mutex::new(Vec::new()));
-        Ok(Arc::new(Open { place, flags: AtomicU32::new(flags), offset, file, text, names }))
+        let flags = AtomicU32::new(flags);
+        Ok(Arc::new(Open { place, flags, offset, file, text, names, others_before }))
     }
 
     /// As `mmap(2)` sees it. `None`: it cannot be mapped.

@@ -33,14 +33,18 @@ impl Pipe {
         &self.changed
     }
 
-    pub(super) fn open(&self, read: bool, write: bool) {
+    /// Returns how often the other side (readers, if this is for writing only) has been opened, those that are there not counted.
+    pub(super) fn open(&self, read: bool, write: bool) -> u32 {
         let mut state = self.state.lock();
         state.readers += u32::from(read);
         state.writers += u32::from(write);
         state.ever[0] += u32::from(read);
         state.ever[1] += u32::from(write);
+        let others = if read { state.writers } else { state.readers };
+        let others = state.ever[usize::from(read)].wrapping_sub(others);
         drop(state);
         self.changed.wake();
+        others
     }
 
     pub(super) fn close(&self, read: bool, write: bool) {

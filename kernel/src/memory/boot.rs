@@ -9,7 +9,8 @@ use samara_paging::{Attrs, PageSize, Source};
 
 use super::frames::{self, HandOver};
 use super::heap;
-use super::platform::{self, Processors, kernel_tables, machine};
+use super::platform::{self, kernel_tables, machine};
+use super::shootdown::Processors;
 use crate::arch::{Arch, Machine, Segment};
 use crate::log;
 

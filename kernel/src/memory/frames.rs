@@ -22,7 +22,7 @@ unsafe impl DirectMap for Direct {
     }
 
     fn processor(&self) -> usize {
-        0
+        Arch::processor()
     }
 }
 

@@ -6,11 +6,13 @@
 //! | `frames` | the allocator of frames |
 //! | `heap` | the kernel's heap, in a part of its half of the address space |
 //! | `platform` | what samara-mm asks of a kernel |
+//! | `shootdown` | making processors forget translations |
 
 mod boot;
 mod frames;
 pub mod heap;
 mod platform;
+pub mod shootdown;
 
 pub use boot::start;
 pub use platform::{Kernel, kernel_tables, machine};

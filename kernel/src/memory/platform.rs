@@ -1,12 +1,11 @@
 //! What samara-mm asks of a kernel: locks, frames, and who makes processors forget translations.
 
-use core::ops::Range;
-
 use samara_mm::process;
-use samara_paging::{Changed, Context, Grace, Invalidate, PageTables, Physical};
+use samara_paging::{Grace, PageTables, Physical};
 use spin::Once;
 
 use super::frames::FrameArena;
+use super::shootdown::Processors;
 use crate::arch::{Arch, Machine};
 
 pub struct Kernel;
@@ -18,15 +17,6 @@ impl process::Platform for Kernel {
     type Tlb = Processors;
     type Mutex = spin::Mutex<()>;
     type RwLock = spin::RwLock<()>;
-}
-
-/// The processors: one, until another is started.
-pub struct Processors;
-
-impl Invalidate for Processors {
-    fn invalidate(&self, _: &Context, ranges: &[Range<u64>], _: Changed) {
-        ranges.iter().for_each(|range| Arch::forget(range.clone()));
-    }
 }
 
 static MACHINE: Once<process::Machine<Kernel>> = Once::new();

@@ -15,7 +15,7 @@ use spin::Mutex;
 use super::signals::Pending;
 use super::thread::{Process, State, Thread};
 use super::wait::{self, Queue};
-use super::{Frame, scheduler, table};
+use super::{Frame, exit, scheduler, table};
 use crate::arch::{Arch, Machine, UserFrame};
 
 /// Arguments of `clone3(2)`.
@@ -72,6 +72,7 @@ pub fn clone(caller: &Arc<Thread>, frame: &Frame, clone: &Clone) -> Result<i64, 
     if has(CLONE_THREAD) {
         process.memory().expect_threads();
     } else {
+        let _family = exit::FAMILY.lock();
         table::enter(&process);
         let parent = if has(CLONE_PARENT) {
             caller.process.parent.lock().upgrade()

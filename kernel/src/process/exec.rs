@@ -112,7 +112,9 @@ pub fn execute(
             return Err(error);
         }
     };
-    end_other_threads(thread);
+    if !end_other_threads(thread) {
+        return Err(Errno::EINTR);
+    }
     let files = process.files.lock().clone();
     let files = if Arc::strong_count(&files) > 2 { files.copy() } else { files };
     files.close_on_exec();
@@ -132,8 +134,8 @@ fn enter(thread: &Arc<Thread>, loaded: Loaded) -> Frame {
     let Loaded { started, place, name, command_line } = loaded;
     let process = &thread.process;
     let (start, sp) = (started.start, started.stack_pointer);
-    let root = started.space.root();
-    *process.memory.lock() = Some(Arc::new(started.space));
+    let memory = Arc::new(started.space);
+    *process.memory.lock() = Some(memory.clone());
     *process.executable.lock() = place;
     *process.command_line.lock() = command_line;
     process.has_released.store(process.pid == 1, Ordering::SeqCst);
@@ -142,7 +144,7 @@ fn enter(thread: &Arc<Thread>, loaded: Loaded) -> Frame {
     short[..len].copy_from_slice(&name[..len]);
     *thread.name.lock() = short;
     if scheduler::current().is_some() {
-        scheduler::load(root);
+        scheduler::load(Some(memory));
         thread.with_context(|context| {
             Arch::set_thread_pointer(context, 0);
             Arch::reset_float(context);

@@ -10,12 +10,14 @@ use super::signals::{self, Info, SA_NOCLDSTOP, SA_NOCLDWAIT, SIGCHLD};
 use super::thread::{Process, State, Thread, current};
 use super::wait::{self, Queue};
 use super::{futex, scheduler, table};
-use crate::memory::kernel_tables;
 
 const CLD_EXITED: i32 = 1;
 const CLD_KILLED: i32 = 2;
 const CLD_STOPPED: i32 = 5;
 const CLD_CONTINUED: i32 = 6;
+
+/// Held by whoever changes who is whose child, or looks at that and at what has become of the children together.
+pub(super) static FAMILY: Mutex<()> = Mutex::new(());
 
 /// The status of the first process, once it has ended. The idle loop ends the machine then.
 static FIRST_STATUS: Mutex<Option<i32>> = Mutex::new(None);
@@ -31,24 +33,22 @@ pub fn exit_group(process: &Process, status: i32) {
         return;
     }
     *process.exit_status.lock() = Some(status);
-    for thread in process.threads.lock().iter() {
-        scheduler::wake(thread);
-    }
+    process.threads.lock().iter().for_each(scheduler::notify);
 }
 
-/// Ends all other threads of the caller's process, and waits until they have.
-pub(super) fn end_other_threads(thread: &Arc<Thread>) {
+/// Ends all other threads of the caller's process, and waits until they have. Returns `false` if the process is ending already.
+pub(super) fn end_other_threads(thread: &Arc<Thread>) -> bool {
     let process = &thread.process;
-    if process.alive.load(Ordering::SeqCst) == 1 {
-        return;
+    if process.exiting.swap(true, Ordering::SeqCst) {
+        return false;
     }
-    process.exiting.store(true, Ordering::SeqCst);
     let others = process.threads.lock().clone();
-    others.iter().filter(|other| !Arc::ptr_eq(other, thread)).for_each(scheduler::wake);
+    others.iter().filter(|other| !Arc::ptr_eq(other, thread)).for_each(scheduler::notify);
     while process.alive.load(Ordering::SeqCst) > 1 {
         scheduler::give_way();
     }
     process.exiting.store(false, Ordering::SeqCst);
+    true
 }
 
 /// The thread ends before its program would go on. If it is the last one, the process ends with this status.
@@ -67,6 +67,8 @@ fn finish_thread() {
     let thread = current();
     let process = thread.process.clone();
     futex::thread_ends(&thread);
+    // Whoever sees the count go down may give up the memory.
+    scheduler::load(None);
     let last = process.alive.fetch_sub(1, Ordering::SeqCst) == 1;
     process.threads.lock().retain(|other| !Arc::ptr_eq(other, &thread) || last);
     thread.ended.store(true, Ordering::SeqCst);
@@ -83,15 +85,16 @@ fn end_process(process: &Arc<Process>, status: i32) {
     *process.files.lock() = crate::files::Table::empty();
     release_memory(process);
     process.threads.lock().clear();
-    adopt(process);
     *process.alarm.lock() = None;
     if process.pid == 1 {
         end_all(process);
         *process.state.lock() = State::Ended(status);
-        *FIRST_STATUS.lock() = Some(status);
         table::leave(process.pid);
-        return;
+        *FIRST_STATUS.lock() = Some(status);
+        return scheduler::call_first();
     }
+    let _family = FAMILY.lock();
+    adopt(process);
     let parent = process.parent.lock().upgrade();
     *process.state.lock() = State::Ended(status);
     let Some(parent) = parent else {
@@ -118,7 +121,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
 /// Gives up the memory of a process, or its part in one. The processor no longer uses its tables.
 pub(super) fn release_memory(process: &Process) {
     let memory = process.memory.lock().take();
-    scheduler::load(kernel_tables().root());
+    scheduler::load(None);
     if let Some(Ok(memory)) = memory.map(Arc::try_unwrap) {
         // A page that no file takes is lost: the files here are memory.
         let _ = memory.exit();
@@ -132,7 +135,7 @@ pub(super) fn released(process: &Process) {
     process.released.wake();
 }
 
-/// Children of a process that ends are the first process's from now on.
+/// Children of a process that ends are the first process's from now on. `FAMILY` is held.
 fn adopt(process: &Process) {
     let children = core::mem::take(&mut *process.children.lock());
     let Some(first) = table::find(1).filter(|first| first.pid != process.pid) else {
@@ -154,6 +157,7 @@ fn end_all(first: &Process) {
         let others = table::processes();
         let mut left = false;
         for process in others.iter().filter(|process| process.pid != first.pid) {
+            let _family = FAMILY.lock();
             *process.parent.lock() = Weak::new();
             process.children.lock().clear();
             if process.is_ended() {
@@ -167,12 +171,12 @@ fn end_all(first: &Process) {
             return;
         }
         drop(others);
-        // They are in the queue: each runs up to its end.
+        // Each runs up to its end.
         scheduler::give_way();
     }
 }
 
-/// Forgets a child that was waited for.
+/// Forgets a child that was waited for. `FAMILY` is held.
 fn reap(parent: &Process, child: &Process) {
     parent.children.lock().retain(|other| other.pid != child.pid);
     let time = child.time.load(Ordering::Relaxed) + child.children_time.load(Ordering::Relaxed);
@@ -208,6 +212,7 @@ pub fn wait_for_child(
 ) -> Result<Option<ChildEvent>, Errno> {
     let process = current().process.clone();
     let look = || {
+        let _family = FAMILY.lock();
         let children = process.children.lock().clone();
         let mut any = false;
         for child in children.iter().filter(|child| wanted(child)) {
@@ -260,7 +265,7 @@ static CONTINUED: Queue = Queue::new();
 /// Stops a process. Its threads wait on their way to the program.
 pub(super) fn stop(process: &Arc<Process>, signal: i32) {
     *process.state.lock() = State::Stopped(signal, true);
-    process.threads.lock().iter().for_each(scheduler::wake);
+    process.threads.lock().iter().for_each(scheduler::notify);
     tell_parent(process, CLD_STOPPED, signal);
 }
 

@@ -172,8 +172,8 @@ pub(super) fn thread_ends(thread: &Arc<Thread>) {
         let _ = release_robust(thread.tid, &memory, head);
     }
     let at = thread.clear_tid.swap(0, Ordering::Relaxed);
-    // Nobody would see it in memory that goes with the thread.
-    let others = thread.process.alive.load(Ordering::SeqCst) > 1 || Arc::strong_count(&memory) > 2;
+    // Nobody would see it in memory that goes with the thread: this function, the process and the processor have it.
+    let others = thread.process.alive.load(Ordering::SeqCst) > 1 || Arc::strong_count(&memory) > 3;
     if at != 0 && others {
         memory.copy_in(at, &[0; 4]);
         let _ = wake(&memory, at, false, 1, u32::MAX);

@@ -52,14 +52,14 @@ pub type Frame = <Arch as Machine>::Frame;
 
 /// Handles what made a program enter the kernel. When this returns, the program goes on by its frame. A thread that is to end does so here, where its stack
 /// holds nothing that somebody would have to drop.
+///
+/// Interrupts are off when it returns.
 pub fn trap_from_user(frame: &mut Frame, trap: Trap) {
-    if !handle(frame, trap) {
-        exit::end_thread();
-    }
+    handle(frame, trap);
+    to_user(frame);
 }
 
-/// Returns `false` if the thread is to end.
-fn handle(frame: &mut Frame, trap: Trap) -> bool {
+fn handle(frame: &mut Frame, trap: Trap) {
     let thread = current();
     match trap {
         Trap::SystemCall => syscalls::perform(&thread, frame),
@@ -74,7 +74,21 @@ fn handle(frame: &mut Frame, trap: Trap) -> bool {
         }
         Trap::Interrupt => {}
     }
-    before_user(&thread, frame)
+}
+
+/// Does what is to be done before the program goes on, and returns with interrupts off.
+fn to_user(frame: &mut Frame) {
+    loop {
+        if !before_user(&current(), frame) {
+            exit::end_thread();
+        }
+        Arch::interrupts_off();
+        // What has come since is seen now, or interrupts the program.
+        if !scheduler::is_due() {
+            return;
+        }
+        Arch::restore_interrupts(true);
+    }
 }
 
 /// The signal of a fault that could not be handled.
@@ -107,15 +121,13 @@ fn before_user(thread: &Arc<Thread>, frame: &mut Frame) -> bool {
 /// The first thing that a new thread does, called by the architecture's entry code.
 #[unsafe(no_mangle)]
 extern "C" fn thread_started() {
-    scheduler::arrived();
+    let previous = scheduler::arrived();
     Arch::restore_interrupts(true);
+    drop(previous);
 }
 
 /// The last thing before a new thread's first instruction. Interrupts are off when it returns.
 #[unsafe(no_mangle)]
 extern "C" fn thread_to_user(frame: &mut Frame) {
-    if !before_user(&current(), frame) {
-        exit::end_thread();
-    }
-    Arch::interrupts_off();
+    to_user(frame);
 }

@@ -1,53 +1,119 @@
-//! Which thread runs: those that can, one after the other, each until it waits or a tick of the timer is over.
+//! Which thread runs: each processor has a queue of threads that can run, and takes them one after the other, each until it waits or a tick of the timer is over.
+//! A processor without threads takes one from another's queue.
+//!
+//! # States of a thread
+//!
+//! ```text
+//! RUNNABLE  ──prepare──▶  PREPARED  ──off the processor──▶  BLOCKED
+//!    ▲                        │                                │
+//!    └──────── wake ──────────┴───────────── wake ─────────────┘
+//! ```
+//!
+//! A thread stands in a queue only after its registers have been saved: the thread that runs next puts it there ([`arrived`]), or whoever wakes it from `BLOCKED`, a state that
+//! is entered only there, too. So no two processors ever use one kernel stack. A wake-up of a thread that is still about to wait makes it `RUNNABLE` and does nothing else: the thread
+//! finds that in [`block`], or is put into the queue where it has left the processor.
+//!
+//! # Idle processors
+//!
+//! A processor that is about to halt sets its bit in `IDLE` and then looks at all queues; whoever fills a queue looks at `IDLE` afterwards. All of it is sequentially
+//! consistent: either the processor sees the thread, or the other sees the bit and interrupts it.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering, fence};
 
 use spin::Mutex;
 
 use super::thread::Thread;
 use super::wait;
 use crate::arch::{Arch, Machine, switch};
-use crate::memory::kernel_tables;
+use crate::memory::{Memory, kernel_tables};
 
 /// States of a thread.
 pub(super) const RUNNABLE: u8 = 0;
-pub(super) const WAITING: u8 = 1;
+pub(super) const PREPARED: u8 = 1;
+pub(super) const BLOCKED: u8 = 2;
+const ENDED: u8 = 3;
 
-struct Scheduler {
+/// Processors that can be used: each has a bit in a word.
+pub const MOST: usize = 64;
+
+struct Processor {
+    queue: Mutex<VecDeque<Arc<Thread>>>,
+    /// The thread that runs should look for signals, and let others run.
+    due: AtomicBool,
+    /// The number of the thread that runs; 0: none.
+    running: AtomicI32,
+    own: UnsafeCell<Own>,
+}
+
+/// What only the processor itself uses, and no interrupt handler.
+struct Own {
     current: Option<Arc<Thread>>,
-    queue: VecDeque<Arc<Thread>>,
-    /// The thread that has just given the processor up for ever: its stack was in use until now.
-    ended: Option<Arc<Thread>>,
+    /// The thread that has just left the processor.
+    previous: Option<Arc<Thread>>,
     /// The loop that runs when no thread can.
     idle: Option<<Arch as Machine>::Context>,
-    root: u64,
+    /// Whose tables are loaded; `None`: the kernel's.
+    loaded: Option<Arc<Memory>>,
+    /// When `current` began to run.
     since: u64,
 }
 
-static SCHEDULER: Mutex<Scheduler> = Mutex::new(Scheduler {
-    current: None,
-    queue: VecDeque::new(),
-    ended: None,
-    idle: None,
-    root: 0,
-    since: 0,
-});
-static DUE: AtomicBool = AtomicBool::new(false);
+// SAFETY: `own` is used by its processor alone, outside of interrupt handlers; the kernel is not preempted.
+unsafe impl Sync for Processor {}
+
+static PROCESSORS: [Processor; MOST] = [const {
+    Processor {
+        queue: Mutex::new(VecDeque::new()),
+        due: AtomicBool::new(false),
+        running: AtomicI32::new(0),
+        own: UnsafeCell::new(Own {
+            current: None,
+            previous: None,
+            idle: None,
+            loaded: None,
+            since: 0,
+        }),
+    }
+}; MOST];
+/// Processors that run threads.
+static ONLINE: AtomicU64 = AtomicU64::new(0);
+/// Those of them that are about to halt, or have.
+static IDLE: AtomicU64 = AtomicU64::new(0);
+
+fn bit(processor: usize) -> u64 {
+    1 << processor
+}
+
+fn this() -> &'static Processor {
+    &PROCESSORS[Arch::processor()]
+}
+
+/// Lends what only this processor uses.
+fn own<R>(used: impl FnOnce(&mut Own) -> R) -> R {
+    // SAFETY: see `Processor`; none of the closures below calls this, or switches to another thread.
+    used(unsafe { &mut *this().own.get() })
+}
+
+/// The processors that run threads, a bit for each.
+pub fn online() -> u64 {
+    ONLINE.load(Ordering::SeqCst)
+}
 
 /// The timer's interrupt.
 pub fn tick() {
-    DUE.store(true, Ordering::Relaxed);
+    this().due.store(true, Ordering::Relaxed);
 }
 
 /// Returns `true` if the thread that runs should let others run.
 pub(super) fn is_due() -> bool {
-    DUE.load(Ordering::Relaxed)
+    this().due.load(Ordering::Relaxed)
 }
 
 pub(super) fn current() -> Option<Arc<Thread>> {
-    SCHEDULER.lock().current.clone()
+    own(|own| own.current.clone())
 }
 
 /// Ends waits whose time is over or whose input has come: what interrupts have noted.
@@ -58,130 +124,233 @@ pub(super) fn poll() {
     crate::files::console::poll();
 }
 
+/// Makes a processor look for what is due.
+fn interrupt(processor: usize) {
+    PROCESSORS[processor].due.store(true, Ordering::SeqCst);
+    if processor != Arch::processor() {
+        Arch::interrupt(processor);
+    }
+}
+
+/// Interrupts the first processor, whose idle loop ends the machine.
+pub(super) fn call_first() {
+    interrupt(0);
+}
+
 /// Lets another thread run, if one can.
 pub fn give_way() {
-    DUE.store(false, Ordering::Relaxed);
-    let mut scheduler = SCHEDULER.lock();
-    if scheduler.queue.is_empty() {
-        return;
+    let this = this();
+    this.due.store(false, Ordering::Relaxed);
+    let next = this.queue.lock().pop_front();
+    let stays = current().is_none_or(|thread| may_run(&thread, Arch::processor()));
+    if next.is_some() || !stays {
+        switch_to(next);
     }
-    if let Some(current) = scheduler.current.clone() {
-        scheduler.queue.push_back(current);
-    }
-    drop(scheduler);
-    switch_away();
+}
+
+fn may_run(thread: &Thread, processor: usize) -> bool {
+    thread.affinity.load(Ordering::Relaxed) & bit(processor) != 0
 }
 
 /// The thread that runs says that it is about to wait. From now on [`wake`] makes it runnable.
 pub(super) fn prepare(thread: &Thread) {
-    thread.state.store(WAITING, Ordering::SeqCst);
+    thread.state.store(PREPARED, Ordering::SeqCst);
 }
 
 /// The thread does not wait after all.
-pub(super) fn cancel(thread: &Arc<Thread>) {
-    if thread.state.swap(RUNNABLE, Ordering::SeqCst) == RUNNABLE {
-        // It was woken meanwhile, and stands in the queue.
-        let queue = &mut SCHEDULER.lock().queue;
-        if let Some(at) = queue.iter().position(|other| Arc::ptr_eq(other, thread)) {
-            queue.remove(at);
-        }
-    }
+pub(super) fn cancel(thread: &Thread) {
+    thread.state.store(RUNNABLE, Ordering::SeqCst);
 }
 
 /// Gives the processor up until somebody wakes this thread. Returns at once if that has happened since [`prepare`].
-pub(super) fn block() {
-    switch_away();
+pub(super) fn block(thread: &Thread) {
+    if thread.state.load(Ordering::SeqCst) == PREPARED {
+        switch_to(next());
+    }
 }
 
 /// Makes a thread that waits runnable. One that does not wait stays as it is.
 pub fn wake(thread: &Arc<Thread>) {
-    if thread.state.swap(RUNNABLE, Ordering::SeqCst) == WAITING {
-        SCHEDULER.lock().queue.push_back(thread.clone());
+    let mut state = thread.state.load(Ordering::SeqCst);
+    while state == PREPARED || state == BLOCKED {
+        match thread.state.compare_exchange(state, RUNNABLE, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(BLOCKED) => return enqueue(thread.clone()),
+            Ok(_) => return,
+            Err(now) => state = now,
+        }
     }
+}
+
+/// Makes a thread look at its signals soon, whether it waits or runs.
+pub fn notify(thread: &Arc<Thread>) {
+    wake(thread);
+    let processor = thread.processor.load(Ordering::SeqCst);
+    if PROCESSORS[processor].running.load(Ordering::SeqCst) == thread.tid {
+        interrupt(processor);
+    }
+}
+
+/// Puts a thread whose registers are saved into the queue of a processor: an idle one if there is one, else the one that it ran on.
+fn enqueue(thread: Arc<Thread>) {
+    let allowed = thread.affinity.load(Ordering::Relaxed) & online();
+    let last = thread.processor.load(Ordering::SeqCst);
+    let processor = loop {
+        let idle = IDLE.load(Ordering::SeqCst) & allowed;
+        let chosen = match () {
+            () if idle & bit(last) != 0 => last,
+            () if idle != 0 => idle.trailing_zeros() as usize,
+            () if allowed & bit(last) != 0 || allowed == 0 => break last,
+            () => break allowed.trailing_zeros() as usize,
+        };
+        // One thread for each idle processor.
+        if IDLE.fetch_and(!bit(chosen), Ordering::SeqCst) & bit(chosen) != 0 {
+            PROCESSORS[chosen].queue.lock().push_back(thread);
+            return interrupt(chosen);
+        }
+    };
+    PROCESSORS[processor].queue.lock().push_back(thread);
+    fence(Ordering::SeqCst);
+    if IDLE.load(Ordering::SeqCst) & bit(processor) != 0 {
+        interrupt(processor);
+    }
+}
+
+/// Takes the next thread for this processor, from its own queue or else from another's.
+fn next() -> Option<Arc<Thread>> {
+    let here = Arch::processor();
+    if let Some(next) = PROCESSORS[here].queue.lock().pop_front() {
+        return Some(next);
+    }
+    let count = online().count_ones() as usize;
+    (1..count).find_map(|distance| {
+        let mut queue = PROCESSORS[(here + distance) % count].queue.lock();
+        let at = queue.iter().position(|thread| may_run(thread, here))?;
+        queue.remove(at)
+    })
+}
+
+/// Lets a thread run on the processors of a set. Returns `false` if none of them is there.
+pub fn set_affinity(thread: &Arc<Thread>, processors: u64) -> bool {
+    if processors & online() == 0 {
+        return false;
+    }
+    thread.affinity.store(processors, Ordering::SeqCst);
+    notify(thread);
+    true
 }
 
 /// Gives the processor up for ever.
 pub(super) fn end() -> ! {
-    let mut scheduler = SCHEDULER.lock();
-    scheduler.ended = scheduler.current.clone();
-    drop(scheduler);
-    switch_away();
+    own(|own| own.current.iter().for_each(|it| it.state.store(ENDED, Ordering::SeqCst)));
+    switch_to(next());
     panic!("a thread that has ended runs");
 }
 
 /// Runs threads until `end` gives something, and waits for interrupts where there is none that can run.
 pub fn idle<T>(end: impl Fn() -> Option<T>) -> T {
+    let here = Arch::processor();
+    ONLINE.fetch_or(bit(here), Ordering::SeqCst);
     loop {
         if let Some(end) = end() {
             return end;
         }
         poll();
-        if !SCHEDULER.lock().queue.is_empty() {
-            switch_away();
-            continue;
-        }
-        DUE.store(false, Ordering::Relaxed);
+        this().due.store(false, Ordering::SeqCst);
         Arch::interrupts_off();
-        if SCHEDULER.lock().queue.is_empty() && !is_due() {
+        IDLE.fetch_or(bit(here), Ordering::SeqCst);
+        let next = next();
+        if next.is_none() && end().is_none() && !is_due() {
             Arch::wait_for_interrupt();
         }
+        IDLE.fetch_and(!bit(here), Ordering::SeqCst);
         Arch::restore_interrupts(true);
+        if next.is_some() {
+            switch_to(next);
+        }
     }
 }
 
-/// Switches to the first thread of the queue, or to the idle loop. Returns when the thread runs again.
-fn switch_away() {
+/// Waits until no other processor runs a thread, or is at the end of one.
+pub fn wait_for_others() {
+    let others = online() & !bit(Arch::processor());
+    while IDLE.load(Ordering::SeqCst) & others != others {
+        core::hint::spin_loop();
+    }
+}
+
+/// Switches to a thread, or to the idle loop. Returns when the thread that called this runs again, perhaps on another processor.
+fn switch_to(next: Option<Arc<Thread>>) {
+    load(next.as_ref().and_then(|next| next.process.memory.lock().clone()));
+    let here = Arch::processor();
+    let tid = next.as_ref().map_or(0, |next| next.tid);
+    if let Some(next) = &next {
+        next.processor.store(here, Ordering::SeqCst);
+    }
     let were_on = Arch::interrupts_off();
-    let mut scheduler = SCHEDULER.lock();
-    let next = scheduler.queue.pop_front();
-    let previous = core::mem::replace(&mut scheduler.current, next.clone());
-    let same = match (&previous, &next) {
-        (Some(previous), Some(next)) => Arc::ptr_eq(previous, next),
-        (None, None) => true,
-        _ => false,
-    };
-    if !same {
+    let (from, to) = own(|own| {
         let now = Arch::now();
-        if let Some(previous) = &previous {
-            let time = now - scheduler.since;
-            previous.time.fetch_add(time, Ordering::Relaxed);
-            previous.process.time.fetch_add(time, Ordering::Relaxed);
+        if let Some(current) = &own.current {
+            let time = now - own.since;
+            current.time.fetch_add(time, Ordering::Relaxed);
+            current.process.time.fetch_add(time, Ordering::Relaxed);
         }
-        scheduler.since = now;
-        let idle: *mut _ = scheduler.idle.get_or_insert_default();
+        own.since = now;
+        let idle: *mut _ = own.idle.get_or_insert_default();
         let context = |thread: &Option<Arc<Thread>>| {
             thread.as_ref().map_or(idle, |thread| thread.context.get())
         };
-        let (from, to) = (context(&previous), context(&next));
-        let memory = next.as_ref().and_then(|next| next.process.memory.lock().clone());
-        let root = memory.as_ref().map_or_else(|| kernel_tables().root(), |memory| memory.root());
-        if root != scheduler.root {
-            scheduler.root = root;
-            // SAFETY: a table of a process that runs, or the kernel's own. Every table has the kernel's half.
-            unsafe { Arch::load_root(root) };
-        }
-        // What has no end on this stack, if the thread does not come back, goes before the switch.
-        drop((previous, next, memory, scheduler));
-        // SAFETY: the queue, `current` or `ended` hold both threads, and nobody else runs them.
-        unsafe { switch(from, to) };
-        arrived();
-    } else {
-        drop(scheduler);
+        own.previous = core::mem::replace(&mut own.current, next);
+        (context(&own.previous), context(&own.current))
+    });
+    this().running.store(tid, Ordering::SeqCst);
+    // SAFETY: `current` and `previous` hold both threads. The second was taken from a queue, which has only threads that have left their processor.
+    unsafe { switch(from, to) };
+    let previous = arrived();
+    Arch::restore_interrupts(were_on);
+    // Perhaps the last of it, so that its stack goes, and more.
+    drop(previous);
+}
+
+/// The first thing after a switch, on the new thread's stack: the previous thread has left the processor. Returns what is to be dropped once interrupts are on.
+pub(super) fn arrived() -> Option<Arc<Thread>> {
+    let previous = own(|own| own.previous.take())?;
+    let state = &previous.state;
+    match state.compare_exchange(PREPARED, BLOCKED, Ordering::SeqCst, Ordering::SeqCst) {
+        Ok(_) | Err(ENDED) => return Some(previous),
+        // It can run on; perhaps it was woken after it had decided to wait.
+        Err(_) => {}
     }
-    Arch::restore_interrupts(were_on);
+    let here = Arch::processor();
+    if may_run(&previous, here) {
+        this().queue.lock().push_back(previous);
+    } else {
+        enqueue(previous);
+    }
+    None
 }
 
-/// Loads another root, now that the memory of the thread that runs is another one, or will be given up.
-pub(super) fn load(root: u64) {
-    let were_on = Arch::interrupts_off();
-    SCHEDULER.lock().root = root;
-    // SAFETY: as in `switch_away`.
-    unsafe { Arch::load_root(root) };
-    Arch::restore_interrupts(were_on);
-}
-
-/// The first thing after a switch, on the new thread's stack: what the previous thread was made of goes now.
-pub(super) fn arrived() {
-    let ended = SCHEDULER.lock().ended.take_if(|ended| ended.ended.load(Ordering::Relaxed));
-    drop(ended);
+/// Loads the tables of a process, or the kernel's, on this processor.
+///
+/// The bit in the address space's set of processors comes before the root is loaded: whoever changes the tables and does not find the bit yet has changed them before the first access.
+pub(super) fn load(memory: Option<Arc<Memory>>) {
+    let root = memory.as_ref().map_or_else(|| kernel_tables().root(), |memory| memory.root());
+    let here = bit(Arch::processor());
+    let old = own(|own| {
+        if own.loaded.as_ref().map(|loaded| loaded.root()) == memory.as_ref().map(|new| new.root())
+        {
+            return memory;
+        }
+        if let Some(new) = &memory {
+            new.context().cpus().fetch_or(here, Ordering::SeqCst);
+        }
+        // SAFETY: a table that `loaded` keeps, or the kernel's own. Every table has the kernel's half.
+        unsafe { Arch::load_root(root) };
+        let old = core::mem::replace(&mut own.loaded, memory);
+        if let Some(old) = &old {
+            old.context().cpus().fetch_and(!here, Ordering::SeqCst);
+        }
+        old
+    });
+    // Perhaps the last of it.
+    drop(old);
 }

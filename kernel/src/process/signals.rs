@@ -204,7 +204,7 @@ pub fn send(process: &Arc<Process>, info: &Info) {
         return;
     }
     process.pending.lock().add(info);
-    threads.iter().for_each(scheduler::wake);
+    threads.iter().for_each(scheduler::notify);
 }
 
 /// Sends a signal to one thread.
@@ -218,7 +218,7 @@ pub fn send_to_thread(thread: &Arc<Thread>, info: &Info) {
     }
     signals.pending.add(info);
     drop(signals);
-    scheduler::wake(thread);
+    scheduler::notify(thread);
 }
 
 /// What a signal does as soon as it is sent: one that continues ends the stop and what would stop, and the other way round.
@@ -297,9 +297,8 @@ pub(super) fn deliver(thread: &Thread, frame: &mut Frame) -> bool {
     }
     let Some(info) = next(thread) else {
         finish_call(frame, None);
-        if let Some(mask) = thread.signals.lock().saved_mask.take() {
-            thread.signals.lock().mask = mask;
-        }
+        let mut signals = thread.signals.lock();
+        signals.mask = signals.saved_mask.take().unwrap_or(signals.mask);
         return false;
     };
     let actions = thread.process.actions.lock().clone();

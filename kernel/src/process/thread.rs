@@ -4,7 +4,9 @@ use alloc::collections::VecDeque;
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{
+    AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 
 use samara_mm::Limits;
 use spin::Mutex;
@@ -79,6 +81,10 @@ pub struct Thread {
     pub(super) context: UnsafeCell<<Arch as Machine>::Context>,
     /// One of [`scheduler`]'s states.
     pub(super) state: AtomicU8,
+    /// The processor that runs the thread, or did so last.
+    pub(super) processor: AtomicUsize,
+    /// Processors that may run it, a bit for each.
+    pub affinity: AtomicU64,
     pub signals: Mutex<ThreadSignals>,
     /// Where a zero is written when the thread ends, and a futex is woken (`set_tid_address(2)`).
     pub clear_tid: AtomicU64,
@@ -120,7 +126,9 @@ impl Thread {
             tid,
             process: process.clone(),
             context: UnsafeCell::new(context),
-            state: AtomicU8::new(scheduler::WAITING),
+            state: AtomicU8::new(scheduler::BLOCKED),
+            processor: AtomicUsize::new(Arch::processor()),
+            affinity: AtomicU64::new(u64::MAX),
             signals: Mutex::new(ThreadSignals {
                 mask,
                 saved_mask: None,

@@ -84,7 +84,7 @@ pub fn until<T>(
         };
         match result {
             Some(_) => scheduler::cancel(&thread),
-            None => scheduler::block(),
+            None => scheduler::block(&thread),
         }
         queues.iter().for_each(|queue| queue.leave(&thread));
         if let Some(timer) = timer {

@@ -176,9 +176,8 @@ fn wait_for_other_side(open: &Open) -> Result<(), Errno> {
         return Ok(());
     }
     let for_writers = open.is_readable();
-    let before = pipe.ever(for_writers);
-    let is_there =
-        || (pipe.count(for_writers) > 0 || pipe.ever(for_writers) != before).then_some(());
+    let has_come = || pipe.ever(for_writers) != open.others_before;
+    let is_there = || (pipe.count(for_writers) > 0 || has_come()).then_some(());
     wait::until(&[pipe.queue()], None, is_there).map_err(|_| files::RESTARTS)
 }
 

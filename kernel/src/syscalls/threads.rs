@@ -1,5 +1,6 @@
 //! Calls of thread libraries.
 
+use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
 use samara_mm::Errno;
@@ -7,7 +8,7 @@ use syscalls::Sysno;
 
 use super::{Call, Outcome, files, time, user};
 use crate::arch::{Arch, Machine};
-use crate::process::{find_thread, futex};
+use crate::process::{Thread, find_thread, futex, scheduler};
 
 pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
     let [a, b, c, ..] = call.args;
@@ -25,14 +26,16 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         // Restartable sequences are refused: thread libraries do without.
         Sysno::rseq => Err(Errno::ENOSYS),
         Sysno::membarrier => Err(Errno::ENOSYS),
-        Sysno::sched_getaffinity => affinity(call, b, c),
-        Sysno::sched_setaffinity => Ok(0),
+        Sysno::sched_getaffinity => affinity(call, a as i32, b, c),
+        Sysno::sched_setaffinity => set_affinity(call, a as i32, b, c),
         Sysno::sched_getscheduler => Ok(0),
         Sysno::sched_setscheduler | Sysno::sched_setparam => Ok(0),
         Sysno::sched_getparam => user::write(&call.memory(), b, &0i32).map(|()| 0),
         Sysno::sched_get_priority_max | Sysno::sched_get_priority_min => Ok(0),
         Sysno::getcpu => {
-            [a, b].iter().try_for_each(|&to| user::write_if(&call.memory(), to, &0u32)).map(|()| 0)
+            let (memory, here) = (call.memory(), Arch::processor() as u32);
+            let written = user::write_if(&memory, a, &here);
+            written.and_then(|()| user::write_if(&memory, b, &0u32)).map(|()| 0)
         }
         _ => return None,
     })
@@ -126,12 +129,28 @@ fn robust_list(call: &Call<'_>, tid: i32, head: u64, len: u64) -> Outcome {
     Ok(0)
 }
 
-fn affinity(call: &Call<'_>, len: u64, to: u64) -> Outcome {
+/// The thread with this number; the caller for 0.
+fn named(call: &Call<'_>, tid: i32) -> Result<Arc<Thread>, Errno> {
+    if tid == 0 { Ok(call.thread.clone()) } else { find_thread(tid).ok_or(Errno::ESRCH) }
+}
+
+fn affinity(call: &Call<'_>, tid: i32, len: u64, to: u64) -> Outcome {
     if len < 8 || !len.is_multiple_of(8) {
         return Err(Errno::EINVAL);
     }
-    user::write(&call.memory(), to, &1u64)?;
+    let affinity = named(call, tid)?.affinity.load(Ordering::Relaxed);
+    user::write(&call.memory(), to, &(affinity & scheduler::online()))?;
     Ok(8)
+}
+
+fn set_affinity(call: &Call<'_>, tid: i32, len: u64, from: u64) -> Outcome {
+    let mut processors = [0; 8];
+    let len = len.min(8) as usize;
+    if call.memory().copy_out(from, &mut processors[..len]) != len {
+        return Err(Errno::EFAULT);
+    }
+    let set = scheduler::set_affinity(&named(call, tid)?, u64::from_le_bytes(processors));
+    if set { Ok(0) } else { Err(Errno::EINVAL) }
 }
 
 /// Sets the thread pointer, for architectures with a call for it.

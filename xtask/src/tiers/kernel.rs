@@ -15,8 +15,8 @@ shift 2
 for program in \"$@\"; do echo \"== $(basename $program)\"; $program 2>&1; echo \"status $?\"; done
 ";
 
-/// Machines that the kernel runs on.
-const MACHINES: [&str; 2] = ["q35", "microvm"];
+/// Machines that the kernel runs on, and how many processors they have.
+const MACHINES: [(&str, &str); 3] = [("q35", "1"), ("q35", "2"), ("microvm", "4")];
 
 pub(super) fn run(shell: &Shell) -> Result<()> {
     setup::debian(shell, "cc", "gcc")?;
@@ -48,18 +48,19 @@ pub(super) fn run(shell: &Shell) -> Result<()> {
     }
     let archive = kernel::archive(shell, &root)?;
     let expected = on_linux(shell, &root, &names)?;
-    for machine in MACHINES {
+    for (machine, cpus) in MACHINES {
         let guest: Vec<String> = names.iter().map(|name| format!("/tests/{name}")).collect();
         let xtask = std::env::current_exe()?;
         let output = cmd!(
             shell,
-            "{xtask} kernel --machine {machine} --initrd {archive} --timeout 600 -- sh /tests/all.sh /tmp /tests {guest...}"
+            "{xtask} kernel --machine {machine} --cpus {cpus} --initrd {archive} --timeout 600 -- sh /tests/all.sh /tmp /tests {guest...}"
         )
         .read()
-        .with_context(|| format!("the kernel fails on {machine}"))?;
-        compare(&expected, &output).with_context(|| format!("on {machine}"))?;
+        .with_context(|| format!("the kernel fails on {machine} with {cpus} processors"))?;
+        compare(&expected, &output)
+            .with_context(|| format!("on {machine} with {cpus} processors"))?;
         println!(
-            "kernel: {} lines of the script and of {} programs agree on {machine}",
+            "kernel: {} lines of the script and of {} programs agree on {machine} with {cpus} processors",
             expected.lines().count(),
             names.len()
         );

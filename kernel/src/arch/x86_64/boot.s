@@ -67,20 +67,72 @@ long_mode:
     mov ss, eax
     mov fs, eax
     mov gs, eax
-    movabs rsp, offset boot_stack_end
-    xor ebp, ebp
-    mov edi, esi
-    movabs rax, offset kernel_main
-    call rax
-    ud2
+    movabs rax, offset start_high
+    jmp rax
 
 .align 8
 boot_gdt:
     .quad 0
     .quad 0x00209a0000000000            # code of 64 bits
+    .quad 0x00cf9a000000ffff            # code of 32 bits
+    .quad 0x00cf92000000ffff            # data
 boot_gdt_pointer:
-    .word 15
+    .word 31
     .long boot_gdt
+
+# From here on by the address that the image is linked at, by the tables and on the stack that are wanted.
+.section .text
+start_high:
+    mov rax, [rip + start_root]
+    mov cr3, rax
+    mov rsp, [rip + start_stack]
+    xor ebp, ebp
+    mov edi, esi
+    call [rip + start_entry]
+    ud2
+
+# Another processor's first instructions, of 16 bits, which `others.rs` copies to where it begins. Then it goes the way of the first.
+.section .rodata
+.code16
+.global other_start
+other_start:
+    cli
+    mov ax, cs
+    mov ds, ax
+    .byte 0x66, 0x0f, 0x01, 0x16        # lgdt with an address of 32 bits
+    .word other_gdt_pointer - other_start
+    mov eax, cr0
+    or eax, 1
+    mov cr0, eax
+    .byte 0x66, 0xea                    # a far jump with an address of 32 bits
+    .long other_protected
+    .word 16
+other_gdt_pointer:
+    .word 31
+    .long boot_gdt
+.global other_end
+other_end:
+
+.section .boot, "awx", @progbits
+.code32
+other_protected:
+    mov ax, 24
+    mov ds, ax
+    mov es, ax
+    mov ss, ax
+    xor esi, esi
+    jmp to_long_mode
+.code64
+
+# What differs from processor to processor: the first's, at first.
+.section .data
+.align 8
+.global start_root
+start_root: .quad boot_pml4
+.global start_stack
+start_stack: .quad boot_stack_end
+.global start_entry
+start_entry: .quad kernel_main
 
 .section .boot.bss, "aw", @nobits
 .align 4096

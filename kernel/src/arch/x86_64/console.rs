@@ -1,6 +1,6 @@
 //! Two serial ports: the first is the console, the second takes the kernel's log.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use spin::Mutex;
 use x86_64::instructions::interrupts::without_interrupts;
@@ -76,8 +76,8 @@ struct Received {
 
 static RECEIVED_BYTES: Mutex<Received> =
     Mutex::new(Received { bytes: [0; 4096], first: 0, len: 0 });
-/// How many bytes have come.
-pub(super) static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// Some of it has not been read. When all has, the device has been emptied, and interrupts for what comes next.
+static CAME: AtomicBool = AtomicBool::new(true);
 
 /// Takes what the device has, as long as there is room: the device holds back what it cannot deliver.
 pub(super) fn receive() {
@@ -86,11 +86,14 @@ pub(super) fn receive() {
         let at = (received.first + received.len) % received.bytes.len();
         received.bytes[at] = read(CONSOLE + DATA);
         received.len += 1;
-        COUNT.fetch_add(1, Ordering::Relaxed);
     }
+    CAME.store(received.len > 0, Ordering::SeqCst);
 }
 
 pub(super) fn console_read() -> Option<u8> {
+    if !CAME.load(Ordering::SeqCst) {
+        return None;
+    }
     without_interrupts(|| {
         let mut received = RECEIVED_BYTES.lock();
         if received.len == 0 {

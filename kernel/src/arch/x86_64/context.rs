@@ -12,7 +12,19 @@ use super::frame::Frame;
 const STACK: usize = 32 << 10;
 
 #[repr(C, align(16))]
-struct Stack([u8; STACK]);
+pub(super) struct Stack([u8; STACK]);
+
+impl Stack {
+    pub(super) fn new() -> Box<Self> {
+        // SAFETY: bytes, of any value.
+        unsafe { Box::new_zeroed().assume_init() }
+    }
+
+    /// The address after its last byte.
+    pub(super) fn top(&self) -> u64 {
+        (&raw const *self).expose_provenance() as u64 + STACK as u64
+    }
+}
 
 /// Registers of floating point and vectors, as `fxsave` writes them.
 #[derive(Clone)]
@@ -73,10 +85,8 @@ unsafe extern "C" {
 impl Context {
     /// A thread that starts with this frame.
     pub(super) fn new(frame: Frame, thread_pointer: u64, float: Option<Float>) -> Self {
-        // SAFETY: bytes, of any value.
-        let stack: Box<Stack> = unsafe { Box::new_zeroed().assume_init() };
         let mut context = Context {
-            stack: Some(stack),
+            stack: Some(Stack::new()),
             saved: 0,
             float: float.unwrap_or(const { Float::new() }),
             thread_pointer,
@@ -94,8 +104,7 @@ impl Context {
     }
 
     fn top(&self) -> u64 {
-        let first = |stack: &Stack| (&raw const *stack).expose_provenance() as u64;
-        self.stack.as_ref().map_or(0, |stack| first(stack) + STACK as u64)
+        self.stack.as_ref().map_or(0, |stack| stack.top())
     }
 
     /// Sets the program's thread pointer (FS), now if the thread runs.

@@ -1,8 +1,10 @@
 //! A processor: segments, the table of trap handlers, model-specific registers.
 
+use alloc::boxed::Box;
 use core::arch::asm;
-use core::cell::UnsafeCell;
+use core::mem::offset_of;
 
+use spin::Once;
 use x86_64::VirtAddr;
 use x86_64::instructions::tables::load_tss;
 use x86_64::registers::model_specific::{
@@ -13,40 +15,22 @@ use x86_64::structures::DescriptorTablePointer;
 use x86_64::structures::gdt::{Descriptor, GlobalDescriptorTable, SegmentSelector};
 use x86_64::structures::tss::TaskStateSegment;
 
-/// What a processor finds through GS while it runs the kernel. `entry.s` knows the first two places.
+/// What a processor finds through GS while it runs the kernel. `entry.s` and [`number`] know the first three places.
 #[repr(C)]
 pub(super) struct Cpu {
     /// Top of the running thread's kernel stack.
     kernel_stack: u64,
     /// Where the entry of system calls keeps the program's stack pointer for a moment.
     user_stack: u64,
+    number: u64,
     gdt: GlobalDescriptorTable,
     tss: TaskStateSegment,
+    /// Where a double fault is handled: its own stack may be what is broken.
+    fault_stack: [u64; 512],
 }
 
-/// The only one, until a second processor is started.
-struct Only(UnsafeCell<Cpu>);
-
-// SAFETY: one processor uses it, and only with interrupts off.
-unsafe impl Sync for Only {}
-
-static CPU: Only = Only(UnsafeCell::new(Cpu {
-    kernel_stack: 0,
-    user_stack: 0,
-    gdt: GlobalDescriptorTable::empty(),
-    tss: TaskStateSegment::new(),
-}));
-
-/// Where a double fault is handled: its own stack may be what is broken.
-static FAULT_STACK: [u64; 1024] = [0; 1024];
-
 /// The gates of all vectors: 16 bytes each.
-struct Gates(UnsafeCell<[u128; 256]>);
-
-// SAFETY: written once, before the processor is told of it.
-unsafe impl Sync for Gates {}
-
-static GATES: Gates = Gates(UnsafeCell::new([0; 256]));
+static GATES: Once<[u128; 256]> = Once::new();
 
 const KERNEL_CODE: u16 = 0x08;
 const KERNEL_DATA: u16 = 0x10;
@@ -68,20 +52,26 @@ fn gate(handler: u64, stack: u128, level: u128) -> u128 {
 }
 
 /// Sets this processor up, once. Interrupts are off.
-pub(super) fn start() {
-    // SAFETY: nothing else runs yet.
-    let cpu = unsafe { &mut *CPU.0.get() };
+pub(super) fn start(number: usize) {
+    let cpu = Box::leak(Box::new(Cpu {
+        kernel_stack: 0,
+        user_stack: 0,
+        number: number as u64,
+        gdt: GlobalDescriptorTable::empty(),
+        tss: TaskStateSegment::new(),
+        fault_stack: [0; 512],
+    }));
     cpu.tss.interrupt_stack_table[0] =
-        VirtAddr::from_ptr(&raw const FAULT_STACK) + size_of_val(&FAULT_STACK) as u64;
+        VirtAddr::from_ptr(&cpu.fault_stack) + size_of_val(&cpu.fault_stack) as u64;
     let tss: *const TaskStateSegment = &raw const cpu.tss;
     // The order that `syscall` and `sysret` expect: code and data of the kernel, then data and code of programs.
     cpu.gdt.append(Descriptor::kernel_code_segment());
     cpu.gdt.append(Descriptor::kernel_data_segment());
     cpu.gdt.append(Descriptor::user_data_segment());
     cpu.gdt.append(Descriptor::user_code_segment());
-    // SAFETY: the segment is static.
+    // SAFETY: the segment stays for ever.
     let selector = cpu.gdt.append(unsafe { Descriptor::tss_segment_unchecked(tss) });
-    // SAFETY: the tables are static, and what they say is what the selectors below and in `entry.s` mean.
+    // SAFETY: the tables stay for ever, and what they say is what the selectors below and in `entry.s` mean.
     unsafe {
         cpu.gdt.load_unsafe();
         load_code_segment();
@@ -89,13 +79,13 @@ pub(super) fn start() {
         load_tss(SegmentSelector(selector.0));
     }
     let stubs = &raw const trap_stubs as u64;
-    // SAFETY: as above.
-    let gates = unsafe { &mut *GATES.0.get() };
-    for (vector, entry) in gates.iter_mut().enumerate() {
-        // Of a double fault, the stack may be what was at fault. Programs may raise breakpoints.
-        let level = if vector == 3 { 3 } else { 0 };
-        *entry = gate(stubs + 16 * vector as u64, u128::from(vector == 8), level);
-    }
+    let gates = GATES.call_once(|| {
+        core::array::from_fn(|vector| {
+            // Of a double fault, the stack may be what was at fault. Programs may raise breakpoints.
+            let level = if vector == 3 { 3 } else { 0 };
+            gate(stubs + 16 * vector as u64, u128::from(vector == 8), level)
+        })
+    });
     let pointer = DescriptorTablePointer {
         limit: (size_of::<[u128; 256]>() - 1) as u16,
         base: VirtAddr::from_ptr(gates),
@@ -139,10 +129,20 @@ unsafe fn load_code_segment() {
 
 /// Sets the stack on which traps from programs start. Interrupts are off.
 pub(super) fn set_kernel_stack(top: u64) {
-    let cpu = CPU.0.get();
+    let cpu = GsBase::read().as_mut_ptr::<Cpu>();
     // SAFETY: this processor's own, and interrupts are off.
     unsafe {
         (*cpu).kernel_stack = top;
         (*cpu).tss.privilege_stack_table[0] = VirtAddr::new(top);
     }
+}
+
+/// The number of this processor.
+pub(super) fn number() -> usize {
+    let number: u64;
+    // SAFETY: reads the third word of the `Cpu` that GS points to. Not `pure`: after a switch of threads it may be another processor's.
+    unsafe {
+        asm!("mov {}, gs:[{}]", out(reg) number, const offset_of!(Cpu, number), options(nostack, preserves_flags, readonly));
+    }
+    number as usize
 }

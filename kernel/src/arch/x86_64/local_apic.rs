@@ -9,11 +9,15 @@ pub(super) const REGISTERS: Range<u64> = 0xfee0_0000..0xfee0_1000;
 
 /// The vector of the timer.
 pub(super) const TIMER: u8 = 0xf0;
+/// The vector of interrupts that processors send each other.
+pub(super) const OTHERS: u8 = 0xf1;
 /// The vector of interrupts that went away before they were taken.
 const SPURIOUS: u32 = 0xff;
 
 const END_OF_INTERRUPT: u64 = 0xb0;
 const SPURIOUS_VECTOR: u64 = 0xf0;
+const COMMAND: u64 = 0x300;
+const COMMAND_TO: u64 = 0x310;
 const TIMER_VECTOR: u64 = 0x320;
 const FIRST_COUNT: u64 = 0x380;
 const COUNT: u64 = 0x390;
@@ -22,6 +26,9 @@ const DIVISOR: u64 = 0x3e0;
 const ON: u32 = 1 << 8;
 const PERIODIC: u32 = 1 << 17;
 const BY_16: u32 = 3;
+const INIT: u32 = 5 << 8;
+const STARTUP: u32 = 6 << 8;
+const ASSERT: u32 = 1 << 14;
 
 fn register(offset: u64) -> *mut u32 {
     core::ptr::with_exposed_provenance_mut((DIRECT_MAP + REGISTERS.start + offset) as usize)
@@ -49,6 +56,25 @@ pub(super) fn count() -> u32 {
 pub(super) fn start_timer(count: u32) {
     write(TIMER_VECTOR, PERIODIC | u32::from(TIMER));
     write(FIRST_COUNT, count);
+}
+
+/// Sends what `command` says to the processor with this number, which is its controller's, too.
+fn send(processor: usize, command: u32) {
+    write(COMMAND_TO, (processor as u32) << 24);
+    write(COMMAND, command);
+}
+
+/// Interrupts another processor.
+pub(super) fn interrupt(processor: usize) {
+    send(processor, u32::from(OTHERS));
+}
+
+/// Makes a processor that has not begun do so at the first byte of a page in the first MiB. `wait` waits for some milliseconds.
+pub(super) fn begin(processor: usize, page: u64, wait: impl Fn()) {
+    send(processor, ASSERT | INIT);
+    wait();
+    send(processor, ASSERT | STARTUP | (page >> 12) as u32);
+    wait();
 }
 
 /// Tells that an interrupt has been answered.

@@ -5,6 +5,7 @@
 //! | `boot.s` | from the loader to the first line of Rust |
 //! | `start_info` | what the loader tells |
 //! | `cpu` | segments, gates, registers of the system |
+//! | `others` | starting further processors |
 //! | `entry.s`, `frame`, `traps` | entering and leaving the kernel |
 //! | `context` | kernel stacks, and what is saved of a thread |
 //! | `signal` | what a handler finds on its stack |
@@ -18,6 +19,7 @@ mod frame;
 mod interrupts;
 mod legacy;
 mod local_apic;
+mod others;
 mod signal;
 mod start_info;
 mod timer;
@@ -88,10 +90,26 @@ impl Machine for X86_64 {
         })
     }
 
-    fn start_processor() {
-        cpu::start();
-        interrupts::start();
-        timer::start();
+    fn start_processor(number: usize) {
+        cpu::start(number);
+        if number == 0 {
+            interrupts::start();
+            timer::start();
+        } else {
+            timer::start_here();
+        }
+    }
+
+    fn start_others() {
+        others::start();
+    }
+
+    fn processor() -> usize {
+        cpu::number()
+    }
+
+    fn interrupt(processor: usize) {
+        local_apic::interrupt(processor);
     }
 
     fn context(frame: Self::Frame, thread_pointer: u64, inherit: bool) -> Self::Context {

@@ -1,7 +1,7 @@
 //! Time: the processor's own timer ticks a hundred times a second, the time stamp counter tells the time between, and the 8254 timer how fast both are.
 
 use core::arch::x86_64::_rdtsc;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use x86_64::instructions::port::Port;
 
@@ -16,6 +16,9 @@ const COMPARED: u64 = 5966;
 static START: AtomicU64 = AtomicU64::new(0);
 /// Counts in a microsecond, times 2^16.
 static RATE: AtomicU64 = AtomicU64::new(0);
+
+/// Counts of the processor's timer from one tick to the next.
+static TICK: AtomicU32 = AtomicU32::new(0);
 
 fn counter() -> u64 {
     // SAFETY: every processor with long mode has it.
@@ -44,7 +47,14 @@ pub(super) fn start() {
     let microseconds = COMPARED * 1_000_000 / FREQUENCY;
     RATE.store((counts << 16) / microseconds, Ordering::Relaxed);
     START.store(counter(), Ordering::Relaxed);
-    local_apic::start_timer((ticks * 1_000_000 / TICKS_A_SECOND / microseconds) as u32);
+    TICK.store((ticks * 1_000_000 / TICKS_A_SECOND / microseconds) as u32, Ordering::Relaxed);
+    start_here();
+}
+
+/// Starts the ticks of this processor.
+pub(super) fn start_here() {
+    local_apic::start();
+    local_apic::start_timer(TICK.load(Ordering::Relaxed));
 }
 
 /// Nanoseconds since [`start`].

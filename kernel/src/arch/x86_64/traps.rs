@@ -6,6 +6,7 @@ use x86_64::registers::control::Cr2;
 use super::frame::{Frame, SYSTEM_CALL};
 use super::{console, interrupts, local_apic};
 use crate::arch::Trap;
+use crate::memory::shootdown;
 use crate::process::{self, scheduler};
 
 /// Interrupts of the two controllers begin here.
@@ -36,7 +37,6 @@ extern "C" fn trap_entered(frame: &mut Frame) {
     if frame.is_user() {
         x86_64::instructions::interrupts::enable();
         process::trap_from_user(frame, trap);
-        x86_64::instructions::interrupts::disable();
     } else if !matches!(trap, Trap::Interrupt) {
         panic!("{trap:x?} in the kernel: {frame:x?}");
     }
@@ -72,6 +72,10 @@ fn interrupt(vector: u8) {
     match vector {
         local_apic::TIMER => {
             scheduler::tick();
+            local_apic::answered();
+        }
+        local_apic::OTHERS => {
+            shootdown::answer();
             local_apic::answered();
         }
         CONSOLE => {
