@@ -14,6 +14,7 @@ use super::pipe::Pipe;
 use super::place::Place;
 use super::regular::Regular;
 use crate::arch::{Arch, Machine};
+use crate::memory::heap;
 
 pub struct Node {
     pub number: u64,
@@ -203,11 +204,18 @@ impl Node {
     /// The names in a directory, with the files that they name.
     ///
     /// # Errors
-    /// `ENOTDIR`.
+    /// `ENOTDIR`, `ENOMEM`.
     pub fn names(&self) -> Result<Vec<Named>, Errno> {
         match &self.kind {
             Kind::Directory(Directory::Stored(entries)) => {
-                Ok(entries.lock().iter().map(|(name, node)| (name.clone(), node.clone())).collect())
+                let entries = entries.lock();
+                let mut names = Vec::new();
+                names.try_reserve_exact(entries.len()).map_err(|_| Errno::ENOMEM)?;
+                for (name, node) in entries.iter() {
+                    heap::enough()?;
+                    names.push((name.clone(), node.clone()));
+                }
+                Ok(names)
             }
             Kind::Directory(Directory::Computed(entries)) => {
                 let named = |name: Vec<u8>| entries.find(&name).map(|node| (name, node));

@@ -9,7 +9,7 @@ use spin::{Mutex, Once};
 
 use super::device;
 use super::node::{Kind, Node};
-use super::process_files;
+use super::{process_files, regular};
 
 /// A file by the way that led to it.
 pub struct Place {
@@ -159,7 +159,7 @@ pub fn find_parent<'p>(
 /// Gives a file a name.
 ///
 /// # Errors
-/// `EEXIST`, `EPERM`, `ENOTDIR`, and `ENOENT` in a directory that was removed.
+/// `EEXIST`, `EPERM`, `ENOTDIR`, `ENOSPC`, and `ENOENT` in a directory that was removed.
 pub fn create(parent: &Arc<Place>, name: &[u8], node: Arc<Node>) -> Result<Arc<Place>, Errno> {
     if matches!(name, b"." | b"..") {
         return Err(Errno::EEXIST);
@@ -171,6 +171,7 @@ pub fn create(parent: &Arc<Place>, name: &[u8], node: Arc<Node>) -> Result<Arc<P
     if parent.node.links.load(Ordering::Relaxed) == 0 {
         return Err(Errno::ENOENT);
     }
+    regular::room()?;
     entries.insert(name.to_vec(), node.clone());
     parent.node.touch();
     Ok(Arc::new(Place { node, name: name.to_vec(), parent: Some(parent.clone()) }))

@@ -5,10 +5,10 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::{Arc, Weak};
 use alloc::vec::Vec;
-use core::fmt::Write;
+use core::fmt::{self, Write};
 use core::sync::atomic::Ordering;
 
-use samara_mm::Errno;
+use samara_mm::{Errno, observe};
 
 use super::node::{Directory, Entries, Kind, Node};
 use super::place::Place;
@@ -60,7 +60,7 @@ impl Entries for All {
 }
 
 fn meminfo() -> String {
-    let (free, total) = memory::free_frames();
+    let (free, total) = (memory::free_frames(), memory::all_frames());
     format!(
         "MemTotal:       {:8} kB\nMemFree:        {:8} kB\nMemAvailable:   {:8} kB\n",
         total * 4,
@@ -77,9 +77,9 @@ fn uptime() -> String {
 /// One process.
 struct One(Weak<Process>);
 
-type Text = fn(&Process) -> Result<Vec<u8>, Errno>;
+type Make = fn(&Process) -> Result<Vec<u8>, Errno>;
 
-const FILES: [(&str, Text); 9] = [
+const FILES: [(&str, Make); 10] = [
     ("maps", |process| {
         written(process, |memory, out| memory.with_space(|space| space.write_maps(out)))
     }),
@@ -93,6 +93,7 @@ const FILES: [(&str, Text); 9] = [
     ("comm", |process| Ok(format!("{}\n", name(process)).into_bytes())),
     ("environ", |_| Ok(Vec::new())),
     ("wchan", |_| Ok(b"0".to_vec())),
+    ("oom_score", oom_score),
 ];
 
 impl Entries for One {
@@ -171,14 +172,25 @@ fn memory_of(process: &Process) -> Result<Arc<memory::Memory>, Errno> {
 /// What an observer writes; nothing of a process without memory.
 fn written(
     process: &Process,
-    write: impl FnOnce(&memory::Memory, &mut String) -> core::fmt::Result,
+    write: impl FnOnce(&memory::Memory, &mut Text) -> core::fmt::Result,
 ) -> Result<Vec<u8>, Errno> {
     let Ok(memory) = memory_of(process) else {
         return Ok(Vec::new());
     };
-    let mut out = String::new();
+    let mut out = Text(Vec::new());
     write(&memory, &mut out).map_err(|_| Errno::ENOMEM)?;
-    Ok(out.into_bytes())
+    Ok(out.0)
+}
+
+/// Text that may be long.
+struct Text(Vec<u8>);
+
+impl Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.try_reserve(text.len()).map_err(|_| fmt::Error)?;
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
 }
 
 fn name(process: &Process) -> String {
@@ -225,6 +237,11 @@ fn stat(process: &Process) -> Result<Vec<u8>, Errno> {
     (25..=52).for_each(|_| out.push_str(" 0"));
     out.push('\n');
     Ok(out.into_bytes())
+}
+
+fn oom_score(process: &Process) -> Result<Vec<u8>, Errno> {
+    let used = memory_of(process).map_or(0, |memory| memory.memory().resident());
+    Ok(format!("{}\n", observe::oom_score(used, 0, memory::all_frames())).into_bytes())
 }
 
 fn status(process: &Process) -> Result<Vec<u8>, Errno> {

@@ -7,7 +7,7 @@ use samara_mm::process::{Inode, PAGE_BYTES, PageSource};
 use samara_mm::{Errno, Object};
 use spin::Mutex;
 
-use crate::memory::{free_frames, machine};
+use crate::memory::{all_frames, free_frames, machine};
 
 pub struct Regular {
     object: Object,
@@ -44,6 +44,13 @@ impl PageSource for Content {
 
 /// Files do not grow into the last of so many parts of memory: programs need it.
 const KEPT: u64 = 8;
+
+/// # Errors
+/// `ENOSPC`: files have taken what they may.
+pub fn room() -> Result<(), Errno> {
+    if free_frames() < all_frames() / KEPT { Err(Errno::ENOSPC) } else { Ok(()) }
+}
+
 /// The largest file.
 const MOST: u64 = i64::MAX as u64;
 
@@ -82,10 +89,7 @@ impl Regular {
         let end =
             offset.checked_add(from.len() as u64).filter(|&end| end <= MOST).ok_or(Errno::EFBIG)?;
         if end > before {
-            let (free, total) = free_frames();
-            if free < total / KEPT {
-                return Err(Errno::ENOSPC);
-            }
+            room()?;
             self.size.store(end, Ordering::SeqCst);
         }
         let result = machine().write_file(&self.object, offset, from);

@@ -34,8 +34,12 @@ pub unsafe fn physical_bytes(range: core::ops::Range<u64>) -> &'static [u8] {
     unsafe { slice::from_raw_parts(first, (range.end - range.start) as usize) }
 }
 
-/// The log's line on memory: frames that are free and that there are.
-pub fn free_frames() -> (u64, u64) {
-    let frames = machine().physical().backing();
-    (frames.free_frames(), frames.frames())
+/// Frames that are free.
+pub fn free_frames() -> u64 {
+    machine().physical().backing().free_frames()
+}
+
+/// Frames that the machine gives to programs and to the kernel's heap.
+pub fn all_frames() -> u64 {
+    machine().physical().backing().frames()
 }

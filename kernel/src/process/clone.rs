@@ -15,8 +15,9 @@ use spin::Mutex;
 use super::signals::Pending;
 use super::thread::{Process, State, Thread};
 use super::wait::{self, Queue};
-use super::{Frame, exit, scheduler, table};
+use super::{Frame, exit, oom, scheduler, table};
 use crate::arch::{Arch, Machine, UserFrame};
+use crate::memory::heap;
 
 /// Arguments of `clone3(2)`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,6 +41,7 @@ pub fn clone(caller: &Arc<Thread>, frame: &Frame, clone: &Clone) -> Result<i64, 
     if !needs(CLONE_THREAD, CLONE_SIGHAND) || !needs(CLONE_SIGHAND, CLONE_VM) {
         return Err(Errno::EINVAL);
     }
+    Thread::may_begin()?;
     let tid = table::new_number();
     let process =
         if has(CLONE_THREAD) { caller.process.clone() } else { new_process(caller, tid, clone)? };
@@ -62,10 +64,10 @@ pub fn clone(caller: &Arc<Thread>, frame: &Frame, clone: &Clone) -> Result<i64, 
     }
     let number = tid.to_le_bytes();
     if has(CLONE_PARENT_SETTID) {
-        caller.process.memory().copy_in(clone.parent_tid, &number);
+        oom::copy_in(&caller.process.memory(), clone.parent_tid, &number);
     }
     if has(CLONE_CHILD_SETTID) {
-        process.memory().copy_in(clone.child_tid, &number);
+        oom::copy_in(&process.memory(), clone.child_tid, &number);
     }
     process.alive.fetch_add(1, Ordering::SeqCst);
     process.threads.lock().push(child.clone());
@@ -103,6 +105,7 @@ fn new_process(caller: &Arc<Thread>, pid: i32, clone: &Clone) -> Result<Arc<Proc
     let parent = &caller.process;
     let memory = parent.memory();
     let memory = if has(CLONE_VM) { memory } else { Arc::new(memory.fork(ForkMode::Share)?) };
+    heap::enough()?;
     let files = parent.files.lock().clone();
     let files = if has(CLONE_FILES) { files } else { files.copy() };
     let actions = parent.actions.lock().clone();

@@ -15,7 +15,7 @@ use super::thread::{Thread, first_frame};
 use super::{Frame, clone, scheduler, table};
 use crate::arch::{Arch, Machine};
 use crate::files::{self, Node, Open, Place, Table};
-use crate::memory::{Memory, machine};
+use crate::memory::{Memory, heap, machine};
 
 /// The bytes of a program's file.
 struct FileImage(Arc<Node>);
@@ -112,6 +112,7 @@ pub fn execute(
             return Err(error);
         }
     };
+    heap::enough()?;
     if !end_other_threads(thread) {
         return Err(Errno::EINTR);
     }

@@ -29,10 +29,10 @@ pub fn exited_with() -> Option<i32> {
 
 /// Decides the status of a process, as `wait` tells it: a signal, or an exit code in the second byte. Its threads end before their program would go on.
 pub fn exit_group(process: &Process, status: i32) {
+    process.exit_status.lock().get_or_insert(status);
     if process.exiting.swap(true, Ordering::SeqCst) {
         return;
     }
-    *process.exit_status.lock() = Some(status);
     process.threads.lock().iter().for_each(scheduler::notify);
 }
 
@@ -47,7 +47,8 @@ pub(super) fn end_other_threads(thread: &Arc<Thread>) -> bool {
     while process.alive.load(Ordering::SeqCst) > 1 {
         scheduler::give_way();
     }
-    process.exiting.store(false, Ordering::SeqCst);
+    // Unless somebody has ended the process meanwhile.
+    process.exiting.store(process.exit_status.lock().is_some(), Ordering::SeqCst);
     true
 }
 

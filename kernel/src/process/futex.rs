@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use samara_mm::Errno;
 use spin::Mutex;
 
+use super::oom;
 use super::thread::Thread;
 use super::wait::{self, Ended, Queue};
 use crate::memory::Memory;
@@ -43,7 +44,7 @@ fn key(memory: &Memory, address: u64, private: bool) -> Result<Key, Errno> {
 
 fn load(memory: &Memory, address: u64) -> Result<u32, Errno> {
     let mut bytes = [0; 4];
-    match memory.copy_out(address, &mut bytes) {
+    match oom::copy_out(memory, address, &mut bytes) {
         4 => Ok(u32::from_le_bytes(bytes)),
         _ => Err(Errno::EFAULT),
     }
@@ -185,7 +186,7 @@ pub(super) fn thread_ends(thread: &Arc<Thread>) {
 fn release_robust(tid: i32, memory: &Memory, head: u64) -> Result<(), Errno> {
     let word = |at: u64| {
         let mut bytes = [0; 8];
-        match memory.copy_out(at, &mut bytes) {
+        match oom::copy_out(memory, at, &mut bytes) {
             8 => Ok(u64::from_le_bytes(bytes)),
             _ => Err(Errno::EFAULT),
         }

@@ -10,6 +10,7 @@
 //! | `clone`, `exec`, `exit` | beginnings and ends |
 //! | `signals`, `action` | sending and delivering |
 //! | `futex` | words in memory that threads wait at |
+//! | `oom` | who is killed where memory runs out |
 //!
 //! # Locks, outermost first
 //!
@@ -27,6 +28,7 @@ mod clone;
 mod exec;
 mod exit;
 pub mod futex;
+pub mod oom;
 pub mod scheduler;
 pub mod signals;
 mod table;
@@ -61,11 +63,12 @@ pub fn trap_from_user(frame: &mut Frame, trap: Trap) {
 
 fn handle(frame: &mut Frame, trap: Trap) {
     let thread = current();
+    oom::refill(&thread);
     match trap {
+        _ if thread.is_ending() => {}
         Trap::SystemCall => syscalls::perform(&thread, frame),
         Trap::PageFault { address, access } => {
-            let fault = thread.process.memory().fault(address, access);
-            if let Err(fault) = fault {
+            if let Err(fault) = oom::fault(&thread.process.memory(), address, access) {
                 signals::force(&thread, &fault_signal(fault, address));
             }
         }

@@ -8,7 +8,7 @@ use samara_mm::Errno;
 
 use super::exit::{self, exit_group};
 use super::thread::{Process, State, Thread};
-use super::{Frame, scheduler, table};
+use super::{Frame, oom, scheduler, table};
 use crate::arch::{Arch, Machine, UserFrame};
 
 pub const SIGINT: i32 = 2;
@@ -30,6 +30,9 @@ pub const SIGWINCH: i32 = 28;
 pub const LAST: i32 = 64;
 /// From here on each signal that is sent is kept, also of one number.
 const REAL_TIME: i32 = 32;
+
+/// Signals of a process, or of a thread, that are kept. A further one is lost.
+const MOST_PENDING: usize = 512;
 
 const STOPS: u64 = bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU);
 /// What cannot be caught, ignored or masked.
@@ -123,8 +126,10 @@ impl Pending {
         if info.signal < REAL_TIME && self.set & bit(info.signal) != 0 {
             return;
         }
-        self.set |= bit(info.signal);
-        self.infos.push_back(*info);
+        if self.infos.len() < MOST_PENDING {
+            self.set |= bit(info.signal);
+            self.infos.push_back(*info);
+        }
     }
 
     /// Takes the first signal of this set: the lowest number, and of one number the oldest.
@@ -394,7 +399,7 @@ fn call_handler(
     drop(signals);
     let memory = thread.process.memory();
     Arch::push_signal(frame, &interrupted, &mut |at, bytes| {
-        memory.copy_in(at, bytes) == bytes.len()
+        oom::copy_in(&memory, at, bytes) == bytes.len()
     })
 }
 
@@ -406,7 +411,8 @@ pub fn is_on_alternate((base, _, size): (u64, i32, u64), sp: u64) -> bool {
 /// `rt_sigreturn(2)`: the program goes on where the handler interrupted it.
 pub fn sigreturn(thread: &Arc<Thread>, frame: &mut Frame) {
     let memory = thread.process.memory();
-    match Arch::pop_signal(frame, &mut |at, bytes| memory.copy_out(at, bytes) == bytes.len()) {
+    match Arch::pop_signal(frame, &mut |at, bytes| oom::copy_out(&memory, at, bytes) == bytes.len())
+    {
         Some((mask, alternate)) => {
             let mut signals = thread.signals.lock();
             signals.mask = mask & !UNMASKABLE;

@@ -34,6 +34,13 @@ pub fn processes() -> Vec<Arc<Process>> {
     PROCESSES.lock().values().cloned().collect()
 }
 
+/// The process for which `rank` gives most.
+pub(super) fn first_by<R: Ord>(rank: impl Fn(&Process) -> Option<R>) -> Option<Arc<Process>> {
+    let processes = PROCESSES.lock();
+    let ranked = processes.values().filter_map(|process| Some((rank(process)?, process)));
+    ranked.max_by(|(a, _), (b, _)| a.cmp(b)).map(|(_, process)| process.clone())
+}
+
 /// A thread of any process that has not ended.
 pub fn find_thread(tid: i32) -> Option<Arc<Thread>> {
     let of = |process: &Arc<Process>| {

@@ -8,7 +8,7 @@ use core::sync::atomic::{
     AtomicBool, AtomicI32, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering,
 };
 
-use samara_mm::Limits;
+use samara_mm::{Errno, Limits};
 use spin::Mutex;
 
 use super::signals::{Actions, Info, Pending};
@@ -16,7 +16,7 @@ use super::wait::Queue;
 use super::{Frame, scheduler};
 use crate::arch::{Arch, Machine};
 use crate::files::{Place, Table};
-use crate::memory::Memory;
+use crate::memory::{Memory, all_frames};
 
 /// What threads have in common that were made by `CLONE_THREAD`.
 pub struct Process {
@@ -114,7 +114,24 @@ unsafe impl Send for Thread {}
 // SAFETY: as above.
 unsafe impl Sync for Thread {}
 
+static THREADS: AtomicU64 = AtomicU64::new(0);
+/// A machine has a thread for so many frames at most, as `/proc/sys/kernel/threads-max` of Linux has it.
+const FRAMES_OF_A_THREAD: u64 = 64;
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        THREADS.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Thread {
+    /// # Errors
+    /// `EAGAIN`: there are as many threads as there may be.
+    pub fn may_begin() -> Result<(), Errno> {
+        let most = all_frames() / FRAMES_OF_A_THREAD;
+        if THREADS.load(Ordering::Relaxed) < most { Ok(()) } else { Err(Errno::EAGAIN) }
+    }
+
     /// A thread of a process, which starts with this frame when it is woken.
     pub fn new(
         tid: i32,
@@ -122,6 +139,7 @@ impl Thread {
         context: <Arch as Machine>::Context,
         mask: u64,
     ) -> Arc<Self> {
+        THREADS.fetch_add(1, Ordering::Relaxed);
         Arc::new(Thread {
             tid,
             process: process.clone(),

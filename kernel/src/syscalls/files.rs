@@ -14,6 +14,7 @@ use crate::files::{
     Descriptor, Kind, Node, O_APPEND, O_CLOEXEC, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY, Open,
     Place, Transfer,
 };
+use crate::process::oom;
 use crate::process::signals::{self, Info, SIGPIPE};
 use crate::process::wait::{self, Ended, Queue};
 
@@ -126,7 +127,7 @@ fn read(call: &Call<'_>, open: &Open, at: Option<u64>, parts: &[(u64, u64)]) -> 
                 Err(_) if done > 0 => return Ok(done as i64),
                 Err(error) => return Err(error),
             };
-            let copied = user::put(&memory, to + (len - left), &bytes[..count]);
+            let copied = oom::copy_in(&memory, to + (len - left), &bytes[..count]);
             done += copied as u64;
             left -= copied as u64;
             if copied < count {
@@ -159,7 +160,7 @@ fn write(call: &Call<'_>, open: &Open, at: Option<u64>, parts: &[(u64, u64)]) ->
         let mut left = len;
         while left > 0 {
             let mut bytes = user::buffer(left)?;
-            let there = memory.copy_out(from + (len - left), &mut bytes);
+            let there = oom::copy_out(&memory, from + (len - left), &mut bytes);
             if there == 0 {
                 return failed(done, Errno::EFAULT);
             }

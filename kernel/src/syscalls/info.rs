@@ -41,7 +41,7 @@ fn uname(call: &Call<'_>, to: u64) -> Outcome {
 }
 
 fn info(call: &Call<'_>, to: u64) -> Outcome {
-    let (free, total) = memory::free_frames();
+    let (free, total) = (memory::free_frames(), memory::all_frames());
     // SAFETY: integers, of which zero is a value.
     let mut all: sysinfo = unsafe { core::mem::zeroed() };
     all.uptime = (Arch::now() / 1_000_000_000) as _;

@@ -431,7 +431,7 @@ fn mount(call: &Call<'_>) -> Outcome {
 
 fn file_system(call: &Call<'_>, to: u64) -> Outcome {
     const TMPFS: i64 = 0x0102_1994;
-    let (free, total) = crate::memory::free_frames();
+    let (free, total) = (crate::memory::free_frames(), crate::memory::all_frames());
     // SAFETY: integers, of which zero is a value.
     let mut all: statfs = unsafe { core::mem::zeroed() };
     all.f_type = TMPFS as _;

@@ -9,6 +9,7 @@ use syscalls::Sysno;
 
 use super::{Call, GOES_ON_ELSEWHERE, Outcome, files, user};
 use crate::arch::{Arch, Machine};
+use crate::memory::heap;
 use crate::process::{
     self, ChildEvent, Clone, Process, execute, exit_group, exit_thread, wait_for_child,
 };
@@ -111,6 +112,7 @@ fn strings(call: &Call<'_>, mut at: u64) -> Result<Vec<Vec<u8>>, Errno> {
     while at != 0 {
         match user::read::<u64>(&memory, at)? {
             0 => break,
+            _ if heap::enough().is_err() => return Err(Errno::ENOMEM),
             text => all.push(user::string(&memory, text, LONGEST, Errno::E2BIG)?),
         }
         at += 8;
@@ -274,7 +276,7 @@ fn control(call: &Call<'_>, what: u64, argument: u64) -> Outcome {
         PR_SET_NAME => {
             let mut name = [0; 16];
             let memory = call.memory();
-            let done = memory.copy_out(argument, &mut name[..15]);
+            let done = process::oom::copy_out(&memory, argument, &mut name[..15]);
             let len = name[..done].iter().position(|&byte| byte == 0).unwrap_or(done);
             name[len..].fill(0);
             *call.thread.name.lock() = name;

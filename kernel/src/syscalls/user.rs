@@ -3,12 +3,10 @@
 use alloc::vec::Vec;
 
 use samara_mm::Errno;
-use samara_mm::process::{Access, Fault};
 
 use super::Call;
 use crate::memory::Memory;
-use crate::process::current;
-use crate::process::signals::{self, Info, SIGKILL};
+use crate::process::oom;
 
 /// The most bytes of a read or a write that are moved at once.
 pub const PIECE: usize = 64 << 10;
@@ -64,21 +62,11 @@ pub fn write_if<T: Plain>(memory: &Memory, at: u64, value: &T) -> Result<(), Err
 }
 
 pub fn copy_to(memory: &Memory, at: u64, bytes: &[u8]) -> Result<(), Errno> {
-    if put(memory, at, bytes) == bytes.len() { Ok(()) } else { Err(Errno::EFAULT) }
-}
-
-/// Copies bytes to a program; how many. A program for which the machine has no memory ends, as it would if it had written them itself.
-pub fn put(memory: &Memory, at: u64, bytes: &[u8]) -> usize {
-    let done = memory.copy_in(at, bytes);
-    let next = at.wrapping_add(done as u64);
-    if done < bytes.len() && memory.fault(next, Access::WRITE) == Err(Fault::NoMemory) {
-        signals::force(&current(), &Info::kernel(SIGKILL));
-    }
-    done
+    if oom::copy_in(memory, at, bytes) == bytes.len() { Ok(()) } else { Err(Errno::EFAULT) }
 }
 
 pub fn copy_from(memory: &Memory, at: u64, bytes: &mut [u8]) -> Result<(), Errno> {
-    if memory.copy_out(at, bytes) == bytes.len() { Ok(()) } else { Err(Errno::EFAULT) }
+    if oom::copy_out(memory, at, bytes) == bytes.len() { Ok(()) } else { Err(Errno::EFAULT) }
 }
 
 /// A string, without its zero byte.
@@ -90,8 +78,9 @@ pub fn string(memory: &Memory, at: u64, most: usize, too_long: Errno) -> Result<
     loop {
         let mut piece = [0; 256];
         let from = at.wrapping_add(text.len() as u64);
-        let done = memory.copy_out(from, &mut piece);
+        let done = oom::copy_out(memory, from, &mut piece);
         let end = piece[..done].iter().position(|&byte| byte == 0);
+        text.try_reserve(done).map_err(|_| Errno::ENOMEM)?;
         text.extend_from_slice(&piece[..end.unwrap_or(done)]);
         match end {
             _ if text.len() >= most => return Err(too_long),

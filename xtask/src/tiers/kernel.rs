@@ -46,6 +46,11 @@ pub(super) fn run(shell: &Shell) -> Result<()> {
         .run()?;
         names.push(name);
     }
+    let short = sources.join("out-of-memory");
+    let (hog, script) = (short.join("hog.c"), short.join("script.sh"));
+    let to = root.join("bin/hog");
+    cmd!(shell, "cc -O1 -Wall -static -pthread {hog} -o {to}").run()?;
+    shell.copy_file(script, tests.join("out-of-memory.sh"))?;
     let archive = kernel::archive(shell, &root)?;
     let expected = on_linux(shell, &root, &names)?;
     for (machine, cpus) in MACHINES {
@@ -65,6 +70,16 @@ pub(super) fn run(shell: &Shell) -> Result<()> {
             names.len()
         );
     }
+    let xtask = std::env::current_exe()?;
+    let output = cmd!(
+        shell,
+        "{xtask} kernel --memory 128M --initrd {archive} --timeout 600 -- sh /tests/out-of-memory.sh"
+    )
+    .read()
+    .context("the kernel fails where memory is short")?;
+    let expected = shell.read_file(short.join("expected"))?;
+    compare(&expected, &output).context("where memory is short")?;
+    println!("kernel: programs that take all memory are killed, and the shell goes on");
     Ok(())
 }
 

@@ -1,0 +1,109 @@
+//! Memory that runs out. The process that is worst by the rule of `proc_pid_oom_score_adj(5)` is killed, and its pages are free before it runs again.
+
+use core::sync::atomic::Ordering;
+
+use alloc::sync::Arc;
+use samara_mm::observe::badness;
+use samara_mm::process::{Access, Fault};
+
+use super::exit::exit_group;
+use super::signals::SIGKILL;
+use super::thread::{Process, Thread, current};
+use super::{scheduler, table};
+use crate::log;
+use crate::memory::{Memory, all_frames, heap};
+
+/// Handles a fault. Processes are killed until there is memory for it, or the caller's is.
+pub fn fault(memory: &Memory, address: u64, access: Access) -> Result<(), Fault> {
+    loop {
+        let result = memory.fault(address, access);
+        if result != Err(Fault::NoMemory) || current().is_ending() {
+            return result;
+        }
+        make_room();
+    }
+}
+
+/// Makes the kernel's reserve whole again, if calls before have used it.
+pub(super) fn refill(thread: &Thread) {
+    while !heap::refill() && !thread.is_ending() {
+        make_room();
+    }
+}
+
+/// As `Process::copy_in`, with [`fault`]. Returns how many bytes were copied.
+pub fn copy_in(memory: &Memory, at: u64, bytes: &[u8]) -> usize {
+    copy(memory, at, bytes.len(), Access::WRITE, |done| {
+        memory.copy_in(at.wrapping_add(done as u64), &bytes[done..])
+    })
+}
+
+/// As `Process::copy_out`, with [`fault`]. Returns how many bytes were copied.
+pub fn copy_out(memory: &Memory, at: u64, bytes: &mut [u8]) -> usize {
+    copy(memory, at, bytes.len(), Access::READ, |done| {
+        memory.copy_out(at.wrapping_add(done as u64), &mut bytes[done..])
+    })
+}
+
+fn copy(
+    memory: &Memory,
+    at: u64,
+    len: usize,
+    access: Access,
+    mut piece: impl FnMut(usize) -> usize,
+) -> usize {
+    let mut done = 0;
+    loop {
+        let more = piece(done);
+        done += more;
+        let is_new = more > 0 || done == 0;
+        if done >= len || !is_new || fault(memory, at.wrapping_add(done as u64), access).is_err() {
+            return done;
+        }
+    }
+}
+
+/// Kills a process. If one is about to end it is let to, instead: it frees its memory.
+fn make_room() {
+    let ends = |process: &Process| {
+        let ends = process.exiting.load(Ordering::SeqCst) && process.pid != 1;
+        (ends && !process.is_ended()).then_some(())
+    };
+    if table::first_by(ends).is_some() {
+        return scheduler::give_way();
+    }
+    let rank = |process: &Process| {
+        let memory = process.memory.lock().clone().filter(|_| process.pid != 1)?.memory();
+        badness(memory.resident() + memory.swap, 0, all_frames())
+    };
+    // The first process is killed if there is no other, since the machine could not go on.
+    let Some(victim) = table::first_by(rank).or_else(|| table::find(1)) else { return };
+    let Some(memory) = victim.memory.lock().clone() else { return };
+    tell(&victim, &memory);
+    let users = |process: &Process| {
+        let same = process.memory.lock().as_ref().is_some_and(|other| Arc::ptr_eq(other, &memory));
+        if same && (process.pid != 1 || victim.pid == 1) {
+            exit_group(process, SIGKILL);
+        }
+        (same && process.pid == 1).then_some(())
+    };
+    if table::first_by(users).is_none() {
+        memory.reap();
+    }
+}
+
+/// Linux's message.
+fn tell(process: &Process, memory: &Memory) {
+    let memory = memory.memory();
+    let name = process.threads.lock().first().map_or([0; 16], |thread| *thread.name.lock());
+    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+    log!(
+        "Out of memory: Killed process {} ({}) total-vm:{}kB, anon-rss:{}kB, file-rss:{}kB, shmem-rss:{}kB, UID:0 oom_score_adj:0",
+        process.pid,
+        name.escape_ascii(),
+        memory.mapped.total * 4,
+        memory.anon * 4,
+        memory.file * 4,
+        memory.shmem * 4,
+    );
+}
