@@ -13,6 +13,7 @@ mod options;
 mod process;
 mod shutdown;
 mod syscalls;
+mod trace;
 
 use core::convert::Infallible;
 

@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use crate::{files, log, process, shutdown};
+use crate::{files, log, process, shutdown, trace};
 
 pub struct Options {
     /// The console is no terminal.
@@ -27,6 +27,9 @@ impl Options {
         let mut program: Vec<Vec<u8>> = words.map(decoded).collect();
         if program.is_empty() {
             program.push(b"sh".to_vec());
+        }
+        if own.contains(&b"trace".as_slice()) {
+            trace::start(&program);
         }
         Options { plain_console: own.contains(&b"console=plain".as_slice()), program }
     }

@@ -2,7 +2,7 @@
 
 use crate::arch::{Arch, Machine};
 use crate::process::scheduler;
-use crate::{files, log, memory};
+use crate::{files, log, memory, trace};
 
 const LEAKED: i32 = 102;
 
@@ -13,6 +13,7 @@ pub fn end(status: i32) -> ! {
         signal => 128 + signal,
     };
     scheduler::wait_for_others();
+    trace::end(status >> 8 & 0xff, status & 0x7f);
     files::drop_all();
     memory::heap::set_unlimited();
     let leaks = leaks();

@@ -1,11 +1,11 @@
 //! `cargo xtask kernel`: builds the kernel, boots it in QEMU and ends with its status.
 //!
 //! The guest's first serial port is standard input and output. On the second one the kernel writes its messages. A line there that begins with byte 1 is for this
-//! command (`status N`), and one that begins with byte 2 is told even if messages are not wanted.
+//! command (`status N`), one that begins with byte 2 is told even if messages are not wanted, and byte 3 begins bytes of the record (`--trace`).
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, IsTerminal, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
@@ -39,6 +39,9 @@ pub(crate) struct Options {
     /// Seconds after which the machine is stopped. Unless it is given: none on a terminal, else 300.
     #[arg(long)]
     timeout: Option<u64>,
+    /// Write the record of all memory calls that `samara replay` performs again to this file.
+    #[arg(long)]
+    trace: Option<PathBuf>,
     /// Leave the kernel's messages out; a panic is told always.
     #[arg(long)]
     quiet: bool,
@@ -97,7 +100,10 @@ fn prepare(shell: &Shell, options: &Options) -> Result<Command> {
     machine.args(["-smp", &options.cpus.to_string()]);
     machine.arg("-kernel").arg(kernel);
     machine.arg("-initrd").arg(initrd);
-    machine.arg("-append").arg(command_line(&options.program));
+    let traced = options.trace.is_some();
+    machine
+        .arg("-append")
+        .arg(command_line(&options.program, traced));
     Ok(machine)
 }
 
@@ -113,7 +119,7 @@ fn build(shell: &Shell) -> Result<PathBuf> {
 }
 
 /// What the kernel is told: whether its console is a terminal, and the program.
-fn command_line(program: &[OsString]) -> String {
+fn command_line(program: &[OsString], traced: bool) -> String {
     let console = if io::stdin().is_terminal() {
         "terminal"
     } else {
@@ -121,7 +127,8 @@ fn command_line(program: &[OsString]) -> String {
     };
     let words = program.iter().map(|word| encoded(word.as_bytes()));
     let words: Vec<String> = words.collect();
-    format!("console={console} -- {}", words.join(" "))
+    let trace = if traced { "trace " } else { "" };
+    format!("console={console} {trace}-- {}", words.join(" "))
 }
 
 /// A word of the kernel's command line: what would end it is written as `%` and two digits.
@@ -219,7 +226,12 @@ fn boot(mut machine: Command, options: &Options) -> Result<u8> {
     };
     let (sender, ended) = mpsc::channel();
     let quiet = options.quiet;
-    thread::spawn(move || sender.send(read_messages(messages, quiet)));
+    let trace = options.trace.as_ref().map(|trace| {
+        let opened = File::create(trace);
+        opened.with_context(|| format!("cannot write {}", trace.display()))
+    });
+    let trace = trace.transpose()?.map(BufWriter::new);
+    thread::spawn(move || sender.send(read_messages(messages, quiet, trace)));
     let limit = options
         .timeout
         .or((!is_terminal).then_some(PATIENCE))
@@ -254,7 +266,7 @@ fn wait(
 }
 
 /// Tells what the kernel does. Returns the status that it ends with.
-fn read_messages(messages: impl Read, quiet: bool) -> Option<u8> {
+fn read_messages(messages: impl Read, quiet: bool, mut trace: Option<impl Write>) -> Option<u8> {
     let mut status = None;
     for line in BufReader::new(messages).split(b'\n') {
         let line = line.ok()?;
@@ -264,6 +276,18 @@ fn read_messages(messages: impl Read, quiet: bool) -> Option<u8> {
                 status = told
                     .strip_prefix("status ")
                     .and_then(|number| number.trim().parse().ok());
+            }
+            [3, digits @ ..] => {
+                let bytes = digits.chunks_exact(2).map(|pair| {
+                    let digit = |byte: u8| (byte as char).to_digit(16).unwrap_or(0) as u8;
+                    digit(pair[0]) << 4 | digit(pair[1])
+                });
+                let bytes: Vec<u8> = bytes.collect();
+                if let Some(trace) = &mut trace
+                    && let Err(error) = trace.write_all(&bytes)
+                {
+                    eprintln!("xtask: the record cannot be written: {error}");
+                }
             }
             [2, told @ ..] => eprintln!("{}", String::from_utf8_lossy(told)),
             _ if quiet => {}

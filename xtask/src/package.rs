@@ -8,13 +8,14 @@ use xshell::{Shell, cmd};
 use crate::setup;
 
 /// The libraries that go to the registry.
-const LIBRARIES: [&str; 7] = [
+const LIBRARIES: [&str; 8] = [
     "samara-slab",
     "samara-rcu",
     "maple-tree",
     "samara-memblock",
     "samara-paging",
     "samara-mm",
+    "samara-record",
     "samara-capi",
 ];
 /// The command line, which goes there, too.

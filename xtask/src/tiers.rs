@@ -231,7 +231,7 @@ fn unit(shell: &Shell) -> Result<()> {
 }
 
 /// Libraries with features that their other features do not bring.
-const FEATURES: [(&str, &[&str]); 7] = [
+const FEATURES: [(&str, &[&str]); 8] = [
     ("samara-rcu", &["epoch", "user"]),
     ("samara-slab", &[]),
     ("maple-tree", &["epoch", "rcu", "serde", "tracing"]),
@@ -241,6 +241,7 @@ const FEATURES: [(&str, &[&str]); 7] = [
     ),
     ("samara-paging", &["hosted"]),
     ("samara-mm", &["exec", "paging", "hosted"]),
+    ("samara-record", &[]),
     ("samara-capi", &["mm", "rcu"]),
 ];
 

@@ -18,6 +18,7 @@ use super::wait::{self, Queue};
 use super::{Frame, exit, oom, scheduler, table};
 use crate::arch::{Arch, Machine, UserFrame};
 use crate::memory::heap;
+use crate::trace;
 
 /// Arguments of `clone3(2)`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -104,7 +105,13 @@ fn new_process(caller: &Arc<Thread>, pid: i32, clone: &Clone) -> Result<Arc<Proc
     let has = |flag: u32| clone.flags & u64::from(flag) != 0;
     let parent = &caller.process;
     let memory = parent.memory();
-    let memory = if has(CLONE_VM) { memory } else { Arc::new(memory.fork(ForkMode::Share)?) };
+    let memory = if has(CLONE_VM) {
+        memory
+    } else {
+        let child = Arc::new(memory.fork(ForkMode::Share)?);
+        trace::forked(&memory, &child);
+        child
+    };
     heap::enough()?;
     let files = parent.files.lock().clone();
     let files = if has(CLONE_FILES) { files } else { files.copy() };

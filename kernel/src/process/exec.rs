@@ -16,6 +16,7 @@ use super::{Frame, clone, scheduler, table};
 use crate::arch::{Arch, Machine};
 use crate::files::{self, Node, Open, Place, Table};
 use crate::memory::{Memory, heap, machine};
+use crate::trace;
 
 /// The bytes of a program's file.
 struct FileImage(Arc<Node>);
@@ -135,6 +136,7 @@ fn enter(thread: &Arc<Thread>, loaded: Loaded) -> Frame {
     let Loaded { started, place, name, command_line } = loaded;
     let process = &thread.process;
     let (start, sp) = (started.start, started.stack_pointer);
+    trace::executed(&started.space);
     let memory = Arc::new(started.space);
     *process.memory.lock() = Some(memory.clone());
     *process.executable.lock() = place;

@@ -10,6 +10,7 @@ use super::signals::{self, Info, SA_NOCLDSTOP, SA_NOCLDWAIT, SIGCHLD};
 use super::thread::{Process, State, Thread, current};
 use super::wait::{self, Queue};
 use super::{futex, scheduler, table};
+use crate::trace;
 
 const CLD_EXITED: i32 = 1;
 const CLD_KILLED: i32 = 2;
@@ -124,6 +125,7 @@ pub(super) fn release_memory(process: &Process) {
     let memory = process.memory.lock().take();
     scheduler::load(None);
     if let Some(Ok(memory)) = memory.map(Arc::try_unwrap) {
+        trace::gone(&memory, process.pid == 1 && process.alive.load(Ordering::SeqCst) == 0);
         // A page that no file takes is lost: the files here are memory.
         let _ = memory.exit();
     }

@@ -7,6 +7,7 @@ use samara_mm::{Call as Request, Errno, FileArg};
 use syscalls::Sysno;
 
 use super::{Call, Outcome, user};
+use crate::trace;
 
 pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
     let [a, b, c, d, e, _] = call.args;
@@ -36,7 +37,11 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         }
         _ => return None,
     };
-    Some(call.memory().perform(&request).map(|value| value as i64))
+    Some(perform(call, &request))
+}
+
+fn perform(call: &Call<'_>, request: &Request) -> Outcome {
+    trace::perform(call.thread.tid, &call.memory(), request).map(|value| value as i64)
 }
 
 const PR_SET_VMA: u64 = 0x5356_4d41;
@@ -58,7 +63,7 @@ fn mmap(call: &Call<'_>) -> Outcome {
         return Err(Errno::ENODEV);
     }
     let request = Request::Mmap { addr, len, prot, flags, file, offset };
-    call.memory().perform(&request).map(|value| value as i64)
+    perform(call, &request)
 }
 
 fn mincore(call: &Call<'_>) -> Outcome {
@@ -79,5 +84,5 @@ fn set_name(call: &Call<'_>, addr: u64, len: u64, name: u64) -> Outcome {
             Some(String::from_utf8(bytes).map_err(|_| Errno::EINVAL)?.into())
         }
     };
-    memory.perform(&Request::SetVmaName { addr, len, name }).map(|value| value as i64)
+    perform(call, &Request::SetVmaName { addr, len, name })
 }

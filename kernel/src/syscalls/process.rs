@@ -13,6 +13,7 @@ use crate::memory::heap;
 use crate::process::{
     self, ChildEvent, Clone, Process, execute, exit_group, exit_thread, wait_for_child,
 };
+use crate::trace;
 
 pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
     let [a, b, c, d, ..] = call.args;
@@ -231,7 +232,7 @@ fn limit(call: &Call<'_>, pid: i32, resource: u64, new: u64, old: u64) -> Outcom
         }
         let limits = *limits;
         if let Some(memory) = &*process.memory.lock() {
-            memory.set_limits(limits);
+            trace::set_limits(memory, limits);
         }
     }
     drop(limits);

@@ -53,12 +53,15 @@ pub(super) fn run(shell: &Shell) -> Result<()> {
     shell.copy_file(script, tests.join("out-of-memory.sh"))?;
     let archive = kernel::archive(shell, &root)?;
     let expected = on_linux(shell, &root, &names)?;
+    let record = root.with_extension("record");
+    let mut traced = Some(["--trace".as_ref(), record.as_os_str()]);
     for (machine, cpus) in MACHINES {
+        let trace = traced.take().into_iter().flatten();
         let guest: Vec<String> = names.iter().map(|name| format!("/tests/{name}")).collect();
         let xtask = std::env::current_exe()?;
         let output = cmd!(
             shell,
-            "{xtask} kernel --machine {machine} --cpus {cpus} --initrd {archive} --timeout 600 -- sh /tests/all.sh /tmp /tests {guest...}"
+            "{xtask} kernel --machine {machine} --cpus {cpus} --initrd {archive} --timeout 600 {trace...} -- sh /tests/all.sh /tmp /tests {guest...}"
         )
         .read()
         .with_context(|| format!("the kernel fails on {machine} with {cpus} processors"))?;
@@ -70,6 +73,11 @@ pub(super) fn run(shell: &Shell) -> Result<()> {
             names.len()
         );
     }
+    cmd!(
+        shell,
+        "cargo run --locked --quiet -p samara -- replay {record}"
+    )
+    .run()?;
     let xtask = std::env::current_exe()?;
     let output = cmd!(
         shell,

@@ -2,97 +2,12 @@
 
 use samara_mm::{Call, Config, Counted, File, KernelVersion, Limits};
 
-use super::call::call;
-use super::fields::Fields;
+use samara_record::{Fields, call, config, file, layout, limits, ranges, seed_area};
+
 use super::map::{MapChange, map_change};
-use super::state::{config, file, layout, limits, ranges, seed_area};
 use crate::counted::counted;
 use crate::seed::Seed;
 use crate::undecided::Unknown;
-
-/// First bytes of every file.
-pub(super) const MAGIC: &[u8; 8] = b"SAMARATR";
-/// Raised whenever the meaning of a byte changes.
-pub(super) const VERSION: u32 = 14;
-/// The oldest that can be read: the second one added `totals`, the third one what drivers do to flags, the fourth one
-/// `grown-meanwhile`, the fifth one `nodes-meanwhile`, the sixth one calls of userfaultfd and `PR_SET_MM`, the seventh
-/// one `perhaps-written`, the eighth one the table that calls come from, the ninth one `shown-late`, the tenth one
-/// devices that cannot be cut, the eleventh one `perhaps-written` below areas that grow, the twelfth one `bases`,
-/// the thirteenth one `poisoned` and `brought`, the fourteenth one `unknown`.
-pub(super) const OLDEST: u32 = 1;
-
-/// Names of the records and of their fields, for the description at the head of a file.
-pub(super) const SCHEMA: &[(u8, &str, &str)] = &[
-    (
-        1,
-        "file",
-        "major minor inode name readable writable noexec kind huge_page_size seals description flags-added flags-removed (numbered from 0 in order)",
-    ),
-    (2, "seed", "space reason config limits layout areas"),
-    (3, "fork", "parent child"),
-    (4, "written", "space start length"),
-    (5, "grown", "space start"),
-    (6, "limits", "space address_space data stack memlock"),
-    (
-        7,
-        "call",
-        "space thread returned written-at-entry there-is-more written-at-return kind arguments",
-    ),
-    (8, "unmodelled", "space thread returned name"),
-    (
-        9,
-        "map",
-        "space kept-in-front kept-behind areas (the kernel's map, against the one before it of this space)",
-    ),
-    (10, "gone", "space main"),
-    (11, "end", "exit_code signal"),
-    (12, "settings", "space config"),
-    (
-        13,
-        "totals",
-        "processes threads reasons-not-to-follow (each with its number)",
-    ),
-    (
-        14,
-        "grown-meanwhile",
-        "space start (before or after the kernel's part of the next call of this space)",
-    ),
-    (
-        15,
-        "nodes-meanwhile",
-        "space nodes (what the kernel may have found instead for the next call of this space)",
-    ),
-    (
-        16,
-        "perhaps-written",
-        "space address (an access found no page of a file there, or nothing that had grown so far: if it was a write, or a limit kept the area from growing, it has left its trace there)",
-    ),
-    (
-        17,
-        "shown-late",
-        "space start length (written since the last call of this space, or about to be before it)",
-    ),
-    (
-        18,
-        "bases",
-        "space mmap_base legacy_base (shown by the next call of this space)",
-    ),
-    (
-        19,
-        "poisoned",
-        "space start length (a userfaultfd has poisoned these pages)",
-    ),
-    (
-        20,
-        "brought",
-        "space start length (a userfaultfd has brought these pages, where guards or poison were)",
-    ),
-    (
-        21,
-        "unknown",
-        "space start length reason (not known of these addresses, or, of length 0, of the answer to the next call of this space: what differs decides nothing. 0 writes, 1 what arguments point to, 2 advice through a ring, 3 a BPF arena, 4 a FUSE file, 5 the open file, 6 the kernel's memory, 7 vm.max_map_count, 8 seals)",
-    ),
-];
 
 /// Why an engine is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The kernel's map, as what differs from the one before.
 
-use super::fields::{Fields, put, put_text};
+use samara_record::{Fields, put, put_text};
+
 use crate::maps::{Area, Map};
 
 /// How a map differs from the one before it: areas kept in front, new ones, areas kept behind.

@@ -7,8 +7,9 @@ use std::fs;
 use std::io::{self, BufRead, Read};
 use std::path::Path;
 
-use super::fields::Fields;
-use super::format::{self, MAGIC, Memory, OLDEST, Record, VERSION};
+use samara_record::{Fields, MAGIC, OLDEST, VERSION};
+
+use super::format::{self, Memory, Record};
 use super::strace;
 use crate::kernel::Kernel;
 use crate::quantity::number_of;

@@ -11,7 +11,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use super::write::head_of_chunk;
+use samara_record::head_of_chunk;
+
 use crate::outcome::unless_closed;
 
 /// A chunk is written when it holds this many bytes, …

@@ -7,6 +7,10 @@ use std::path::Path;
 
 use samara_mm::heap::Weak;
 use samara_mm::{Call, Config, Counted, File, Limits};
+use samara_record::{
+    SCHEMA, VERSION, head_of_chunk, head_of_file, put, put_call, put_config, put_file, put_layout,
+    put_limits, put_ranges, put_seed_area, put_signed, put_text,
+};
 
 use crate::follow::Evidence;
 use crate::kernel::Kernel;
@@ -16,33 +20,9 @@ use crate::seed::Seed;
 use crate::tally::Tally;
 use crate::undecided::Unknown;
 
-use super::call::put_call;
-use super::fields::{put, put_signed, put_text};
-use super::format::{MAGIC, Reason, SCHEMA, VERSION};
+use super::format::Reason;
 use super::map::put_map;
 use super::sink::Sink;
-use super::state::{put_config, put_file, put_layout, put_limits, put_ranges, put_seed_area};
-
-/// What a file begins with.
-fn head_of_file(version: u32, description: &str) -> Vec<u8> {
-    let mut head = Vec::new();
-    head.extend_from_slice(MAGIC);
-    head.extend_from_slice(&version.to_le_bytes());
-    head.extend_from_slice(&(description.len() as u32).to_le_bytes());
-    head.extend_from_slice(&crc32fast::hash(description.as_bytes()).to_le_bytes());
-    head.extend_from_slice(description.as_bytes());
-    head
-}
-
-/// What the chunk with a number, counted from 0, begins with.
-pub(super) fn head_of_chunk(number: u32, records: &[u8]) -> [u8; 8] {
-    let mut hasher = crc32fast::Hasher::new_with_initial(number);
-    hasher.update(records);
-    let mut head = [0; 8];
-    head[..4].copy_from_slice(&(records.len() as u32).to_le_bytes());
-    head[4..].copy_from_slice(&hasher.finalize().to_le_bytes());
-    head
-}
 
 /// A file of this version whose records are these bytes, whatever they are.
 pub(crate) fn file_of(version: u32, description: &str, records: &[u8]) -> Vec<u8> {

@@ -1,19 +1,14 @@
 //! Calls with their arguments.
 
-use std::num::NonZeroU32;
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
 
 use samara_mm::{Call, Counted, File, FileArg, ShmSegment};
 
-use crate::counted::counted;
-
-use super::fields::{Fields, put, put_text};
+use crate::fields::{Fields, put, put_text};
 
 /// Writes a call. `file` gives a file's number.
-pub(super) fn put_call(
-    out: &mut Vec<u8>,
-    call: &Call,
-    file: &mut dyn FnMut(&Counted<File>) -> u64,
-) {
+pub fn put_call(out: &mut Vec<u8>, call: &Call, file: &mut dyn FnMut(&Counted<File>) -> u64) {
     let mut numbers = |kind: u8, values: &[u64]| {
         out.push(kind);
         for &value in values {
@@ -152,7 +147,8 @@ pub(super) fn put_call(
     }
 }
 
-pub(super) fn call(fields: &mut Fields<'_>, files: &[Counted<File>]) -> Option<Call> {
+/// Reads a call. `files` are those that were read before, by their numbers.
+pub fn call(fields: &mut Fields<'_>, files: &[Counted<File>]) -> Option<Call> {
     let known =
         |number: u64| -> Option<&Counted<File>> { files.get(usize::try_from(number).ok()?) };
     let kind = fields.byte()?;
@@ -229,10 +225,10 @@ pub(super) fn call(fields: &mut Fields<'_>, files: &[Counted<File>]) -> Option<C
             let (addr, flags, number, size) = (f.number()?, f.number()?, f.number()?, f.number()?);
             let segment = match number {
                 0 => None,
-                number => Some(counted(ShmSegment {
-                    file: known(number - 1)?.clone(),
-                    size,
-                })),
+                number => {
+                    let file = known(number - 1)?.clone();
+                    Some(Counted::try_new(ShmSegment { file, size }).ok()?)
+                }
             };
             Call::Shmat {
                 segment,

@@ -1,13 +1,17 @@
 //! What an engine starts from, or is told later: files, settings, limits, layout, areas, and ranges written to.
 
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
 use samara_mm::{
     Calls, Capabilities, Config, Counted, DriverFlags, File, FileId, FileKind, HugePool,
     KernelVersion, Layout, Limits, Mdwe, Object, Overcommit, SeedVma, VmFlags,
 };
 
-use super::fields::{Fields, put, put_text};
+use crate::fields::{Fields, put, put_text};
 
-pub(super) fn put_file(out: &mut Vec<u8>, file: &File) {
+/// Appends a file as areas know it, without its content.
+pub fn put_file(out: &mut Vec<u8>, file: &File) {
     put(out, u64::from(file.id.major));
     put(out, u64::from(file.id.minor));
     put(out, file.id.inode);
@@ -40,7 +44,7 @@ pub(super) fn put_file(out: &mut Vec<u8>, file: &File) {
 }
 
 /// Before the third version of the format, drivers were said to do nothing.
-pub(super) fn file(fields: &mut Fields<'_>, version: u32) -> Option<File> {
+pub fn file(fields: &mut Fields<'_>, version: u32) -> Option<File> {
     let mut file = described_file(fields)?;
     if version >= 3 {
         file.driver = DriverFlags {
@@ -90,7 +94,8 @@ fn described_file(fields: &mut Fields<'_>) -> Option<File> {
     })
 }
 
-pub(super) fn put_config(out: &mut Vec<u8>, config: &Config) {
+/// Appends settings.
+pub fn put_config(out: &mut Vec<u8>, config: &Config) {
     put(out, config.task_size);
     put(out, config.mmap_min_addr);
     put(out, config.fixed_min_addr);
@@ -142,7 +147,7 @@ pub(super) fn put_config(out: &mut Vec<u8>, config: &Config) {
 }
 
 /// The version of the kernel is told once for the whole trace, in its description.
-pub(super) fn config(fields: &mut Fields<'_>, kernel: KernelVersion) -> Option<Config> {
+pub fn config(fields: &mut Fields<'_>, kernel: KernelVersion) -> Option<Config> {
     let mut config = Config {
         kernel,
         task_size: fields.number()?,
@@ -195,7 +200,8 @@ pub(super) fn config(fields: &mut Fields<'_>, kernel: KernelVersion) -> Option<C
     Some(config)
 }
 
-pub(super) fn put_limits(out: &mut Vec<u8>, limits: &Limits) {
+/// Appends limits.
+pub fn put_limits(out: &mut Vec<u8>, limits: &Limits) {
     for limit in [
         limits.address_space,
         limits.data,
@@ -206,7 +212,8 @@ pub(super) fn put_limits(out: &mut Vec<u8>, limits: &Limits) {
     }
 }
 
-pub(super) fn limits(fields: &mut Fields<'_>) -> Option<Limits> {
+/// Reads limits.
+pub fn limits(fields: &mut Fields<'_>) -> Option<Limits> {
     Some(Limits {
         address_space: fields.number()?,
         data: fields.number()?,
@@ -215,7 +222,8 @@ pub(super) fn limits(fields: &mut Fields<'_>) -> Option<Limits> {
     })
 }
 
-pub(super) fn put_layout(out: &mut Vec<u8>, layout: &Layout) {
+/// Appends where heap, stack and the bases of placement are.
+pub fn put_layout(out: &mut Vec<u8>, layout: &Layout) {
     put(out, layout.mmap_base);
     put(out, layout.legacy_base);
     out.push(u8::from(layout.bottom_up));
@@ -225,7 +233,8 @@ pub(super) fn put_layout(out: &mut Vec<u8>, layout: &Layout) {
     put(out, layout.stack_top);
 }
 
-pub(super) fn layout(fields: &mut Fields<'_>) -> Option<Layout> {
+/// Reads a layout.
+pub fn layout(fields: &mut Fields<'_>) -> Option<Layout> {
     Some(Layout {
         mmap_base: fields.number()?,
         legacy_base: fields.number()?,
@@ -238,7 +247,7 @@ pub(super) fn layout(fields: &mut Fields<'_>) -> Option<Layout> {
 }
 
 /// One area of a seed; `file` is the file's number plus one, 0 for none.
-pub(super) fn put_seed_area(out: &mut Vec<u8>, area: &SeedVma, file: u64) {
+pub fn put_seed_area(out: &mut Vec<u8>, area: &SeedVma, file: u64) {
     put(out, area.start);
     put(out, area.end - area.start);
     out.push(area.prot as u8 & 7 | u8::from(area.shared) << 3);
@@ -249,7 +258,8 @@ pub(super) fn put_seed_area(out: &mut Vec<u8>, area: &SeedVma, file: u64) {
     out.push(u8::from(area.touched));
 }
 
-pub(super) fn seed_area(fields: &mut Fields<'_>, files: &[Counted<File>]) -> Option<SeedVma> {
+/// Reads an area. `files` are those that were read before, by their numbers.
+pub fn seed_area(fields: &mut Fields<'_>, files: &[Counted<File>]) -> Option<SeedVma> {
     let start = fields.number()?;
     let end = start.checked_add(fields.number()?)?;
     let perms = fields.byte()?;
@@ -276,7 +286,8 @@ pub(super) fn seed_area(fields: &mut Fields<'_>, files: &[Counted<File>]) -> Opt
     })
 }
 
-pub(super) fn put_ranges(out: &mut Vec<u8>, ranges: &[(u64, u64)]) {
+/// Appends ranges, each as its start and its length.
+pub fn put_ranges(out: &mut Vec<u8>, ranges: &[(u64, u64)]) {
     put(out, ranges.len() as u64);
     for (start, end) in ranges {
         put(out, *start);
@@ -284,7 +295,8 @@ pub(super) fn put_ranges(out: &mut Vec<u8>, ranges: &[(u64, u64)]) {
     }
 }
 
-pub(super) fn ranges(fields: &mut Fields<'_>) -> Option<Box<[(u64, u64)]>> {
+/// Reads ranges.
+pub fn ranges(fields: &mut Fields<'_>) -> Option<Box<[(u64, u64)]>> {
     (0..fields.count()?)
         .map(|_| {
             let start = fields.number()?;
