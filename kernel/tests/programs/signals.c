@@ -193,9 +193,15 @@ int main(void) {
 
     // Stopping and continuing.
     fflush(stdout);
+    int go[2];
+    pipe(go);
     pid_t child = fork();
     if (child == 0) {
+        char byte;
+        close(go[1]);
         raise(SIGSTOP);
+        // A child that has ended is no longer one that was continued.
+        read(go[0], &byte, 1);
         _exit(4);
     }
     int status;
@@ -204,6 +210,7 @@ int main(void) {
     kill(child, SIGCONT);
     waitpid(child, &status, WCONTINUED);
     printf("continued %d\n", WIFCONTINUED(status));
+    close(go[1]);
     waitpid(child, &status, 0);
     printf("exit %d\n", WEXITSTATUS(status));
 
