@@ -22,9 +22,11 @@ pub struct Config {
     /// The version whose rules hold.
     pub kernel: KernelVersion,
     /// First address above user space (exclusive): `0x7fff_ffff_f000`, and with page tables of five levels `0xff_ffff_ffff_f000`. Then only hints
-    /// above the former are answered by addresses above it. Programs with 32-bit addresses have `0xffff_e000`, and `0xc000_0000` with the personality
-    /// `ADDR_LIMIT_3GB`.
+    /// above the former are answered by addresses above it ([`window`](Self::window)). Programs with 32-bit addresses have `0xffff_e000`, and `0xc000_0000`
+    /// with the personality `ADDR_LIMIT_3GB`.
     pub task_size: u64,
+    /// The end (exclusive) of what placement uses unless a hint lies above it: `0x7fff_ffff_f000` on x86-64, `1 << 48` on AArch64, and `1 << 47` on RISC-V.
+    pub window: u64,
     /// First address of user space. Nothing is ever mapped below it, whatever the call, its flags and the privileges of the caller: the two minima
     /// below count as no less. It is 0 on Linux; [`within`](Self::within) sets it.
     pub task_base: u64,
@@ -232,6 +234,7 @@ impl Default for Config {
         Config {
             kernel: KernelVersion::NEWEST,
             task_size: 0x7fff_ffff_f000,
+            window: 0x7fff_ffff_f000,
             task_base: 0,
             mmap_min_addr: 0x1_0000,
             fixed_min_addr: 0x1000,

@@ -160,6 +160,7 @@ impl<S> Started<S> {
     ) -> impl Iterator<Item = (u64, u64)> + use<S> {
         let (class, rseq) = (self.class, self.tells_rseq);
         let has_descriptor = exec.settings.descriptor.is_some();
+        let has_platform = !self.platform_name.is_empty();
         let header = match class {
             Class::Elf32 => 32,
             Class::Elf64 => 56,
@@ -196,6 +197,7 @@ impl<S> Started<S> {
         entries.into_iter().filter(move |(kind, _)| match *kind {
             at::SYSINFO => class == Class::Elf32,
             at::EXECFD => has_descriptor,
+            at::PLATFORM => has_platform,
             at::RSEQ_FEATURE_SIZE | at::RSEQ_ALIGN => rseq,
             _ => true,
         })
@@ -263,7 +265,7 @@ impl<S> Started<S> {
         vectors.flush()?;
 
         write(self.platform - SEED, &auxiliary.random)?;
-        write(self.platform, class.platform())?;
+        write(self.platform, self.platform_name)?;
 
         let mut strings = Pieces::new(first, &mut write);
         for text in arguments().chain(environment()).chain([exec.path]) {

@@ -12,13 +12,14 @@ use crate::flags::PAGE_SIZE;
 use crate::kernel::{KernelVersion, Rule};
 
 use super::image::Image;
+use super::settings::Architecture;
 
 /// How wide a program's addresses are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
     /// ELF32 for i386.
     Elf32,
-    /// ELF64 for x86-64.
+    /// ELF64.
     Elf64,
 }
 
@@ -28,14 +29,6 @@ impl Class {
         match self {
             Class::Elf32 => 4,
             Class::Elf64 => 8,
-        }
-    }
-
-    /// The name of the platform, with its zero byte.
-    pub(super) const fn platform(self) -> &'static [u8] {
-        match self {
-            Class::Elf32 => b"i686\0",
-            Class::Elf64 => b"x86_64\0",
         }
     }
 
@@ -91,6 +84,7 @@ impl Headers {
     pub(super) fn read(
         image: &(impl Image + ?Sized),
         kernel: KernelVersion,
+        architecture: Architecture,
     ) -> Result<Self, Errno> {
         let mut ident = [0; 5];
         let there = image.read_at(0, &mut ident)?;
@@ -106,12 +100,14 @@ impl Headers {
             true => TABLE_LIMIT,
             false => PAGE_SIZE,
         };
-        match u16::from_le_bytes(machine) {
-            elf::EM_X86_64 => {
-                Self::of::<elf::FileHeader64<LittleEndian>>(image, Class::Elf64, limit)
+        match architecture.class(u16::from_le_bytes(machine)) {
+            Some(class @ Class::Elf64) => {
+                Self::of::<elf::FileHeader64<LittleEndian>>(image, class, limit)
             }
-            elf::EM_386 => Self::of::<elf::FileHeader32<LittleEndian>>(image, Class::Elf32, limit),
-            _ => Err(Errno::ENOEXEC),
+            Some(class @ Class::Elf32) => {
+                Self::of::<elf::FileHeader32<LittleEndian>>(image, class, limit)
+            }
+            None => Err(Errno::ENOEXEC),
         }
     }
 
@@ -206,6 +202,7 @@ impl Headers {
         &self,
         image: &(impl Image + ?Sized),
         kernel: KernelVersion,
+        architecture: Architecture,
     ) -> Result<Self, Errno> {
         let shortest = match self.class {
             Class::Elf32 => size_of::<elf::FileHeader32<LittleEndian>>(),
@@ -214,7 +211,7 @@ impl Headers {
         if image.len() < shortest as u64 {
             return Err(Errno::EIO);
         }
-        match Self::read(image, kernel) {
+        match Self::read(image, kernel, architecture) {
             Ok(headers) if headers.class == self.class => Ok(headers),
             Err(Errno::ENOMEM) => Err(Errno::ENOMEM),
             _ => Err(Errno::ELIBBAD),

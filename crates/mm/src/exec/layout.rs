@@ -2,11 +2,10 @@
 
 use crate::config::{Config, Limits};
 use crate::flags::{PAGE_SIZE, page_align};
-use crate::space::place::DEFAULT_WINDOW;
 
 use super::headers::Class;
 use super::random::{Base, Choice, Random, place};
-use super::settings::{Personality, Randomize, Settings};
+use super::settings::{Architecture, Personality, Randomize, Settings};
 
 /// Least and (as a share of user space, in sixths) most room for the stack.
 const LEAST_ROOM: u64 = 128 << 20;
@@ -16,6 +15,7 @@ const MOST_SIXTHS: u64 = 5;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame {
     pub(super) class: Class,
+    pub(super) architecture: Architecture,
     /// First address above what is used of user space unless asked.
     pub(super) task_size: u64,
     /// First address of it.
@@ -42,7 +42,7 @@ impl Frame {
         const END_3GB: u64 = 0xc000_0000;
         let (task_size, bits) = match class {
             // Where there are 57 bits, only who asks by hints gets more than 47.
-            Class::Elf64 => (config.task_size.min(DEFAULT_WINDOW), settings.random_bits),
+            Class::Elf64 => (config.task_size.min(config.window), settings.random_bits),
             Class::Elf32 if personality.contains(Personality::ADDR_LIMIT_3GB) => {
                 (END_3GB, settings.random_bits_32)
             }
@@ -54,6 +54,7 @@ impl Frame {
             && !personality.contains(Personality::ADDR_NO_RANDOMIZE);
         Frame {
             class,
+            architecture: settings.architecture,
             task_size: task_size.min(config.task_size),
             task_base: config.task_base,
             is_random,

@@ -56,6 +56,9 @@
 //! They were learned from Linux 6.18, which the tests ask: some 200 programs of the machine, and files made by hand and at random, each started in a real child.
 //! The same files were started on 6.12 and 6.1: what these do otherwise is among [the rules](crate::kernel::RULES).
 //!
+//! On AArch64 and RISC-V ([`Architecture`]) the rules are x86-64's but for what documents say: the psABIs, `getauxval(3)` and the kernel's description of user
+//! space. Ranges from which places are drawn are x86-64's, too, but for [`Settings::random_bits`].
+//!
 //! # What it does not do
 //!
 //! The bytes of pages are their owner's: [`Started::write`] tells those that exec writes. Whether the caller may execute a
@@ -97,7 +100,7 @@ pub use bytes::Auxiliary;
 pub use headers::Class;
 pub use image::{Files, Image, Program, SetId};
 pub use random::{Base, Choice, Random};
-pub use settings::{Personality, Randomize, Settings, SpecialArea};
+pub use settings::{Architecture, Personality, Randomize, Settings, SpecialArea};
 
 use bytes::Leading;
 use headers::Headers;
@@ -157,6 +160,8 @@ pub struct Started<S = AddressSpace> {
     /// Ranges in pages of files that are zero, because memory follows there that the file does not have.
     pub zeroed: Vec<(u64, u64)>,
     leading: Leading,
+    /// What is there, with its zero byte; nothing where programs are not told.
+    platform_name: &'static [u8],
     /// Whether the auxiliary vector has the entries of restartable sequences.
     tells_rseq: bool,
 }
@@ -182,6 +187,7 @@ impl<S> Started<S> {
             personality: self.personality,
             zeroed: self.zeroed,
             leading: self.leading,
+            platform_name: self.platform_name,
             tells_rseq: self.tells_rseq,
         })
     }
@@ -300,13 +306,13 @@ fn find<F: Files + ?Sized>(exec: &Exec<'_>, files: &mut F) -> Result<Found<F::Im
         first = script.interpreter.len();
         program = open(files, script.interpreter)?;
     }
-    let kernel = exec.config.kernel;
-    let headers = Headers::read(&program.image, kernel)?;
+    let (kernel, architecture) = (exec.config.kernel, exec.settings.architecture);
+    let headers = Headers::read(&program.image, kernel, architecture)?;
     let interpreter = match headers.interpreter_path(&program.image)? {
         None => None,
         Some(path) => {
             let interpreter = open(files, &path)?;
-            let read = headers.read_interpreter(&interpreter.image, kernel)?;
+            let read = headers.read_interpreter(&interpreter.image, kernel, architecture)?;
             Some((interpreter, read))
         }
     };
@@ -430,6 +436,7 @@ fn start<I: Image, R: Random + ?Sized>(
         header_count: headers.count,
         tells_rseq: stack::tells_rseq(&space),
         leading: found.leading,
+        platform_name: settings.architecture.platform(class),
         platform,
         space,
         class,

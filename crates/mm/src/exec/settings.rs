@@ -4,8 +4,11 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use bitflags::bitflags;
+use object::elf;
 
 use crate::flags::VmFlags;
+
+use super::headers::Class;
 
 bitflags! {
     /// Bits of `personality(2)` that say where things go.
@@ -70,6 +73,41 @@ impl SpecialArea {
         .union(VmFlags::DONTDUMP);
 }
 
+/// The processor that programs are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Architecture {
+    /// x86-64, and i386 for programs with 32-bit addresses.
+    #[default]
+    X86_64,
+    /// AArch64, little-endian.
+    Aarch64,
+    /// RISC-V with 64-bit addresses.
+    Riscv64,
+}
+
+impl Architecture {
+    /// The class of the programs of a machine (`e_machine`), if this processor runs them.
+    pub(super) const fn class(self, machine: u16) -> Option<Class> {
+        match (self, machine) {
+            (Architecture::X86_64, elf::EM_X86_64)
+            | (Architecture::Aarch64, elf::EM_AARCH64)
+            | (Architecture::Riscv64, elf::EM_RISCV) => Some(Class::Elf64),
+            (Architecture::X86_64, elf::EM_386) => Some(Class::Elf32),
+            _ => None,
+        }
+    }
+
+    /// The name of the platform (`AT_PLATFORM`), with its zero byte. It is empty where programs are not told.
+    pub(super) const fn platform(self, class: Class) -> &'static [u8] {
+        match (self, class) {
+            (Architecture::X86_64, Class::Elf32) => b"i686\0",
+            (Architecture::X86_64, Class::Elf64) => b"x86_64\0",
+            (Architecture::Aarch64, _) => b"aarch64\0",
+            (Architecture::Riscv64, _) => b"",
+        }
+    }
+}
+
 /// The kernel's settings, and the areas that it provides.
 ///
 /// The default is Linux on x86-64 as distributions ship it, without special areas: their sizes belong to one build of a kernel.
@@ -84,6 +122,8 @@ impl SpecialArea {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
+    /// Programs for another processor are refused with `ENOEXEC`. The rest of the default is x86-64's: see also [`Config::window`](crate::Config::window).
+    pub architecture: Architecture,
     /// `kernel.randomize_va_space`.
     pub randomize: Randomize,
     /// `vm.legacy_va_layout`: the legacy layout whatever the personality says.
@@ -103,6 +143,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Settings {
+            architecture: Architecture::default(),
             randomize: Randomize::default(),
             legacy_layout: false,
             random_bits: 28,

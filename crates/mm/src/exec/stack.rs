@@ -195,11 +195,11 @@ pub(super) fn lay_vectors<R: Random + ?Sized>(
     if tells_rseq(space) {
         entries += 2;
     }
+    let name = frame.architecture.platform(frame.class);
+    entries -= u64::from(name.is_empty());
     entries += 1 + u64::from(vectors.descriptor);
     let words = 2 * entries + vectors.arguments as u64 + 1 + vectors.variables as u64 + 1 + 1;
-    let platform = below
-        .checked_sub(frame.class.platform().len() as u64)
-        .ok_or(Errno::EFAULT)?;
+    let platform = below.checked_sub(name.len() as u64).ok_or(Errno::EFAULT)?;
     let pointer = platform
         .checked_sub(SEED)
         .and_then(|at| at.checked_sub(words.saturating_mul(frame.class.word())))

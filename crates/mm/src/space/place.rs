@@ -14,8 +14,6 @@ use crate::space::vma::Area;
 
 /// First and last-exclusive address for `MAP_32BIT`.
 const LOW_32BIT: (u64, u64) = (0x4000_0000, 0x8000_0000);
-/// First address beyond a 47-bit space: hints above ask for the 57-bit one where there is one.
-pub(crate) const DEFAULT_WINDOW: u64 = 0x7fff_ffff_f000;
 
 /// What the object says about the alignment of its mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,7 +111,7 @@ impl AddressSpace {
             Calls::Own => Ok((
                 self.layout.mmap_base,
                 self.layout.legacy_base,
-                self.config.task_size.min(DEFAULT_WINDOW),
+                self.config.task_size.min(self.config.window),
             )),
             Calls::Other {
                 mmap_base,
@@ -176,10 +174,10 @@ impl AddressSpace {
         }
         let (base, mut low, mut high) = self.window(low_32)?;
         let padded = len.checked_add(grain - PAGE_SIZE).ok_or(Errno::ENOMEM)?;
-        let task_size = self.config.task_size;
+        let (task_size, window) = (self.config.task_size, self.config.window);
         if !(self.layout.bottom_up || low_32) {
-            let top = if hint > DEFAULT_WINDOW {
-                let extra = task_size.saturating_sub(DEFAULT_WINDOW);
+            let top = if hint > window {
+                let extra = task_size.saturating_sub(window);
                 base.saturating_add(extra).min(task_size)
             } else {
                 base
@@ -190,7 +188,7 @@ impl AddressSpace {
                 return Ok(highest & !(grain - 1));
             }
         }
-        if hint > DEFAULT_WINDOW {
+        if hint > window {
             high = task_size;
         }
         if low_32 {
@@ -213,7 +211,8 @@ impl AddressSpace {
         let Some(end) = hint.checked_add(len) else {
             return false;
         };
-        if end > self.config.task_size || (hint > DEFAULT_WINDOW) != (end > DEFAULT_WINDOW) {
+        if end > self.config.task_size || (hint > self.config.window) != (end > self.config.window)
+        {
             return false;
         }
         self.areas
