@@ -1,4 +1,4 @@
-//! Flattened device trees: `/memory`, `/reserved-memory` and the header's reservations.
+//! Flattened device trees: `/memory`, `/reserved-memory`, the header's reservations, and what `/chosen` says to who boots.
 //!
 //! Sources: the Devicetree Specification (memory nodes, reserved-memory, the flattened format) and the bindings for
 //! `numa-node-id` and `hotpluggable`.
@@ -13,6 +13,7 @@ use crate::NodeId;
 
 pub use dynamic::DynamicReservation;
 
+mod chosen;
 mod dynamic;
 
 type TreeNode<'a> = Node<'a, (UnalignedParser<'a>, NoPanic)>;
@@ -31,18 +32,19 @@ fn cell(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 impl<'a> DeviceTree<'a> {
+    const MAGIC: u32 = 0xd00d_feed;
+
     /// Checks the header. `blob` may be longer than the tree.
     ///
     /// # Errors
     /// [`Problem::Malformed`] if this is no device tree, or one that is cut off.
     pub fn new(blob: &'a [u8]) -> Result<Self, Problem> {
-        const MAGIC: u32 = 0xd00d_feed;
         /// Begin and end of the root, its empty name, and the end.
         const SMALLEST: usize = 16;
         let check = || {
             let total = cell(blob, 4)? as usize;
             let blob = blob.get(..total)?;
-            if cell(blob, 0)? != MAGIC {
+            if cell(blob, 0)? != Self::MAGIC {
                 return None;
             }
             let within = |offset: usize, size: usize| {

@@ -39,6 +39,50 @@ fn trees_of_qemu() {
 }
 
 #[test]
+fn what_the_loader_chose() {
+    let with = |inside: &dyn Fn(&mut Tree)| {
+        let mut tree = Tree::default();
+        tree.node("", |root| {
+            root.node("chosen", |chosen| inside(chosen));
+        });
+        tree.finish()
+    };
+    let both = |start: &[u32], end: &[u32]| {
+        let blob = with(&|chosen| {
+            chosen.cells("linux,initrd-start", start);
+            chosen.cells("linux,initrd-end", end);
+        });
+        DeviceTree::new(&blob).unwrap().initrd()
+    };
+    assert_eq!(both(&[0x1000], &[0x3000]), Some(0x1000..0x3000));
+    assert_eq!(
+        both(&[1, 0x1000], &[1, 0x1001]),
+        Some(0x1_0000_1000..0x1_0000_1001)
+    );
+    // Nothing, backwards, no number, where no memory can be.
+    assert_eq!(both(&[0x1000], &[0x1000]), None);
+    assert_eq!(both(&[0x3000], &[0x1000]), None);
+    assert_eq!(both(&[], &[0x1000]), None);
+    assert_eq!(both(&[0, 0, 0x1000], &[0, 0, 0x3000]), None);
+    assert_eq!(both(&[0x1000], &[0x8000_0000, 0]), None);
+
+    let blob = with(&|chosen| {
+        chosen.property("bootargs", b"console=plain -- sh\0");
+    });
+    let tree = DeviceTree::new(&blob).unwrap();
+    assert_eq!(tree.command_line(), Some(&b"console=plain -- sh"[..]));
+    assert_eq!(tree.initrd(), None);
+    assert_eq!(DeviceTree::size(&blob[..8]), Ok(blob.len()));
+    assert_eq!(DeviceTree::size(&blob[..7]), Err(Problem::Malformed));
+    assert_eq!(DeviceTree::size(&[0; 8]), Err(Problem::Malformed));
+
+    // QEMU's own, started with `-append` of nothing.
+    let blob = data("riscv64-virt.dtb");
+    let tree = DeviceTree::new(&blob).unwrap();
+    assert_eq!((tree.command_line(), tree.initrd()), (None, None));
+}
+
+#[test]
 fn reserved_memory_and_more() {
     let mut tree = Tree::default();
     tree.reservations.extend(0x9000_0000u64.to_be_bytes());
