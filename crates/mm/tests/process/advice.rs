@@ -6,7 +6,7 @@ use samara_mm::abi::{
     MADV_COLD, MADV_COLLAPSE, MADV_FREE, MADV_HUGEPAGE, MADV_NOHUGEPAGE, MADV_PAGEOUT,
     MADV_POPULATE_WRITE, MAP_SHARED, MREMAP_FIXED, MREMAP_MAYMOVE, PROT_READ, PROT_WRITE,
 };
-use samara_mm::process::{ForkMode, PageStatus, Process};
+use samara_mm::process::{Access, ForkMode, PageStatus, Process};
 use samara_mm::{Call, Errno, PMD_SIZE};
 
 use crate::world::{
@@ -38,6 +38,27 @@ fn written(process: &Process<Hosted>, pages: u64) {
     for page in 0..pages {
         assert_eq!(process.copy_in(BASE + page * PAGE, &[page as u8 + 1]), 1);
     }
+}
+
+/// Processors that leave accessed and dirty bits to software take a fault for each, on a page that is there and allows the access.
+#[test]
+fn faults_note_what_the_processor_leaves_to_software() {
+    let machine = machine(64);
+    let process = process(&machine);
+    written(&process, 4);
+    advise(&process, 0, 4, MADV_FREE).unwrap();
+    assert_eq!(count(&process, "Referenced:"), 0);
+    process.fault(BASE, Access::READ).unwrap();
+    assert_eq!(count(&process, "Referenced:"), 1);
+    assert_eq!(count(&process, "LazyFree:"), 4);
+    process.fault(BASE + PAGE, Access::WRITE).unwrap();
+    assert_eq!(count(&process, "Referenced:"), 2);
+    assert_eq!(count(&process, "LazyFree:"), 3);
+    // In tables that two share, too.
+    let child = process.fork(ForkMode::Share).unwrap();
+    child.fault(BASE + 2 * PAGE, Access::READ).unwrap();
+    assert_eq!(count(&child, "Referenced:"), 3);
+    machine.check().unwrap();
 }
 
 #[test]

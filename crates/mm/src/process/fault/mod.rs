@@ -231,7 +231,17 @@ impl<P: Platform> Mm<P> {
                 drop(spot);
                 self.renew(vma, page)
             }
-            Entry::Page { .. } => Ok(Step::Done),
+            Entry::Page { attrs, .. } => {
+                let wanted = match write {
+                    true => Attrs::ACCESSED | Attrs::DIRTY,
+                    false => Attrs::ACCESSED,
+                };
+                if attrs.contains(wanted) {
+                    return Ok(Step::Done);
+                }
+                drop(spot);
+                Ok(self.note_access(page, write))
+            }
             Entry::Marker(marker) if Swapped::of(marker).is_some() => {
                 drop(spot);
                 if patience == Patience::None {
@@ -255,6 +265,17 @@ impl<P: Platform> Mm<P> {
                     step => step,
                 })
             }
+        }
+    }
+
+    /// Sets the accessed bit of a page, and the dirty bit, where the processor leaves that to software.
+    #[cold]
+    fn note_access(&self, page: u64, write: bool) -> Step {
+        let need = if write { Attrs::WRITE } else { Attrs::READ };
+        match self.tables.access(page, need, |_| ()) {
+            Ok(()) => Step::Done,
+            // It has changed meanwhile.
+            Err(_) => Step::Again,
         }
     }
 
