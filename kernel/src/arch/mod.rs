@@ -2,18 +2,25 @@
 //!
 //! Each architecture has a folder, and in it one type that implements [`Machine`]. All other code names [`Arch`] and is the same everywhere.
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(not(target_arch = "x86_64"))]
+mod device_tree;
+mod image;
+mod input;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
+#[cfg(target_arch = "aarch64")]
+pub use aarch64::{Aarch64 as Arch, switch};
 #[cfg(target_arch = "x86_64")]
-pub use x86_64::X86_64 as Arch;
-
-#[cfg(target_arch = "x86_64")]
-pub use x86_64::switch;
+pub use x86_64::{X86_64 as Arch, switch};
 
 use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use samara_memblock::firmware::Item;
+use samara_mm::exec::Architecture;
 use samara_mm::process::Access;
 use samara_paging::Format;
 
@@ -51,6 +58,8 @@ pub struct Segment {
     pub physical: u64,
     pub write: bool,
     pub execute: bool,
+    /// Programs may use it.
+    pub user: bool,
 }
 
 /// The registers of a program, as they were when it entered the kernel and will be when it goes on.
@@ -79,6 +88,13 @@ pub trait Machine {
 
     /// The name that `uname(2)` gives.
     const NAME: &'static str;
+    /// The processor that programs are for.
+    const PROGRAMS: Architecture;
+    /// `AT_HWCAP` and `AT_MINSIGSTKSZ` (`getauxval(3)`).
+    const HWCAP: u64 = 0;
+    const SIGNAL_STACK: u64;
+    /// `struct sigaction` has a word for what a handler returns to, between flags and mask.
+    const HAS_RESTORER: bool = true;
     /// Physical address `p` is mapped at `DIRECT_MAP + p`.
     const DIRECT_MAP: u64;
     /// Addresses of the kernel's half that its tables map: top-level entries for all of them are made at the start.
@@ -97,7 +113,9 @@ pub trait Machine {
     /// # Safety
     /// `info` is what the loader gave, and nothing has been overwritten.
     unsafe fn boot(info: u64, entry: &mut dyn FnMut(Item)) -> Boot;
-    fn segments() -> [Segment; 3];
+    fn segments() -> impl Iterator<Item = Segment> {
+        image::segments()
+    }
     /// Traps, timer and interrupts of this processor, which gets this number. The first has 0.
     fn start_processor(number: usize);
     /// Starts the other processors, one after the other. Each calls `processor_main` with its number, by the kernel's tables and on a stack of its own, with interrupts off.
@@ -131,6 +149,8 @@ pub trait Machine {
     unsafe fn load_root(root: u64);
     /// Makes this processor, or [all](Self::FORGETS_EVERYWHERE), forget translations of a range.
     fn forget(range: Range<u64>);
+    /// Makes this processor find entries of a range that have become valid, and, if they may be executed, what they map.
+    fn entered(_range: Range<u64>, _executable: bool) {}
     fn interrupts_off() -> bool;
     fn restore_interrupts(on: bool);
     /// Waits for an interrupt, which are on meanwhile.
@@ -155,4 +175,23 @@ pub trait Machine {
     fn power_off() -> !;
     /// Calls `frame` with the return address of each caller, innermost first.
     fn back_trace(frame: &mut dyn FnMut(u64));
+}
+
+/// Runs `body` with interrupts off.
+pub fn without_interrupts<R>(body: impl FnOnce() -> R) -> R {
+    let were_on = Arch::interrupts_off();
+    let result = body();
+    Arch::restore_interrupts(were_on);
+    result
+}
+
+/// A number that is hard to tell from the last one, made of a fast counter: a machine in QEMU has no better source without a device.
+fn mixed(counter: u64) -> u64 {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    // Some counters are slower than calls follow one another.
+    let call = CALLS.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+    let mut x = counter ^ call;
+    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ x >> 31
 }

@@ -87,10 +87,11 @@ fn map_kernel(memblock: &Memblock<'_, DirectMap>) {
             map(physical + Arch::DIRECT_MAP, PageSize::Small, physical, data | Attrs::DEVICE);
         }
     }
-    for Segment { addresses, physical, write, execute } in Arch::segments() {
+    for Segment { addresses, physical, write, execute, user } in Arch::segments() {
         let mut attrs = Attrs::READ | Attrs::GLOBAL | Attrs::ACCESSED;
         attrs.set(Attrs::WRITE | Attrs::DIRTY, write);
         attrs.set(Attrs::EXEC, execute);
+        attrs.set(Attrs::USER, user);
         for offset in (0..addresses.end - addresses.start).step_by(PAGE_SIZE as usize) {
             map(addresses.start + offset, PageSize::Small, physical + offset, attrs);
         }

@@ -57,6 +57,10 @@ impl Invalidate for Processors {
             core::hint::spin_loop();
         }
     }
+
+    fn entered(&self, _: &Context, range: Range<u64>, executable: bool) {
+        Arch::entered(range, executable);
+    }
 }
 
 /// Answers the other processors' requests: the interrupt of [`Machine::interrupt`].

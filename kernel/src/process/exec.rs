@@ -67,8 +67,9 @@ fn load(
     arguments: &[&[u8]],
     environment: &[&[u8]],
 ) -> Result<Loaded, ExecError> {
-    let config = Config { task_size: Arch::TASK_SIZE, shmem_huge: false, ..Config::default() };
-    let settings = Settings::default();
+    let end = Arch::TASK_SIZE;
+    let config = Config { task_size: end, window: end, shmem_huge: false, ..Config::default() };
+    let settings = Settings { architecture: Arch::PROGRAMS, ..Settings::default() };
     let exec = Exec {
         path,
         arguments,
@@ -80,7 +81,8 @@ fn load(
     };
     let mut random = [0; 16];
     crate::files::fill_random(&mut random);
-    let auxiliary = Auxiliary { random, ..Auxiliary::default() };
+    let (hwcap, signal_stack) = (Arch::HWCAP, Arch::SIGNAL_STACK);
+    let auxiliary = Auxiliary { random, hwcap, signal_stack, ..Auxiliary::default() };
     let mut programs = Programs { directory, first: None };
     let draw = &mut |choice: &Choice| Arch::random() % choice.count.max(1);
     let started = Memory::exec(machine(), &exec, &auxiliary, &mut programs, draw)?;

@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
-use linux_raw_sys::general::pollfd;
+use linux_raw_sys::general::{O_LARGEFILE, pollfd};
 use samara_mm::Errno;
 use syscalls::Sysno;
 
@@ -258,16 +258,6 @@ fn add(call: &Call<'_>, descriptor: u64, lowest: u64, close_on_exec: bool) -> Ou
     table.add(Descriptor { open, close_on_exec }, lowest)
 }
 
-pub fn dup2(call: &Call<'_>) -> Outcome {
-    let [from, to, ..] = call.args;
-    let table = call.thread.process.files.lock().clone();
-    let open = table.get(from)?;
-    if from as u32 == to as u32 {
-        return Ok(to as i64);
-    }
-    table.set(to as u32 as u64, Descriptor { open, close_on_exec: false })
-}
-
 fn dup3(call: &Call<'_>) -> Outcome {
     let [from, to, flags, ..] = call.args;
     if from as u32 == to as u32 || flags & !u64::from(O_CLOEXEC) != 0 {
@@ -308,7 +298,7 @@ fn fcntl(call: &Call<'_>) -> Outcome {
         1030 => add(call, descriptor, argument, true),
         1 => Ok(close_on_exec.into()),
         2 => table.set_close_on_exec(descriptor, argument & 1 != 0).map(|()| 0),
-        3 => Ok((open.flags.load(Ordering::Relaxed) & !O_CLOEXEC | 0o100_000).into()),
+        3 => Ok((open.flags.load(Ordering::Relaxed) & !O_CLOEXEC | O_LARGEFILE).into()),
         4 => {
             let changeable = O_APPEND | O_NONBLOCK;
             let kept = open.flags.load(Ordering::Relaxed) & !changeable;
@@ -507,25 +497,8 @@ fn pselect(call: &Call<'_>) -> Outcome {
     super::signals::with_mask(call, mask, || select(call, deadline))
 }
 
-/// `select(2)` as it was first: the time is a `timeval`.
-pub fn select_until(call: &Call<'_>) -> Outcome {
-    let at = call.args[4];
-    let deadline = match at {
-        0 => None,
-        at => {
-            let [seconds, microseconds] = user::read::<[u64; 2]>(&call.memory(), at)?;
-            Some(
-                Arch::now()
-                    .saturating_add(seconds.saturating_mul(1_000_000_000))
-                    .saturating_add(microseconds.saturating_mul(1000)),
-            )
-        }
-    };
-    select(call, deadline)
-}
-
 /// `select(2)` by sets of bits.
-fn select(call: &Call<'_>, deadline: Option<u64>) -> Outcome {
+pub fn select(call: &Call<'_>, deadline: Option<u64>) -> Outcome {
     let [count, read, write, except, ..] = call.args;
     let count = count.min(1024);
     let memory = call.memory();

@@ -11,7 +11,7 @@ pub mod signals;
 mod terminal;
 pub mod threads;
 pub mod time;
-mod user;
+pub mod user;
 
 use alloc::sync::Arc;
 

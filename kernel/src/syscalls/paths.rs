@@ -27,7 +27,6 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
     let [a, b, c, d, e, _] = call.args;
     Some(match name {
         Sysno::openat => open_at(call, a, 1, c, d),
-        Sysno::newfstatat => stat_at(call, a, 1, c, d),
         Sysno::statx => stat_extended(call, a, c, e),
         Sysno::faccessat => access_at(call, a, 1, c, 0),
         Sysno::faccessat2 => access_at(call, a, 1, c, d),

@@ -6,7 +6,7 @@ use samara_mm::Errno;
 use syscalls::Sysno;
 
 use super::{Call, GOES_ON_ELSEWHERE, Outcome, time, user};
-use crate::arch::UserFrame;
+use crate::arch::{Arch, Machine, UserFrame};
 use crate::process::signals::{self, Action, Info, LAST, SIGKILL, SIGSTOP, UNMASKABLE};
 use crate::process::wait;
 use crate::process::{find, find_thread};
@@ -43,13 +43,20 @@ fn checked(signal: i32) -> Result<i32, Errno> {
     if (0..=LAST).contains(&signal) { Ok(signal) } else { Err(Errno::EINVAL) }
 }
 
-/// `struct sigaction` of the kernel: handler, flags, restorer, mask.
+/// `struct sigaction` of the kernel: handler, flags, restorer where there is one, mask.
 fn action(call: &Call<'_>, signal: i32, new: u64, old: u64, size: u64) -> Outcome {
     if size != 8 || checked(signal)? == 0 {
         return Err(Errno::EINVAL);
     }
     let memory = call.memory();
-    let wanted = if new == 0 { None } else { Some(user::read::<[u64; 4]>(&memory, new)?) };
+    let wanted = match (new, Arch::HAS_RESTORER) {
+        (0, _) => None,
+        (_, true) => Some(user::read::<[u64; 4]>(&memory, new)?),
+        (_, false) => {
+            let [handler, flags, mask] = user::read(&memory, new)?;
+            Some([handler, flags, 0, mask])
+        }
+    };
     if wanted.is_some() && matches!(signal, SIGKILL | SIGSTOP) {
         return Err(Errno::EINVAL);
     }
@@ -58,7 +65,12 @@ fn action(call: &Call<'_>, signal: i32, new: u64, old: u64, size: u64) -> Outcom
     if let Some([handler, flags, restorer, mask]) = wanted {
         actions.set(signal, Action { handler, flags, restorer, mask: mask & !UNMASKABLE });
     }
-    user::write_if(&memory, old, &[before.handler, before.flags, before.restorer, before.mask])?;
+    let Action { handler, flags, restorer, mask } = before;
+    if Arch::HAS_RESTORER {
+        user::write_if(&memory, old, &[handler, flags, restorer, mask])?;
+    } else {
+        user::write_if(&memory, old, &[handler, flags, mask])?;
+    }
     Ok(0)
 }
 
@@ -89,12 +101,6 @@ fn suspend(call: &Call<'_>, set: u64) -> Outcome {
         signals.saved_mask = Some(signals.mask);
         signals.mask = set & !UNMASKABLE;
     }
-    let _ = wait::until::<()>(&[], None, || None);
-    Err(Errno::EINTR)
-}
-
-/// `pause(2)`.
-pub fn pause() -> Outcome {
     let _ = wait::until::<()>(&[], None, || None);
     Err(Errno::EINTR)
 }
@@ -140,7 +146,7 @@ fn timed_wait(call: &Call<'_>, set: u64, to: u64, limit: u64) -> Outcome {
 /// `stack_t`: address, flags, size.
 fn alternate(call: &Call<'_>, new: u64, old: u64) -> Outcome {
     const DISABLE: i32 = 2;
-    const SMALLEST: u64 = 2048;
+    const SMALLEST: u64 = linux_raw_sys::general::MINSIGSTKSZ as u64;
     let memory = call.memory();
     let wanted = if new == 0 { None } else { Some(user::read::<[u64; 3]>(&memory, new)?) };
     let before = call.thread.signals.lock().alternate;

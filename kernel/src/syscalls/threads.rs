@@ -152,18 +152,3 @@ fn set_affinity(call: &Call<'_>, tid: i32, len: u64, from: u64) -> Outcome {
     let set = scheduler::set_affinity(&named(call, tid)?, u64::from_le_bytes(processors));
     if set { Ok(0) } else { Err(Errno::EINVAL) }
 }
-
-/// Sets the thread pointer, for architectures with a call for it.
-pub fn set_thread_pointer(call: &Call<'_>, at: u64) -> Outcome {
-    if at >= Arch::TASK_SIZE {
-        return Err(Errno::EPERM);
-    }
-    call.thread.with_context(|context| Arch::set_thread_pointer(context, at));
-    Ok(0)
-}
-
-pub fn thread_pointer(call: &Call<'_>, to: u64) -> Outcome {
-    let at = call.thread.with_context(|context| Arch::thread_pointer(context));
-    user::write(&call.memory(), to, &at)?;
-    Ok(0)
-}

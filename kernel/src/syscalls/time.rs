@@ -93,7 +93,7 @@ fn sleep(call: &Call<'_>, clock: u64, is_moment: bool, at: u64, left: u64) -> Ou
 }
 
 /// What an alarm will do: seconds and microseconds between, and to the next.
-fn timer_value(call: &Call<'_>) -> [u64; 4] {
+pub fn timer_value(call: &Call<'_>) -> [u64; 4] {
     let (next, interval) = call
         .thread
         .process
@@ -120,7 +120,7 @@ fn set_timer(call: &Call<'_>, which: u64, new: u64, old: u64) -> Outcome {
     Ok(0)
 }
 
-fn set_alarm(call: &Call<'_>, next: u64, interval: u64) {
+pub fn set_alarm(call: &Call<'_>, next: u64, interval: u64) {
     *call.thread.process.alarm.lock() =
         (next > 0).then(|| (Arch::now().saturating_add(next), interval));
 }
@@ -131,24 +131,4 @@ fn get_timer(call: &Call<'_>, which: u64, to: u64) -> Outcome {
     }
     user::write(&call.memory(), to, &timer_value(call))?;
     Ok(0)
-}
-
-/// `alarm(2)`: seconds to the alarm that there was.
-pub fn alarm(call: &Call<'_>, seconds: u64) -> Outcome {
-    let [.., left, rest] = timer_value(call);
-    set_alarm(call, u64::from(seconds as u32) * 1_000_000_000, 0);
-    Ok((left + u64::from(rest > 0)) as i64)
-}
-
-/// `time(2)`.
-pub fn time(call: &Call<'_>, to: u64) -> Outcome {
-    let now = wall_time() / 1_000_000_000;
-    user::write_if(&call.memory(), to, &now)?;
-    Ok(now as i64)
-}
-
-/// The moment when so many milliseconds are over; none if they are negative.
-pub fn deadline_in(milliseconds: u64) -> Option<u64> {
-    let milliseconds = u64::try_from(milliseconds as i32).ok()?;
-    Some(Arch::now().saturating_add(milliseconds * 1_000_000))
 }

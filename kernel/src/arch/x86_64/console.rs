@@ -1,10 +1,9 @@
 //! Two serial ports: the first is the console, the second takes the kernel's log.
 
-use core::sync::atomic::{AtomicBool, Ordering};
-
 use spin::Mutex;
-use x86_64::instructions::interrupts::without_interrupts;
 use x86_64::instructions::port::Port;
+
+use crate::arch::{input, without_interrupts};
 
 const CONSOLE: u16 = 0x3f8;
 const LOG: u16 = 0x2f8;
@@ -67,43 +66,7 @@ pub(super) fn log_write(bytes: &[u8]) {
     });
 }
 
-/// What has come and was not read yet. The interrupt writes, [`console_read`] reads.
-struct Received {
-    bytes: [u8; 4096],
-    first: usize,
-    len: usize,
-}
-
-static RECEIVED_BYTES: Mutex<Received> =
-    Mutex::new(Received { bytes: [0; 4096], first: 0, len: 0 });
-/// Some of it has not been read. When all has, the device has been emptied, and interrupts for what comes next.
-static CAME: AtomicBool = AtomicBool::new(true);
-
-/// Takes what the device has, as long as there is room: the device holds back what it cannot deliver.
+/// Takes what has come.
 pub(super) fn receive() {
-    let mut received = RECEIVED_BYTES.lock();
-    while received.len < received.bytes.len() && read(CONSOLE + STATUS) & RECEIVED != 0 {
-        let at = (received.first + received.len) % received.bytes.len();
-        received.bytes[at] = read(CONSOLE + DATA);
-        received.len += 1;
-    }
-    CAME.store(received.len > 0, Ordering::SeqCst);
-}
-
-pub(super) fn console_read() -> Option<u8> {
-    if !CAME.load(Ordering::SeqCst) {
-        return None;
-    }
-    without_interrupts(|| {
-        let mut received = RECEIVED_BYTES.lock();
-        if received.len == 0 {
-            drop(received);
-            receive();
-            received = RECEIVED_BYTES.lock();
-        }
-        let byte = *received.bytes.get(received.first).filter(|_| received.len > 0)?;
-        received.first = (received.first + 1) % received.bytes.len();
-        received.len -= 1;
-        Some(byte)
-    })
+    input::fill(|| (read(CONSOLE + STATUS) & RECEIVED != 0).then(|| read(CONSOLE + DATA)));
 }

@@ -29,13 +29,14 @@ use core::arch::{asm, global_asm};
 use core::ops::Range;
 
 use samara_memblock::firmware::Item;
-use samara_paging::{Format, PAGE_SIZE, format};
+use samara_mm::exec::Architecture;
+use samara_paging::{PAGE_SIZE, format};
 use x86_64::VirtAddr;
 use x86_64::instructions::{interrupts as flag, tlb};
 
 use ::syscalls::Sysno;
 
-use super::{Boot, Machine, Segment};
+use super::{Boot, Machine, image, input};
 use crate::process::signals::Interrupted;
 use crate::syscalls::{Call, Outcome};
 
@@ -44,17 +45,7 @@ pub use context::switch;
 global_asm!(include_str!("boot.s"));
 global_asm!(include_str!("entry.s"));
 
-/// Where the image is linked.
-const IMAGE_OFFSET: u64 = 0xffff_ffff_8000_0000;
 const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
-
-unsafe extern "C" {
-    static image_start: u8;
-    static text_start: u8;
-    static rodata_start: u8;
-    static data_start: u8;
-    static image_end: u8;
-}
 
 pub struct X86_64;
 
@@ -64,30 +55,22 @@ impl Machine for X86_64 {
     type Context = context::Context;
 
     const NAME: &'static str = "x86_64";
+    const PROGRAMS: Architecture = Architecture::X86_64;
+    const SIGNAL_STACK: u64 = 2048;
     const DIRECT_MAP: u64 = DIRECT_MAP;
-    const KERNEL_HALF: &'static [Range<u64>] =
-        &[DIRECT_MAP..DIRECT_MAP + (512 << 30), Self::HEAP, IMAGE_OFFSET..IMAGE_OFFSET + (1 << 30)];
+    const KERNEL_HALF: &'static [Range<u64>] = &[
+        DIRECT_MAP..DIRECT_MAP + (512 << 30),
+        Self::HEAP,
+        image::OFFSET..image::OFFSET + (1 << 30),
+    ];
     const HEAP: Range<u64> = 0xffff_c000_0000_0000..0xffff_c000_0000_0000 + (512 << 30);
     const DEVICES: &'static [Range<u64>] = &[local_apic::REGISTERS];
     const TASK_SIZE: u64 = 0x7fff_ffff_f000;
 
     unsafe fn boot(info: u64, entry: &mut dyn FnMut(Item)) -> Boot {
         console::start();
-        let image = &raw const image_start as u64..&raw const image_end as u64;
         // SAFETY: the caller's promise.
-        unsafe { start_info::read(info, image, entry) }
-    }
-
-    fn segments() -> [Segment; 3] {
-        let at = [&raw const text_start, &raw const rodata_start, &raw const data_start]
-            .map(|at| at as u64);
-        let ends = [at[1], at[2], &raw const image_end as u64 + IMAGE_OFFSET];
-        [0, 1, 2].map(|i| Segment {
-            addresses: at[i]..ends[i],
-            physical: at[i] - IMAGE_OFFSET,
-            write: i == 2,
-            execute: i == 0,
-        })
+        unsafe { start_info::read(info, image::physical(), entry) }
     }
 
     fn start_processor(number: usize) {
@@ -178,7 +161,7 @@ impl Machine for X86_64 {
     }
 
     fn console_read() -> Option<u8> {
-        console::console_read()
+        input::read(console::receive)
     }
 
     fn log_write(bytes: &[u8]) {
@@ -194,12 +177,8 @@ impl Machine for X86_64 {
     }
 
     fn random() -> u64 {
-        // The counter's low bits, mixed: a machine in QEMU has no better source without a device.
         // SAFETY: as in `timer`.
-        let mut x = unsafe { core::arch::x86_64::_rdtsc() };
-        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^ x >> 31
+        super::mixed(unsafe { core::arch::x86_64::_rdtsc() })
     }
 
     fn own_call(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
@@ -220,25 +199,9 @@ impl Machine for X86_64 {
     }
 
     fn back_trace(frame: &mut dyn FnMut(u64)) {
-        let mut at: u64;
+        let at: u64;
         // SAFETY: reads a register.
         unsafe { asm!("mov {}, rbp", out(reg) at) };
-        for _ in 0..32 {
-            // The kernel's half, aligned.
-            if at < <format::X86_64 as Format>::lower_end() || !at.is_multiple_of(8) {
-                return;
-            }
-            // SAFETY: a frame of the compiler's: the caller's frame, and the address to return to.
-            let [caller, back] =
-                unsafe { *core::ptr::with_exposed_provenance::<[u64; 2]>(at as usize) };
-            if back < IMAGE_OFFSET {
-                return;
-            }
-            frame(back);
-            if caller <= at {
-                return;
-            }
-            at = caller;
-        }
+        image::back_trace(at, 0, frame);
     }
 }

@@ -1,0 +1,256 @@
+//! AArch64, as QEMU's machine `virt` has it.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `boot.s` | from the loader to the first line of Rust |
+//! | `entry.s`, `frame`, `traps` | entering and leaving the kernel |
+//! | `context` | kernel stacks, and what is saved of a thread |
+//! | `signal` | what a handler finds on its stack |
+//! | `gic`, `timer`, `console` | devices |
+//!
+//! The kernel's half has a root of its own (TTBR1). All address spaces have the number 0, so that a switch forgets what is not global.
+
+mod console;
+mod context;
+mod frame;
+mod gic;
+mod signal;
+mod timer;
+mod traps;
+
+use core::arch::{asm, global_asm};
+use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use ::syscalls::Sysno;
+use aarch64_cpu::asm::barrier;
+use aarch64_cpu::registers::{
+    DAIF, FP, Readable, TPIDR_EL0, TTBR0_EL1, TTBR1_EL1, VBAR_EL1, Writeable,
+};
+use samara_memblock::firmware::Item;
+use samara_mm::exec::Architecture;
+use samara_paging::{PAGE_SIZE, format};
+
+use super::{Boot, Machine, device_tree, image, input};
+use crate::process::signals::Interrupted;
+use crate::syscalls::{Call, Outcome, paths};
+
+pub use context::switch;
+
+global_asm!(include_str!("boot.s"));
+global_asm!(include_str!("entry.s"));
+
+const DIRECT_MAP: u64 = 0xffff_0000_0000_0000;
+
+/// A register of a device, at a physical address.
+fn device<T>(physical: u64) -> *mut T {
+    core::ptr::with_exposed_provenance_mut((DIRECT_MAP + physical) as usize)
+}
+
+/// Makes this processor alone forget the translation of a page.
+fn forget_here(address: u64) {
+    let page = address << 8 >> 20;
+    // SAFETY: it is read from the tables again.
+    unsafe {
+        asm!("dsb nshst", "tlbi vaae1, {}", "dsb nsh", "isb", in(reg) page, options(nostack))
+    };
+}
+
+#[repr(align(4096))]
+struct EmptyTable(#[expect(dead_code, reason = "the processor reads it")] [u64; 512]);
+
+/// The root for programs while none runs.
+static NO_PROGRAM: EmptyTable = EmptyTable([0; 512]);
+
+/// The kernel's root, once it is loaded.
+static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
+
+unsafe extern "C" {
+    static vectors: u8;
+}
+
+pub struct Aarch64;
+
+impl Machine for Aarch64 {
+    type Format = format::Aarch64;
+    type Frame = frame::Frame;
+    type Context = context::Context;
+
+    const NAME: &'static str = "aarch64";
+    const PROGRAMS: Architecture = Architecture::Aarch64;
+    /// Floating point and vectors.
+    const HWCAP: u64 = 3;
+    const SIGNAL_STACK: u64 = signal::WITH_RECORD as u64;
+    const DIRECT_MAP: u64 = DIRECT_MAP;
+    const KERNEL_HALF: &'static [Range<u64>] =
+        &[DIRECT_MAP..DIRECT_MAP + (512 << 30), Self::HEAP, image::OFFSET..u64::MAX];
+    const HEAP: Range<u64> = 0xffff_8000_0000_0000..0xffff_8000_0000_0000 + (512 << 30);
+    const DEVICES: &'static [Range<u64>] =
+        &[gic::DISTRIBUTOR, gic::INTERFACE, console::REGISTERS, timer::CLOCK];
+    const TASK_SIZE: u64 = 1 << 48;
+    const FORGETS_EVERYWHERE: bool = true;
+
+    unsafe fn boot(info: u64, entry: &mut dyn FnMut(Item)) -> Boot {
+        VBAR_EL1.set(&raw const vectors as u64);
+        console::start();
+        // SAFETY: the caller's promise.
+        unsafe { device_tree::read(info, image::physical(), entry) }
+    }
+
+    fn start_processor(_: usize) {
+        gic::start(&[timer::INTERRUPT, console::INTERRUPT]);
+        timer::start();
+    }
+
+    fn start_others() {}
+
+    fn processor() -> usize {
+        0
+    }
+
+    fn interrupt(_: usize) {}
+
+    fn context(frame: Self::Frame, thread_pointer: u64, inherit: bool) -> Self::Context {
+        let float = inherit.then(context::Float::of_processor);
+        context::Context::new(frame, thread_pointer, float)
+    }
+
+    fn push_signal(
+        frame: &mut Self::Frame,
+        interrupted: &Interrupted,
+        write: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> bool {
+        signal::push(frame, interrupted, write)
+    }
+
+    fn pop_signal(
+        frame: &mut Self::Frame,
+        read: &mut dyn FnMut(u64, &mut [u8]) -> bool,
+    ) -> Option<(u64, (u64, i32, u64))> {
+        signal::pop(frame, read)
+    }
+
+    fn thread_pointer(_: &Self::Context) -> u64 {
+        TPIDR_EL0.get()
+    }
+
+    fn set_thread_pointer(_: &mut Self::Context, at: u64) {
+        TPIDR_EL0.set(at);
+    }
+
+    fn reset_float(_: &mut Self::Context) {
+        context::Float::new().load();
+    }
+
+    unsafe fn load_root(root: u64) {
+        // The first one is the kernel's.
+        let kernel = KERNEL_ROOT.load(Ordering::Relaxed);
+        if kernel == 0 {
+            KERNEL_ROOT.store(root, Ordering::Relaxed);
+            TTBR1_EL1.set(root);
+        }
+        let nothing = &raw const NO_PROGRAM as u64 - image::OFFSET;
+        TTBR0_EL1.set(if kernel == 0 || root == kernel { nothing } else { root });
+        barrier::isb(barrier::SY);
+        // SAFETY: the caller's promise. The first tables are forgotten whole.
+        unsafe {
+            match kernel {
+                0 => asm!("tlbi vmalle1", "dsb nsh", "isb", options(nostack)),
+                _ => asm!("tlbi aside1, xzr", "dsb nsh", "isb", options(nostack)),
+            }
+        }
+    }
+
+    fn forget(range: Range<u64>) {
+        // SAFETY: translations are read from the tables again. The first barrier makes the tables' changes seen.
+        unsafe {
+            asm!("dsb ishst", options(nostack));
+            // Beyond some pages it is cheaper to begin anew.
+            if range.end - range.start > 32 * PAGE_SIZE {
+                asm!("tlbi vmalle1is", options(nostack));
+            } else {
+                for page in range.step_by(PAGE_SIZE as usize) {
+                    asm!("tlbi vaae1is, {}", in(reg) page << 8 >> 20, options(nostack));
+                }
+            }
+            asm!("dsb ish", "isb", options(nostack));
+        }
+    }
+
+    fn entered(_: Range<u64>, executable: bool) {
+        // SAFETY: barriers, and instructions are fetched again.
+        unsafe {
+            asm!("dsb ishst", "isb", options(nostack));
+            if executable {
+                asm!("ic ialluis", "dsb ish", "isb", options(nostack));
+            }
+        }
+    }
+
+    fn interrupts_off() -> bool {
+        let were_on = DAIF.read(DAIF::I) == 0;
+        // SAFETY: a bit of this processor's state.
+        unsafe { asm!("msr daifset, 2", options(nostack)) };
+        were_on
+    }
+
+    fn restore_interrupts(on: bool) {
+        if on {
+            // SAFETY: as above.
+            unsafe { asm!("msr daifclr, 2", options(nostack)) };
+        }
+    }
+
+    fn wait_for_interrupt() {
+        // An interrupt ends the wait although it is not taken before the next instruction.
+        // SAFETY: as above.
+        unsafe { asm!("dsb sy", "wfi", "msr daifclr, 2", "isb", options(nostack)) };
+    }
+
+    fn console_write(bytes: &[u8]) {
+        console::console_write(bytes);
+    }
+
+    fn console_read() -> Option<u8> {
+        input::read(console::receive)
+    }
+
+    fn log_write(bytes: &[u8]) {
+        console::log_write(bytes);
+    }
+
+    fn now() -> u64 {
+        timer::now()
+    }
+
+    fn wall_clock() -> u64 {
+        timer::wall_clock()
+    }
+
+    fn random() -> u64 {
+        super::mixed(timer::counter())
+    }
+
+    fn own_call(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
+        let [a, _, c, d, ..] = call.args;
+        match name {
+            Sysno::fstatat => Some(paths::stat_at(call, a, 1, c, d)),
+            Sysno::renameat => Some(paths::rename_at(call, (a, 1), (c, 3), 0)),
+            _ => None,
+        }
+    }
+
+    fn clone_arguments([flags, stack, parent, thread_pointer, child, _]: [u64; 6]) -> [u64; 5] {
+        [flags, stack, parent, child, thread_pointer]
+    }
+
+    fn power_off() -> ! {
+        const SYSTEM_OFF: u64 = 0x8400_0008;
+        // SAFETY: PSCI: the machine ends.
+        unsafe { asm!("hvc 0", "2: wfi", "b 2b", in("x0") SYSTEM_OFF, options(noreturn)) };
+    }
+
+    fn back_trace(frame: &mut dyn FnMut(u64)) {
+        image::back_trace(FP.get(), 0, frame);
+    }
+}

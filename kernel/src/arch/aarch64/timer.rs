@@ -1,0 +1,51 @@
+//! Time: the generic timer tells it, and ticks a hundred times a second; a PL031 goes on while the machine is off.
+
+use core::ops::Range;
+
+use aarch64_cpu::registers::{
+    CNTFRQ_EL0, CNTKCTL_EL1, CNTV_CTL_EL0, CNTV_CVAL_EL0, CNTVCT_EL0, Readable, Writeable,
+};
+
+use super::device;
+use crate::process::scheduler;
+
+/// The virtual timer's, of this processor.
+pub(super) const INTERRUPT: u32 = 27;
+
+/// Physical addresses of the clock.
+pub(super) const CLOCK: Range<u64> = 0x0901_0000..0x0901_1000;
+
+const TICKS_A_SECOND: u64 = 100;
+
+/// Starts the ticks.
+pub(super) fn start() {
+    // Programs read the counter, too.
+    CNTKCTL_EL1.write(CNTKCTL_EL1::EL0VCTEN::SET);
+    next_tick();
+    CNTV_CTL_EL0.write(CNTV_CTL_EL0::ENABLE::SET);
+}
+
+fn next_tick() {
+    CNTV_CVAL_EL0.set(counter() + CNTFRQ_EL0.get() / TICKS_A_SECOND);
+}
+
+/// The timer's interrupt.
+pub(super) fn tick() {
+    next_tick();
+    scheduler::tick();
+}
+
+pub(super) fn counter() -> u64 {
+    CNTVCT_EL0.get()
+}
+
+/// Nanoseconds since the machine was switched on.
+pub(super) fn now() -> u64 {
+    (u128::from(counter()) * 1_000_000_000 / u128::from(CNTFRQ_EL0.get().max(1))) as u64
+}
+
+/// Seconds since 1970.
+pub(super) fn wall_clock() -> u64 {
+    // SAFETY: the clock's only register that is of interest, which is mapped as a device.
+    u64::from(unsafe { device::<u32>(CLOCK.start).read_volatile() })
+}

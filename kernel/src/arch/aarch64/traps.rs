@@ -1,0 +1,94 @@
+//! Exceptions, interrupts and system calls, told to the rest of the kernel as a [`Trap`].
+
+use aarch64_cpu::registers::{ESR_EL1, FAR_EL1, Readable};
+use samara_mm::process::Access;
+
+use super::frame::{Frame, SYSTEM_CALL};
+use super::{Aarch64, console, gic, timer};
+use crate::arch::{Machine, Trap};
+use crate::process;
+
+/// Vectors come in groups of four, by where the exception came from: an exception of the instruction, an interrupt, a fast one, an error.
+const SYNCHRONOUS: u64 = 0;
+const INTERRUPT: u64 = 1;
+
+const SIGILL: i32 = 4;
+const SIGTRAP: i32 = 5;
+const SIGBUS: i32 = 7;
+const SIGFPE: i32 = 8;
+
+/// Called by `entry.s` with interrupts off. What it returns from goes back to where the trap came from.
+#[unsafe(no_mangle)]
+extern "C" fn trap_entered(frame: &mut Frame, vector: u64) {
+    let trap = match vector % 4 {
+        SYNCHRONOUS => {
+            frame.syndrome = ESR_EL1.get();
+            exception(frame)
+        }
+        INTERRUPT => {
+            interrupt();
+            Trap::Interrupt
+        }
+        _ => panic!("vector {vector}: {frame:x?}"),
+    };
+    if frame.is_user() {
+        Aarch64::restore_interrupts(true);
+        process::trap_from_user(frame, trap);
+        Aarch64::interrupts_off();
+        if let Trap::PageFault { address, .. } = trap {
+            // The processor may remember the entry as it was: it allows more now.
+            super::forget_here(address);
+        }
+    } else if !matches!(trap, Trap::Interrupt) {
+        panic!("{trap:x?} in the kernel: {frame:x?}");
+    }
+}
+
+/// What the syndrome says (Arm ARM, `ESR_EL1`), with the signals that `sigaction(2)` has for it.
+fn exception(frame: &Frame) -> Trap {
+    const ALIGNMENT: u64 = 0x21;
+    let (pc, address) = (frame.pc, FAR_EL1.get());
+    let of_signal = |signal, code, address| Trap::Exception { signal, code, address };
+    let status = frame.syndrome & 0x3f;
+    match frame.class() {
+        SYSTEM_CALL => Trap::SystemCall,
+        // Aborts: of instructions, and of data.
+        0x20 | 0x21 | 0x24 | 0x25 => match status {
+            // No entry, not accessed yet, not allowed.
+            0x04..0x10 => Trap::PageFault { address, access: access(frame) },
+            ALIGNMENT => of_signal(SIGBUS, 1, address),
+            // Another half's or no address at all, as for a place without an entry.
+            0x00..0x04 => Trap::PageFault { address, access: access(frame) },
+            _ => of_signal(SIGBUS, 3, address),
+        },
+        // The program counter, and the stack pointer, are not aligned.
+        0x22 => of_signal(SIGBUS, 1, pc),
+        0x26 => of_signal(SIGBUS, 1, frame.sp),
+        0x2c => of_signal(SIGFPE, 0, pc),
+        // Breakpoints, steps, `brk`.
+        0x30..=0x35 => of_signal(SIGTRAP, 2, pc),
+        0x3c => of_signal(SIGTRAP, 1, pc),
+        _ => of_signal(SIGILL, 1, pc),
+    }
+}
+
+fn access(frame: &Frame) -> Access {
+    const WRITE: u64 = 1 << 6;
+    /// Cache maintenance counts as a write to the processor.
+    const MAINTENANCE: u64 = 1 << 8;
+    match frame.class() {
+        0x20 | 0x21 => Access::EXEC,
+        _ if frame.syndrome & (WRITE | MAINTENANCE) == WRITE => Access::WRITE,
+        _ => Access::READ,
+    }
+}
+
+fn interrupt() {
+    let Some(number) = gic::next() else { return };
+    match number {
+        timer::INTERRUPT => timer::tick(),
+        console::INTERRUPT => console::receive(),
+        _ => {}
+    }
+    gic::answered(number);
+}

@@ -1,0 +1,54 @@
+//! What was typed at the console and not read yet. The device's interrupt writes, [`Machine::console_read`](super::Machine::console_read) reads.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use spin::Mutex;
+
+use super::without_interrupts;
+
+struct Received {
+    bytes: [u8; 4096],
+    first: usize,
+    len: usize,
+}
+
+static RECEIVED: Mutex<Received> = Mutex::new(Received { bytes: [0; 4096], first: 0, len: 0 });
+/// Some of it has not been read. When all has, the device has been emptied, and interrupts for what comes next.
+static CAME: AtomicBool = AtomicBool::new(true);
+
+/// Takes what the device has, as long as there is room: the device holds back what it cannot deliver. Returns `false` if there was no room. Interrupts are off.
+pub(super) fn fill(mut next: impl FnMut() -> Option<u8>) -> bool {
+    let mut received = RECEIVED.lock();
+    let all = loop {
+        if received.len == received.bytes.len() {
+            break false;
+        }
+        let Some(byte) = next() else { break true };
+        let at = (received.first + received.len) % received.bytes.len();
+        received.bytes[at] = byte;
+        received.len += 1;
+    };
+    CAME.store(received.len > 0, Ordering::SeqCst);
+    all
+}
+
+/// Takes the first byte. `receive` calls [`fill`].
+pub(super) fn read(receive: fn()) -> Option<u8> {
+    if !CAME.load(Ordering::SeqCst) {
+        return None;
+    }
+    without_interrupts(|| {
+        take().or_else(|| {
+            receive();
+            take()
+        })
+    })
+}
+
+fn take() -> Option<u8> {
+    let mut received = RECEIVED.lock();
+    let byte = *received.bytes.get(received.first).filter(|_| received.len > 0)?;
+    received.first = (received.first + 1) % received.bytes.len();
+    received.len -= 1;
+    Some(byte)
+}
