@@ -42,6 +42,8 @@ const HARMLESS: u64 = bit(SIGCHLD) | bit(SIGCONT) | bit(SIGURG) | bit(SIGWINCH);
 
 pub const SA_NOCLDSTOP: u64 = 1;
 pub const SA_NOCLDWAIT: u64 = 2;
+/// The program has given what a handler returns to; otherwise the word for it says nothing.
+pub const SA_RESTORER: u64 = 0x0400_0000;
 pub const SA_ONSTACK: u64 = 0x0800_0000;
 pub const SA_RESTART: u64 = 0x1000_0000;
 pub const SA_NODEFER: u64 = 0x4000_0000;
@@ -388,7 +390,7 @@ fn call_handler(
         mask,
         alternate: (base, if on_it { 1 } else { flags }, size),
         handler,
-        restorer: action.restorer,
+        restorer: if action.flags & SA_RESTORER != 0 { action.restorer } else { 0 },
         stack,
         signal: info.signal,
     };

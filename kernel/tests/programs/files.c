@@ -83,9 +83,11 @@ int main(void) {
     int ends[2];
     tell("pipe", pipe(ends));
     struct pollfd polled[2] = {{ends[0], POLLIN, 0}, {ends[1], POLLOUT, 0}};
-    printf("poll %d: %d %d\n", poll(polled, 2, 0), polled[0].revents, polled[1].revents);
+    int found = poll(polled, 2, 0);
+    printf("poll %d: %d %d\n", found, polled[0].revents, polled[1].revents);
     write(ends[1], "data", 4);
-    printf("poll %d: %d %d\n", poll(polled, 2, -1), polled[0].revents, polled[1].revents);
+    found = poll(polled, 2, -1);
+    printf("poll %d: %d %d\n", found, polled[0].revents, polled[1].revents);
     read(ends[0], text, 10);
     printf("late %d\n", poll(polled, 1, 30));
     fd_set set;
@@ -96,7 +98,8 @@ int main(void) {
     fcntl(ends[0], F_SETFL, O_NONBLOCK);
     tell("no data", read(ends[0], text, 1));
     close(ends[1]);
-    printf("closed %d: %d\n", poll(polled, 1, -1), polled[0].revents);
+    found = poll(polled, 1, -1);
+    printf("closed %d: %d\n", found, polled[0].revents);
     tell("end", read(ends[0], text, 1));
     tell("seek a pipe", lseek(ends[0], 0, SEEK_CUR));
 

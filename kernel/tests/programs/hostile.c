@@ -13,10 +13,27 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-static const unsigned long wild[] = {0,          8,          0x7fffffffe000, 0x7ffffffff000, 0x800000000000,
-                                     1UL << 62,  1UL << 63,  0xffff800000000000, 0xffffffff80000000, -4096UL, -1UL};
+// The first address beyond those of programs.
+#if defined __x86_64__
+#define END 0x7ffffffff000
+#elif defined __aarch64__
+#define END (1UL << 48)
+#else
+#define END (1UL << 47)
+#endif
 
-static void in_child(const char *name, unsigned long with, void (*act)(unsigned long)) {
+static const unsigned long wild[] = {0,         8,         END - 4096,         END,                END + 4096, 1UL << 62,
+                                     1UL << 63, 0xffff800000000000, 0xffff900000000000, 0xffffffff80000000, -4096UL,    -1UL};
+
+// Addresses depend on the processor, their order does not.
+static unsigned long number(unsigned long at) {
+    unsigned long i = 0;
+    while (wild[i] != at)
+        i++;
+    return i;
+}
+
+static int ends(unsigned long with, void (*act)(unsigned long)) {
     fflush(stdout);
     pid_t child = fork();
     if (child == 0) {
@@ -25,10 +42,16 @@ static void in_child(const char *name, unsigned long with, void (*act)(unsigned 
     }
     int status;
     waitpid(child, &status, 0);
+    return status;
+}
+
+static void in_child(const char *name, unsigned long with, void (*act)(unsigned long)) {
+    int status = ends(with, act);
+    with = number(with);
     if (WIFSIGNALED(status))
-        printf("%s %lx: signal %d\n", name, with, WTERMSIG(status));
+        printf("%s %lu: signal %d\n", name, with, WTERMSIG(status));
     else
-        printf("%s %lx: status %d\n", name, with, WEXITSTATUS(status));
+        printf("%s %lu: status %d\n", name, with, WEXITSTATUS(status));
 }
 
 static void reads(unsigned long at) { _exit(*(volatile char *)at); }
@@ -45,8 +68,10 @@ static void handler_at(unsigned long at) {
 static void stack_at(unsigned long at) {
 #ifdef __x86_64__
     __asm__ volatile("mov %0, %%rsp; push %%rax" ::"r"(at));
+#elif defined __aarch64__
+    __asm__ volatile("mov sp, %0; str x0, [sp, -16]!" ::"r"(at));
 #else
-    _exit((int)(at & 0));
+    __asm__ volatile("mv sp, %0; sd a0, -16(sp)" ::"r"(at));
 #endif
 }
 
@@ -58,9 +83,11 @@ static void goes_on_elsewhere(int signal, siginfo_t *info, void *context) {
 #ifdef __x86_64__
     program->uc_mcontext.gregs[REG_RIP] = (long long)target;
     program->uc_mcontext.gregs[REG_EFL] = -1;
+#elif defined __aarch64__
+    program->uc_mcontext.pc = target;
+    program->uc_mcontext.pstate = -1;
 #else
-    (void)program;
-    _exit(0);
+    program->uc_mcontext.__gregs[REG_PC] = target;
 #endif
 }
 
@@ -82,14 +109,16 @@ static void calls(unsigned long at) {
     errors[count++] = syscall(SYS_execve, at, at, at) < 0 ? errno : 0;
     errors[count++] = syscall(SYS_clock_gettime, 1, at) < 0 ? errno : 0;
     errors[count++] = syscall(SYS_getcwd, at, 100) < 0 ? errno : 0;
-    printf("calls with %lx:", at);
+    printf("calls with %lu:", number(at));
     for (int i = 0; i < count; i++)
         printf(" %d", errors[i]);
     puts("");
     fflush(stdout);
 }
 
-#ifdef __x86_64__
+// Instructions that are not for programs, or that programs stop at, and the signal for each.
+#if defined __x86_64__
+static const int signals[10] = {SIGSEGV, SIGSEGV, SIGSEGV, SIGSEGV, SIGTRAP, SIGSEGV, SIGILL, SIGSEGV, SIGTRAP, SIGSEGV};
 static void privileged(unsigned long which) {
     switch (which) {
     case 0: __asm__ volatile("hlt"); break;
@@ -104,6 +133,38 @@ static void privileged(unsigned long which) {
     case 9: __asm__ volatile("mov %0, %%ds" ::"r"(0x10)); break;
     }
 }
+#elif defined __aarch64__
+static const int signals[10] = {SIGILL, SIGILL, SIGILL, SIGILL, SIGTRAP, SIGILL, SIGILL, SIGILL, SIGILL, SIGILL};
+static void privileged(unsigned long which) {
+    switch (which) {
+    case 0: __asm__ volatile("msr daifset, 2"); break;
+    case 1: __asm__ volatile("msr ttbr0_el1, xzr"); break;
+    case 2: __asm__ volatile("mrs x0, sctlr_el1" ::: "x0"); break;
+    case 3: __asm__ volatile("hvc 0"); break;
+    case 4: __asm__ volatile("brk 0"); break;
+    case 5: __asm__ volatile("smc 0"); break;
+    case 6: __asm__ volatile(".inst 0"); break;
+    case 7: __asm__ volatile("hlt 0xf000"); break;
+    case 8: __asm__ volatile("eret"); break;
+    case 9: __asm__ volatile("tlbi vmalle1"); break;
+    }
+}
+#else
+static const int signals[10] = {SIGILL, SIGILL, SIGILL, SIGILL, SIGTRAP, SIGILL, SIGILL, SIGILL, SIGILL, SIGILL};
+static void privileged(unsigned long which) {
+    switch (which) {
+    case 0: __asm__ volatile("csrw sstatus, zero"); break;
+    case 1: __asm__ volatile("csrw satp, zero"); break;
+    case 2: __asm__ volatile("csrr a0, scause" ::: "a0"); break;
+    case 3: __asm__ volatile("sret"); break;
+    case 4: __asm__ volatile("ebreak"); break;
+    case 5: __asm__ volatile("mret"); break;
+    case 6: __asm__ volatile(".2byte 0"); break;
+    case 7: __asm__ volatile("csrw mstatus, zero"); break;
+    case 8: __asm__ volatile("wfi"); break;
+    case 9: __asm__ volatile("sfence.vma"); break;
+    }
+}
 #endif
 
 int main(void) {
@@ -112,15 +173,18 @@ int main(void) {
         in_child("read", wild[i], reads);
         in_child("jump", wild[i], jumps);
         in_child("handler", wild[i], handler_at);
-        // QEMU raises another exception than processors do where an address cannot be translated at all.
-        if ((long)((wild[i] - 8) << 16) >> 16 == (long)(wild[i] - 8))
+        // QEMU raises another exception than x86-64 processors do where an address cannot be translated at all.
+        if (wild[i] != 1UL << 62 && wild[i] != 1UL << 63)
             in_child("stack", wild[i], stack_at);
         in_child("return", wild[i], returns_to);
         in_child("calls", wild[i], calls);
     }
-#ifdef __x86_64__
-    for (unsigned long i = 0; i < 10; i++)
-        in_child("instruction", i, privileged);
-#endif
+    for (unsigned long i = 0; i < 10; i++) {
+        int status = ends(i, privileged);
+        if (WIFSIGNALED(status) && WTERMSIG(status) == signals[i])
+            printf("instruction %lu: its signal\n", i);
+        else
+            printf("instruction %lu: status %x, not signal %d\n", i, status, signals[i]);
+    }
     return 0;
 }
