@@ -37,9 +37,14 @@ pub enum Kind {
     Magic(Vec<u8>, Arc<Place>),
     Pipe(Arc<Pipe>),
     Device(Device),
+    /// Content that is made when it is read, at any offset.
+    Computed(Box<ReadAt>),
     /// Text that is made when the file is opened.
     Text(Box<dyn Fn() -> Result<Vec<u8>, Errno> + Send + Sync>),
 }
+
+/// Reads at an offset. Returns how many bytes.
+pub type ReadAt = dyn Fn(u64, &mut [u8]) -> Result<usize, Errno> + Send + Sync;
 
 /// Where names are looked up.
 pub enum Directory {
@@ -134,7 +139,7 @@ impl Node {
     pub fn mode(&self) -> u32 {
         let kind = match &self.kind {
             Kind::Directory(_) => S_IFDIR,
-            Kind::Regular(_) | Kind::Text(_) => S_IFREG,
+            Kind::Regular(_) | Kind::Computed(_) | Kind::Text(_) => S_IFREG,
             Kind::Link(_) | Kind::Magic(..) => S_IFLNK,
             Kind::Pipe(_) => S_IFIFO,
             Kind::Device(_) => S_IFCHR,
@@ -166,6 +171,7 @@ impl Node {
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
         match &self.kind {
             Kind::Regular(regular) => regular.read(offset, into),
+            Kind::Computed(read) => read(offset, into),
             Kind::Directory(_) => Err(Errno::EISDIR),
             _ => Err(Errno::EINVAL),
         }

@@ -30,9 +30,11 @@ struct All;
 
 type Whole = fn() -> String;
 
-const MACHINE: [(&str, Whole); 5] = [
+const MACHINE: [(&str, Whole); 7] = [
     ("meminfo", meminfo),
     ("uptime", uptime),
+    ("vmstat", || format!("nr_free_pages {}\n", memory::free_frames())),
+    ("cpuinfo", || format!("processor\t: 0\nmodel name\t: {}\n", Arch::NAME)),
     ("version", || "Linux version 6.18.0-samara (Samara)\n".to_string()),
     ("mounts", || "rootfs / rootfs rw 0 0\nproc /proc proc rw 0 0\n".to_string()),
     ("filesystems", || "nodev\ttmpfs\nnodev\tproc\nnodev\tdevtmpfs\n".to_string()),
@@ -79,11 +81,17 @@ struct One(Weak<Process>);
 
 type Make = fn(&Process) -> Result<Vec<u8>, Errno>;
 
-const FILES: [(&str, Make); 10] = [
+const FILES: [(&str, Make); 11] = [
     ("maps", |process| {
         written(process, |memory, out| memory.with_space(|space| space.write_maps(out)))
     }),
     ("smaps", |process| written(process, |memory, out| memory.write_smaps(out))),
+    ("smaps_rollup", |process| {
+        written(process, |memory, out| match memory.rollup() {
+            Some(rollup) => write!(out, "{rollup}"),
+            None => Ok(()),
+        })
+    }),
     ("stat", stat),
     ("statm", |process| {
         memory_of(process).map(|memory| format!("{}\n", memory.memory().statm(0)).into_bytes())
@@ -112,6 +120,11 @@ impl Entries for One {
             "root" => return Some(Node::link(b"/".to_vec())),
             "fd" => return Some(computed(Descriptors(self.0.clone()))),
             "task" => return Some(computed(Threads(self.0.clone()))),
+            "pagemap" => {
+                let process = self.0.clone();
+                let read = move |offset, into: &mut [u8]| pagemap(&process, offset, into);
+                return Some(Node::new(Kind::Computed(Box::new(read)), 0o400));
+            }
             _ => {}
         }
         let (_, make) = *FILES.iter().find(|(other, _)| *other == name)?;
@@ -120,10 +133,32 @@ impl Entries for One {
     }
 
     fn names(&self) -> Vec<Vec<u8>> {
-        let links = ["cwd", "exe", "fd", "root", "task"];
+        let links = ["cwd", "exe", "fd", "pagemap", "root", "task"];
         let files = FILES.iter().map(|(name, _)| *name);
         files.chain(links).map(|name| name.as_bytes().to_vec()).collect()
     }
+}
+
+/// A word for each page (`proc_pid_pagemap(5)`).
+fn pagemap(process: &Weak<Process>, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
+    const AT_ONCE: usize = 256;
+    if !offset.is_multiple_of(8) || !into.len().is_multiple_of(8) {
+        return Err(Errno::EINVAL);
+    }
+    let Ok(memory) = memory_of(&*process.upgrade().ok_or(Errno::ESRCH)?) else {
+        return Ok(0);
+    };
+    let pages = (Arch::TASK_SIZE / 4096).saturating_sub(offset / 8).min(into.len() as u64 / 8);
+    let mut page = offset / 8;
+    for piece in into[..pages as usize * 8].chunks_mut(AT_ONCE * 8) {
+        let mut words = [0; AT_ONCE];
+        memory.pagemap(page * 4096, &mut words[..piece.len() / 8])?;
+        for (bytes, word) in piece.chunks_exact_mut(8).zip(words) {
+            bytes.copy_from_slice(&word.to_le_bytes());
+        }
+        page += AT_ONCE as u64;
+    }
+    Ok(pages as usize * 8)
 }
 
 /// The descriptors of a process, as links.

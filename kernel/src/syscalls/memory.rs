@@ -66,13 +66,18 @@ fn mmap(call: &Call<'_>) -> Outcome {
     perform(call, &request)
 }
 
+const NOT_TOLD: u8 = 0xff;
+
 fn mincore(call: &Call<'_>) -> Outcome {
     let [addr, len, to, ..] = call.args;
     let memory = call.memory();
     let mut bytes = user::buffer(len.div_ceil(4096))?;
-    memory.mincore(addr, len.min(user::PIECE as u64 * 4096), &mut bytes)?;
-    user::copy_to(&memory, to, &bytes)?;
-    Ok(0)
+    bytes.fill(NOT_TOLD);
+    let result = memory.mincore(addr, len.min(user::PIECE as u64 * 4096), &mut bytes);
+    // Before a hole, pages are told of.
+    let told = bytes.iter().position(|&byte| byte == NOT_TOLD).unwrap_or(bytes.len());
+    user::copy_to(&memory, to, &bytes[..told])?;
+    result.map(|()| 0)
 }
 
 fn set_name(call: &Call<'_>, addr: u64, len: u64, name: u64) -> Outcome {
