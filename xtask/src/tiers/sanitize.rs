@@ -5,15 +5,22 @@ use xshell::{Shell, cmd};
 
 use crate::setup::{self, NIGHTLY};
 
-/// The tree and the standard library optimised as the rest, unlike in the ordinary run: what sanitizers add makes the tests take longer than compiling
-/// them. And with the lines that a sanitizer shows of a place.
-const OPTIMISED: [&str; 6] = [
+/// Rust's own inlining, and no optimisation by LLVM except of the standard library: what a sanitizer adds takes LLVM three times as long to optimise as it saves
+/// the tests. Dependencies that make test data run for a moment. Lines are kept, which a sanitizer shows of a place.
+const SETTINGS: [&str; 13] = [
+    "-Zprofile-rustflags",
+    "--config",
+    "profile.dev.opt-level=0",
     "--config",
     "profile.dev.debug=\"line-tables-only\"",
     "--config",
-    "profile.dev.package.maple-tree.opt-level=1",
+    "profile.dev.rustflags=[\"-Zmir-opt-level=2\",\"-Zinline-mir\",\"-Zinline-mir-threshold=300\",\"-Zinline-mir-hint-threshold=300\"]",
     "--config",
     "profile.dev.package.\"*\".opt-level=1",
+    "--config",
+    "profile.dev.package.proptest.opt-level=0",
+    "--config",
+    "profile.dev.package.regex-syntax.opt-level=0",
 ];
 
 pub(super) fn all(shell: &Shell) -> Result<()> {
@@ -21,14 +28,14 @@ pub(super) fn all(shell: &Shell) -> Result<()> {
     for sanitizer in ["address", "thread"] {
         cmd!(
             shell,
-            "cargo +nightly test {OPTIMISED...} --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p samara-rcu -p samara-slab -p maple-tree -p samara-memblock --features samara-rcu/user,maple-tree/rcu --lib --test pool --test grace --test refused --test maps --test waiting --test histories --test snap --test snap_hard"
+            "cargo +nightly test {SETTINGS...} --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p samara-rcu -p samara-slab -p maple-tree -p samara-memblock --features samara-rcu/user,maple-tree/rcu --lib --test pool --test grace --test refused --test maps --test waiting --test histories --test snap --test snap_hard"
         )
         .env("RUSTFLAGS", sanitizing(sanitizer))
         .env("CARGO_TARGET_DIR", format!("target/{sanitizer}"))
         .run()?;
         cmd!(
             shell,
-            "cargo +nightly test {OPTIMISED...} --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p samara-paging --features samara-paging/hosted --tests"
+            "cargo +nightly test {SETTINGS...} --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p samara-paging --features samara-paging/hosted --tests"
         )
         .env("RUSTFLAGS", sanitizing(sanitizer))
         .env("CARGO_TARGET_DIR", format!("target/{sanitizer}"))
@@ -39,7 +46,7 @@ pub(super) fn all(shell: &Shell) -> Result<()> {
     // kernel's, of which the sanitizer has a part.
     cmd!(
         shell,
-        "cargo +nightly test {OPTIMISED...} --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p samara-mm --features samara-mm/hosted --test process --test concurrent -- --skip kernel:: --skip histories"
+        "cargo +nightly test {SETTINGS...} --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p samara-mm --features samara-mm/hosted --test process --test concurrent -- --skip kernel:: --skip histories"
     )
     .env("RUSTFLAGS", sanitizing("thread"))
     .env("CARGO_TARGET_DIR", "target/thread")
@@ -59,7 +66,7 @@ fn sanitize_c(shell: &Shell, sanitizer: &str) -> Result<()> {
     let target_dir = format!("target/{sanitizer}");
     cmd!(
         shell,
-        "cargo +nightly build {OPTIMISED...} --locked -Zbuild-std --target {TARGET} -p samara-capi"
+        "cargo +nightly build {SETTINGS...} --locked -Zbuild-std --target {TARGET} -p samara-capi"
     )
     .env("RUSTFLAGS", sanitizing(sanitizer))
     .env("CARGO_TARGET_DIR", &target_dir)
