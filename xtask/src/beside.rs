@@ -1,4 +1,4 @@
-//! A tier in a process of its own, beside others. What it says is printed when it is done.
+//! A command that runs beside others. Its output is printed when it has ended.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,40 +9,48 @@ use anyhow::{Context, Result, bail};
 use crate::tiers::Tier;
 
 pub(crate) struct Beside {
-    tier: Tier,
+    name: &'static str,
     log: PathBuf,
     child: Child,
 }
 
 impl Beside {
-    pub(crate) fn start(tier: Tier, root: &Path) -> Result<Self> {
-        let log = root.join("target").join(format!("{}.log", tier.name()));
+    /// Starts a tier in a process of its own.
+    pub(crate) fn start_tier(tier: Tier, root: &Path) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["test", "--tier", tier.name()]);
+        Self::start(tier.name(), root, command)
+    }
+
+    /// Starts a command. The name is that of its log in the folder `target`.
+    pub(crate) fn start(name: &'static str, root: &Path, mut command: Command) -> Result<Self> {
+        let log = root.join("target").join(format!("{name}.log"));
         fs::create_dir_all(root.join("target")).context("cannot make the folder target")?;
-        let file = File::create(&log).context("cannot keep what a tier says")?;
+        let file = File::create(&log).context("cannot make a log")?;
         let again = file.try_clone()?;
-        let child = Command::new(std::env::current_exe()?)
-            .args(["test", "--tier", tier.name()])
+        let child = command
+            .current_dir(root)
             .stdout(file)
             .stderr(again)
             .spawn()
-            .with_context(|| format!("cannot start tier {}", tier.name()))?;
-        Ok(Beside { tier, log, child })
+            .with_context(|| format!("cannot start {name}"))?;
+        Ok(Beside { name, log, child })
     }
 
-    /// Waits for it.
+    /// Waits for its end.
     pub(crate) fn finish(mut self) -> Result<()> {
         let status = self.child.wait()?;
-        let said = fs::read_to_string(&self.log).unwrap_or_default();
-        eprint!("{said}");
+        let output = fs::read(&self.log).unwrap_or_default();
+        eprint!("{}", String::from_utf8_lossy(&output));
         if !status.success() {
-            bail!("tier {} failed", self.tier.name());
+            bail!("{} failed", self.name);
         }
         Ok(())
     }
 }
 
 impl Drop for Beside {
-    /// Where another tier has failed, it begins nothing more.
+    /// Where another command has failed, this one begins nothing more.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -5,6 +5,7 @@
 //! installs it. Nothing relies on what somebody installed by hand.
 
 mod beside;
+mod ci;
 mod figures;
 mod gate;
 mod guests;
@@ -45,6 +46,8 @@ enum Command {
         #[arg(long, value_enum)]
         tier: Vec<Tier>,
     },
+    /// Run what continuous integration runs: all tiers that fit its time, two at a time.
+    Ci,
     /// Compare the instructions that operations of the maple tree take with the committed counts.
     Gate {
         /// Write the counts down instead of comparing them.
@@ -123,6 +126,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             };
             test(&shell, &chosen)
         }
+        Command::Ci => ci::run(&shell),
         Command::Figures {
             quick,
             only,
@@ -168,7 +172,7 @@ fn test(shell: &Shell, tiers: &[Tier]) -> Result<()> {
         if *tier == Tier::Lint && tiers.contains(&Tier::Unit) {
             // What is told in seconds is told first.
             tiers::formatting(shell)?;
-            lint = Some(Beside::start(*tier, &shell.current_dir())?);
+            lint = Some(Beside::start_tier(*tier, &shell.current_dir())?);
             continue;
         }
         tier.run(shell)

@@ -1,9 +1,12 @@
 //! Installing what a tier needs: toolchain components, targets, Debian packages, cargo subcommands.
 //!
-//! Each function first looks whether the thing is there, so that a second run asks no registry.
+//! Each function first looks whether the thing is there, so that a second run asks no registry. Tiers that run at the same time install one after another.
 
-use anyhow::{Context, Result, bail};
-use xshell::{Shell, cmd};
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+use xshell::{Cmd, Shell, cmd};
 
 /// The nightly toolchain is used by checkers only (Miri, sanitizers, fuzzing).
 pub(crate) const NIGHTLY: &str = "nightly";
@@ -20,7 +23,8 @@ pub(crate) fn components(shell: &Shell, toolchain: Option<&str>, wanted: &[&str]
     for component in wanted {
         // Installed names carry the host triple (`clippy-x86_64-unknown-linux-gnu`) except for `rust-src`.
         if !installed.lines().any(|line| line.starts_with(component)) {
-            cmd!(shell, "rustup component add {component} {select...}").run()?;
+            let add = cmd!(shell, "rustup component add {component} {select...}");
+            alone(shell, add)?;
         }
     }
     Ok(())
@@ -35,7 +39,8 @@ pub(crate) fn toolchain(shell: &Shell, name: &str) -> Result<()> {
         .run()
         .is_ok();
     if !is_there {
-        cmd!(shell, "rustup toolchain install {name} --profile minimal").run()?;
+        let install = cmd!(shell, "rustup toolchain install {name} --profile minimal");
+        alone(shell, install)?;
     }
     Ok(())
 }
@@ -48,7 +53,7 @@ pub(crate) fn targets(shell: &Shell, toolchain: Option<&str>, wanted: &[&str]) -
         .read()?;
     for target in wanted {
         if !installed.lines().any(|line| line == *target) {
-            cmd!(shell, "rustup target add {target} {select...}").run()?;
+            alone(shell, cmd!(shell, "rustup target add {target} {select...}"))?;
         }
     }
     Ok(())
@@ -102,16 +107,38 @@ fn install(shell: &Shell, what: &str, packages: &[&str]) -> Result<()> {
         [] => ("apt-get", &[][..]),
         _ => ("sudo", &["apt-get"][..]),
     };
-    // What is told goes to standard error: some commands print what others read.
-    let script = r#"exec "$@" >&2"#;
-    cmd!(shell, "sh -c {script} sh {first} {rest...} update -q").run()?;
-    cmd!(
+    alone(shell, cmd!(shell, "{first} {rest...} update -q"))?;
+    alone(
         shell,
-        "sh -c {script} sh {first} {rest...} install -q -y --no-install-recommends {packages...}"
+        cmd!(
+            shell,
+            "{first} {rest...} install -q -y --no-install-recommends {packages...}"
+        )
+        .env("DEBIAN_FRONTEND", "noninteractive"),
     )
-    .env("DEBIAN_FRONTEND", "noninteractive")
-    .run()
     .with_context(|| format!("cannot install {names}"))?;
+    Ok(())
+}
+
+/// Runs a command that installs something while no other tier installs: neither apt nor rustup waits by itself. Its output goes to standard error, since some
+/// commands print what others read.
+fn alone(shell: &Shell, command: Cmd<'_>) -> Result<()> {
+    eprintln!("$ {command}");
+    let mut command = Command::from(command);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
+    std::fs::create_dir_all(&folder)?;
+    // Debian's essential packages have flock(1).
+    if on_path(shell, "flock") {
+        let mut waiting = Command::new("flock");
+        waiting.arg(folder.join("installing.lock"));
+        waiting.arg(command.get_program()).args(command.get_args());
+        waiting.current_dir(shell.current_dir());
+        let set = command.get_envs();
+        waiting.envs(set.filter_map(|(name, value)| Some((name, value?))));
+        command = waiting;
+    }
+    let status = command.stdout(std::io::stderr()).status()?;
+    ensure!(status.success(), "the command ended with {status}");
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 mod kernel;
 mod miri;
 mod sanitize;
+mod unit;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -158,7 +159,7 @@ impl Tier {
     pub(crate) fn run(self, shell: &Shell) -> Result<()> {
         match self {
             Tier::Lint => lint(shell),
-            Tier::Unit => unit(shell),
+            Tier::Unit => unit::run(shell),
             Tier::Bare => bare(shell),
             Tier::Loom => loom(shell),
             Tier::Borrows => miri::borrows(shell),
@@ -215,21 +216,6 @@ fn lint(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-fn unit(shell: &Shell) -> Result<()> {
-    // The C interface is tested from C and from C++.
-    setup::debian(shell, "cc", "gcc")?;
-    setup::debian(shell, "c++", "g++")?;
-    // Programs with 32-bit addresses are traced, too.
-    if cfg!(target_arch = "x86_64") {
-        setup::multilib(shell)?;
-    }
-    // Not quiet: the closing lines of each test binary say what was run.
-    // With all features, in one go: none of them replaces anything, and a second set of features would compile everything twice.
-    // Tiers `bare`, `borrows` and `sanitize` build without most of them.
-    cmd!(shell, "cargo test --workspace --all-features --locked").run()?;
-    Ok(())
-}
-
 /// Libraries with features that their other features do not bring.
 const FEATURES: [(&str, &[&str]); 8] = [
     ("samara-rcu", &["epoch", "user"]),
@@ -260,9 +246,13 @@ fn each_feature(shell: &Shell) -> Result<()> {
 }
 
 fn bare(shell: &Shell) -> Result<()> {
+    // Its own, so that no other tier's builds are waited for.
+    let _folder = shell.push_env("CARGO_TARGET_DIR", "target/bare");
     setup::components(shell, None, &["clippy"])?;
     each_feature(shell)?;
     setup::targets(shell, None, &BARE_TARGETS)?;
+    // That they compile is asked, and nothing runs.
+    let level = shell.push_env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
     for target in BARE_TARGETS {
         cmd!(shell, "cargo build --locked -p samara-rcu -p samara-slab -p maple-tree -p samara-memblock --no-default-features --target {target}")
             .run()?;
@@ -281,6 +271,7 @@ fn bare(shell: &Shell) -> Result<()> {
         .run()?;
         cmd!(shell, "cargo build --locked -p samara-mm --target {target}").run()?;
     }
+    drop(level);
     // The C interface on a 32-bit machine: layout of the headers, programs, histories.
     setup::targets(shell, None, &[WIDTH_32])?;
     setup::multilib(shell)?;
