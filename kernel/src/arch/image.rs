@@ -8,34 +8,28 @@ use super::Segment;
 pub(super) const OFFSET: u64 = 0xffff_ffff_8000_0000;
 
 unsafe extern "C" {
-    static image_start: u8;
-    static text_start: u8;
-    static user_start: u8;
-    static rodata_start: u8;
-    static data_start: u8;
-    static image_end: u8;
+    /// Where the parts begin, and the end. Numbers: parts may be empty, and symbols of two things never have one address for the compiler.
+    static image_bounds: [u64; 6];
+}
+
+fn bounds() -> &'static [u64; 6] {
+    // SAFETY: the script's, and constant.
+    unsafe { &image_bounds }
 }
 
 /// Physical addresses of all of it.
 pub(super) fn physical() -> Range<u64> {
-    &raw const image_start as u64..&raw const image_end as u64
+    bounds()[0] - OFFSET..bounds()[5] - OFFSET
 }
 
 /// Code, code that programs may execute, constants, data.
 pub(super) fn segments() -> impl Iterator<Item = Segment> {
-    let ends = [
-        &raw const text_start,
-        &raw const user_start,
-        &raw const rodata_start,
-        &raw const data_start,
-    ]
-    .map(|at| at as u64);
-    (0..4).map(move |i| Segment {
-        addresses: ends[i]..ends.get(i + 1).copied().unwrap_or(physical().end + OFFSET),
-        physical: ends[i] - OFFSET,
-        write: i == 3,
-        execute: i < 2,
-        user: i == 1,
+    (1..5).map(|i| Segment {
+        addresses: bounds()[i]..bounds()[i + 1],
+        physical: bounds()[i] - OFFSET,
+        write: i == 4,
+        execute: i < 3,
+        user: i == 2,
     })
 }
 

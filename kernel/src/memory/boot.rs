@@ -105,7 +105,9 @@ fn map(addr: u64, size: PageSize, physical: u64, attrs: Attrs) {
     match mapped {
         // Regions of the memory map may lie in one large page.
         Ok(()) | Err(samara_paging::Error::Exists) => {}
-        Err(error) => panic!("the kernel's memory cannot be mapped: {error}"),
+        Err(error) => {
+            panic!("the kernel's memory cannot be mapped at {addr:#x}, of {physical:#x}: {error}")
+        }
     }
 }
 
