@@ -4,7 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use samara_mm::Errno;
+use samara_mm::{Errno, FileId, MapsLine, VmFlags};
 use spin::Mutex;
 
 use super::oom;
@@ -14,10 +14,11 @@ use crate::memory::Memory;
 
 /// What threads wait at: the same for all who reach the same word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Key {
-    /// The process's root table for a private word, 0 for one that is told by its place in physical memory.
-    space: u64,
-    at: u64,
+enum Key {
+    /// Root table and address. Also for a word of private memory that is not said to be private: its page moves when it is written after a fork.
+    Private(u64, u64),
+    /// File and offset.
+    Shared(FileId, u64),
 }
 
 struct Waiter {
@@ -34,12 +35,16 @@ fn key(memory: &Memory, address: u64, private: bool) -> Result<Key, Errno> {
     if !address.is_multiple_of(4) {
         return Err(Errno::EINVAL);
     }
+    let own = Key::Private(memory.root(), address);
     if private {
-        return Ok(Key { space: memory.root(), at: address });
+        return Ok(own);
     }
     load(memory, address)?;
-    let (at, _) = memory.translate(address).ok_or(Errno::EFAULT)?;
-    Ok(Key { space: 0, at })
+    let of_file = |line: &MapsLine<'_>| {
+        let is_shared = line.flags.contains(VmFlags::SHARED) && line.start <= address;
+        is_shared.then(|| Key::Shared(line.id, address - line.start + line.offset))
+    };
+    Ok(memory.find(address, of_file).flatten().unwrap_or(own))
 }
 
 fn load(memory: &Memory, address: u64) -> Result<u32, Errno> {

@@ -51,6 +51,12 @@ pub(super) fn run(shell: &Shell) -> Result<()> {
     let to = root.join("bin/hog");
     cmd!(shell, "cc -O1 -Wall -static -pthread {hog} -o {to}").run()?;
     shell.copy_file(script, tests.join("out-of-memory.sh"))?;
+    let (storm, to) = (sources.join("storm.c"), tests.join("storm"));
+    cmd!(
+        shell,
+        "cc -O1 -Wall -Wno-unused-result -static -pthread {storm} -o {to}"
+    )
+    .run()?;
     let archive = kernel::archive(shell, &root)?;
     let expected = on_linux(shell, &root, &names)?;
     let record = root.with_extension("record");
@@ -88,6 +94,17 @@ pub(super) fn run(shell: &Shell) -> Result<()> {
     let expected = shell.read_file(short.join("expected"))?;
     compare(&expected, &output).context("where memory is short")?;
     println!("kernel: programs that take all memory are killed, and the shell goes on");
+    let output = cmd!(
+        shell,
+        "{xtask} kernel --cpus 4 --initrd {archive} --timeout 600 -- /tests/storm 4 1500 1"
+    )
+    .read()
+    .context("the kernel fails in a storm of calls")?;
+    ensure!(
+        output == "storm is over",
+        "a storm of calls prints {output:?}"
+    );
+    println!("kernel: a storm of calls by threads and their children ends on 4 processors");
     Ok(())
 }
 
