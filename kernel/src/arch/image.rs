@@ -2,10 +2,9 @@
 
 use core::ops::Range;
 
-use super::Segment;
+use super::{Arch, Machine, Segment};
 
-/// The image is linked at its physical address plus this.
-pub(super) const OFFSET: u64 = 0xffff_ffff_8000_0000;
+const OFFSET: u64 = Arch::IMAGE_OFFSET;
 
 unsafe extern "C" {
     /// Where the parts begin, and the end. Numbers: parts may be empty, and symbols of two things never have one address for the compiler.

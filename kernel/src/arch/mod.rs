@@ -8,11 +8,21 @@ mod aarch64;
 mod device_tree;
 mod image;
 mod input;
+#[cfg(not(target_arch = "x86_64"))]
+mod others;
+#[cfg(target_arch = "riscv64")]
+mod riscv64;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
+use aarch64::Stack;
+#[cfg(target_arch = "aarch64")]
 pub use aarch64::{Aarch64 as Arch, switch};
+#[cfg(target_arch = "riscv64")]
+use riscv64::Stack;
+#[cfg(target_arch = "riscv64")]
+pub use riscv64::{Riscv64 as Arch, switch};
 #[cfg(target_arch = "x86_64")]
 pub use x86_64::{X86_64 as Arch, switch};
 
@@ -22,7 +32,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use samara_memblock::firmware::Item;
 use samara_mm::exec::Architecture;
 use samara_mm::process::Access;
-use samara_paging::Format;
+use samara_paging::{Attrs, Context, Format};
 
 use syscalls::Sysno;
 
@@ -97,12 +107,16 @@ pub trait Machine {
     const HAS_RESTORER: bool = true;
     /// Physical address `p` is mapped at `DIRECT_MAP + p`.
     const DIRECT_MAP: u64;
+    /// The image is linked at its physical address plus this.
+    const IMAGE_OFFSET: u64 = 0xffff_ffff_8000_0000;
     /// Addresses of the kernel's half that its tables map: top-level entries for all of them are made at the start.
     const KERNEL_HALF: &'static [Range<u64>];
     /// Addresses of the kernel's half for the heap.
     const HEAP: Range<u64>;
     /// Physical addresses of devices that the direct map has, too.
     const DEVICES: &'static [Range<u64>];
+    /// What entries say of them.
+    const DEVICE: Attrs = Attrs::DEVICE;
     /// First address beyond those of programs.
     const TASK_SIZE: u64;
     /// `true` if [`forget`](Self::forget) is for all processors, so that none has to be interrupted.
@@ -150,7 +164,7 @@ pub trait Machine {
     /// Makes this processor, or [all](Self::FORGETS_EVERYWHERE), forget translations of a range.
     fn forget(range: Range<u64>);
     /// Makes this processor find entries of a range that have become valid, and, if they may be executed, what they map.
-    fn entered(_range: Range<u64>, _executable: bool) {}
+    fn entered(_: &Context, _range: Range<u64>, _executable: bool) {}
     fn interrupts_off() -> bool;
     fn restore_interrupts(on: bool);
     /// Waits for an interrupt, which are on meanwhile.

@@ -84,7 +84,7 @@ fn map_kernel(memblock: &Memblock<'_, DirectMap>) {
     }
     for device in Arch::DEVICES {
         for physical in device.clone().step_by(PAGE_SIZE as usize) {
-            map(physical + Arch::DIRECT_MAP, PageSize::Small, physical, data | Attrs::DEVICE);
+            map(physical + Arch::DIRECT_MAP, PageSize::Small, physical, data | Arch::DEVICE);
         }
     }
     for Segment { addresses, physical, write, execute, user } in Arch::segments() {

@@ -58,8 +58,8 @@ impl Invalidate for Processors {
         }
     }
 
-    fn entered(&self, _: &Context, range: Range<u64>, executable: bool) {
-        Arch::entered(range, executable);
+    fn entered(&self, context: &Context, range: Range<u64>, executable: bool) {
+        Arch::entered(context, range, executable);
     }
 }
 

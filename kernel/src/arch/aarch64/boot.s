@@ -18,6 +18,7 @@ start:
     .long 0
 
 1:  mov x19, x0
+    msr tpidr_el1, xzr                  // the processor's number
     // What the file does not have.
     adrp x1, bss_physical
     add x1, x1, :lo12:bss_physical
@@ -44,6 +45,9 @@ start:
     add x4, x4, x5
     str x4, [x2, 24]
 
+// By the first tables, and then to where the image is linked, by the tables and on the stack that are wanted. What x19 holds is handed over.
+to_high_half:
+    adrp x1, boot_root
     // Both halves: 48 bits, 4 KiB, tables in cached shareable memory. Physical addresses have 40 bits.
     ldr x4, =0x2b5103510
     msr tcr_el1, x4
@@ -63,15 +67,42 @@ start:
     msr sctlr_el1, x4
     isb
 
+    ldr x4, =start_high
+    br x4
+
+// Another processor's first instruction.
+.global other_start
+other_start:
+    mov x19, x0
+    b to_high_half
+    .ltorg
+
+.section .text
+start_high:
+    ldr x4, start_root
+    msr ttbr1_el1, x4
+    isb
+    tlbi vmalle1
+    dsb nsh
+    isb
     msr spsel, 1
-    ldr x4, =boot_stack_end
+    ldr x4, start_stack
     mov sp, x4
     mov x29, xzr
     mov x30, xzr
     mov x0, x19
-    ldr x4, =kernel_main
+    ldr x4, start_entry
     br x4
-    .ltorg
+
+// What differs from processor to processor: the first's, at first.
+.section .data
+.align 3
+.global start_root
+start_root: .quad boot_root
+.global start_stack
+start_stack: .quad boot_stack_end
+.global start_entry
+start_entry: .quad kernel_main
 
 .section .boot.bss, "aw", %nobits
 .align 12

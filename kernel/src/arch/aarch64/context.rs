@@ -9,7 +9,18 @@ use super::frame::Frame;
 const STACK: usize = 32 << 10;
 
 #[repr(C, align(16))]
-struct Stack([u8; STACK]);
+pub(in crate::arch) struct Stack([u8; STACK]);
+
+impl Stack {
+    pub(in crate::arch) fn new() -> Box<Self> {
+        // SAFETY: bytes, of any value.
+        unsafe { Box::new_zeroed().assume_init() }
+    }
+
+    pub(in crate::arch) fn top(&self) -> u64 {
+        ((&raw const *self).expose_provenance() + STACK) as u64
+    }
+}
 
 /// Registers of floating point and vectors.
 #[derive(Clone)]
@@ -68,10 +79,8 @@ unsafe extern "C" {
 impl Context {
     /// A thread that starts with this frame.
     pub(super) fn new(frame: Frame, thread_pointer: u64, float: Option<Float>) -> Self {
-        // SAFETY: bytes, of any value.
-        let stack: Box<Stack> = unsafe { Box::new_zeroed().assume_init() };
-        let top = (&raw const *stack).expose_provenance() + STACK;
-        let at = top - size_of::<Frame>();
+        let stack = Stack::new();
+        let at = stack.top() as usize - size_of::<Frame>();
         // Below the frame lies what `switch_stacks` takes: twelve registers, the last of which is where it returns to.
         let saved = at - 96;
         // SAFETY: within the stack, which nobody uses yet.

@@ -1,5 +1,6 @@
 //! The interrupt controller: GICv2, with a distributor for all processors and an interface for each.
 
+use core::arch::asm;
 use core::ops::Range;
 
 use super::device;
@@ -18,7 +19,12 @@ const END_OF_INTERRUPT: u64 = 0x10;
 /// Numbers from here on say that there is no interrupt.
 const NONE: u32 = 1020;
 
-/// Lets these interrupts pass, to this processor.
+const SOFTWARE: u64 = 0xf00;
+
+/// The interrupt by which processors call each other.
+pub(super) const OTHERS: u32 = 0;
+
+/// Lets these interrupts pass, to this processor. Of those below 32 each processor has its own.
 pub(super) fn start(wanted: &[u32]) {
     for &number in wanted {
         // SAFETY: the distributor's: a bit, and a byte, for each interrupt.
@@ -36,15 +42,29 @@ pub(super) fn start(wanted: &[u32]) {
     }
 }
 
-/// Takes the interrupt that waits.
+/// Takes the interrupt that waits: its number, and which processor it is from if it is [`OTHERS`].
 pub(super) fn next() -> Option<u32> {
     // SAFETY: this processor's interface.
-    let number = unsafe { device::<u32>(INTERFACE.start + ACKNOWLEDGE).read_volatile() } & 0x3ff;
-    (number < NONE).then_some(number)
+    let taken = unsafe { device::<u32>(INTERFACE.start + ACKNOWLEDGE).read_volatile() };
+    (number(taken) < NONE).then_some(taken)
+}
+
+/// The number of an interrupt that was taken.
+pub(super) fn number(taken: u32) -> u32 {
+    taken & 0x3ff
+}
+
+/// Interrupts another processor.
+pub(super) fn interrupt(processor: usize) {
+    // SAFETY: the distributor's. Who reads memory then finds what was written before.
+    unsafe {
+        asm!("dsb ishst", options(nostack));
+        device::<u32>(DISTRIBUTOR.start + SOFTWARE).write_volatile(1 << (16 + processor) | OTHERS);
+    }
 }
 
 /// Tells that an interrupt has been answered.
-pub(super) fn answered(number: u32) {
+pub(super) fn answered(taken: u32) {
     // SAFETY: as above.
-    unsafe { device::<u32>(INTERFACE.start + END_OF_INTERRUPT).write_volatile(number) };
+    unsafe { device::<u32>(INTERFACE.start + END_OF_INTERRUPT).write_volatile(taken) };
 }

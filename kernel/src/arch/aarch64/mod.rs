@@ -8,7 +8,7 @@
 //! | `signal` | what a handler finds on its stack |
 //! | `gic`, `timer`, `console` | devices |
 //!
-//! The kernel's half has a root of its own (TTBR1). All address spaces have the number 0, so that a switch forgets what is not global.
+//! The kernel's half has a root of its own (TTBR1). All address spaces have the number 0, so that a switch forgets all. What one processor forgets, all do.
 
 mod console;
 mod context;
@@ -23,18 +23,18 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use ::syscalls::Sysno;
-use aarch64_cpu::asm::barrier;
 use aarch64_cpu::registers::{
-    DAIF, FP, Readable, TPIDR_EL0, TTBR0_EL1, TTBR1_EL1, VBAR_EL1, Writeable,
+    DAIF, FP, Readable, TPIDR_EL0, TPIDR_EL1, TTBR0_EL1, TTBR1_EL1, VBAR_EL1, Writeable,
 };
 use samara_memblock::firmware::Item;
 use samara_mm::exec::Architecture;
-use samara_paging::{PAGE_SIZE, format};
+use samara_paging::{Context, PAGE_SIZE, format};
 
-use super::{Boot, Machine, device_tree, image, input};
+use super::{Boot, Machine, device_tree, image, input, others};
 use crate::process::signals::Interrupted;
 use crate::syscalls::{Call, Outcome, paths};
 
+pub(super) use context::Stack;
 pub use context::switch;
 
 global_asm!(include_str!("boot.s"));
@@ -65,6 +65,29 @@ static NO_PROGRAM: EmptyTable = EmptyTable([0; 512]);
 /// The kernel's root, once it is loaded.
 static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
 
+/// The physical address of [`NO_PROGRAM`].
+fn no_program() -> u64 {
+    &raw const NO_PROGRAM as u64 - Aarch64::IMAGE_OFFSET
+}
+
+/// Loads the root for programs, and forgets all translations: those of other programs, and of the first tables.
+fn load_programs(root: u64) {
+    TTBR0_EL1.set(root);
+    // SAFETY: the kernel's own are read from its tables again.
+    unsafe { asm!("isb", "tlbi vmalle1", "dsb nsh", "isb", options(nostack)) };
+}
+
+/// Asks the firmware (PSCI). Returns what it answers: 0 if it has done so.
+fn power(what: u64, arguments: [u64; 3]) -> i64 {
+    let [a, b, c] = arguments;
+    let result: i64;
+    // SAFETY: processors that are switched on run the kernel, by the caller's arguments.
+    unsafe {
+        asm!("hvc 0", inout("x0") what => result, in("x1") a, in("x2") b, in("x3") c, options(nostack));
+    }
+    result
+}
+
 unsafe extern "C" {
     static vectors: u8;
 }
@@ -83,7 +106,7 @@ impl Machine for Aarch64 {
     const SIGNAL_STACK: u64 = signal::WITH_RECORD as u64;
     const DIRECT_MAP: u64 = DIRECT_MAP;
     const KERNEL_HALF: &'static [Range<u64>] =
-        &[DIRECT_MAP..DIRECT_MAP + (512 << 30), Self::HEAP, image::OFFSET..u64::MAX];
+        &[DIRECT_MAP..DIRECT_MAP + (512 << 30), Self::HEAP, Self::IMAGE_OFFSET..u64::MAX];
     const HEAP: Range<u64> = 0xffff_8000_0000_0000..0xffff_8000_0000_0000 + (512 << 30);
     const DEVICES: &'static [Range<u64>] =
         &[gic::DISTRIBUTOR, gic::INTERFACE, console::REGISTERS, timer::CLOCK];
@@ -97,18 +120,30 @@ impl Machine for Aarch64 {
         unsafe { device_tree::read(info, image::physical(), entry) }
     }
 
-    fn start_processor(_: usize) {
-        gic::start(&[timer::INTERRUPT, console::INTERRUPT]);
+    fn start_processor(number: usize) {
+        VBAR_EL1.set(&raw const vectors as u64);
+        TPIDR_EL1.set(number as u64);
+        // Of the first tables, nothing is wanted any more.
+        load_programs(no_program());
+        let all = [timer::INTERRUPT, gic::OTHERS, console::INTERRUPT];
+        gic::start(if number == 0 { &all } else { &all[..2] });
         timer::start();
     }
 
-    fn start_others() {}
-
-    fn processor() -> usize {
-        0
+    fn start_others() {
+        /// Processors that the interrupt controller has room for.
+        const MOST: usize = 8;
+        const CPU_ON: u64 = 0xc400_0003;
+        others::start(MOST, |number, entry| power(CPU_ON, [number as u64, entry, 0]) == 0);
     }
 
-    fn interrupt(_: usize) {}
+    fn processor() -> usize {
+        TPIDR_EL1.get() as usize
+    }
+
+    fn interrupt(processor: usize) {
+        gic::interrupt(processor);
+    }
 
     fn context(frame: Self::Frame, thread_pointer: u64, inherit: bool) -> Self::Context {
         let float = inherit.then(context::Float::of_processor);
@@ -149,16 +184,7 @@ impl Machine for Aarch64 {
             KERNEL_ROOT.store(root, Ordering::Relaxed);
             TTBR1_EL1.set(root);
         }
-        let nothing = &raw const NO_PROGRAM as u64 - image::OFFSET;
-        TTBR0_EL1.set(if kernel == 0 || root == kernel { nothing } else { root });
-        barrier::isb(barrier::SY);
-        // SAFETY: the caller's promise. The first tables are forgotten whole.
-        unsafe {
-            match kernel {
-                0 => asm!("tlbi vmalle1", "dsb nsh", "isb", options(nostack)),
-                _ => asm!("tlbi aside1, xzr", "dsb nsh", "isb", options(nostack)),
-            }
-        }
+        load_programs(if kernel == 0 || root == kernel { no_program() } else { root });
     }
 
     fn forget(range: Range<u64>) {
@@ -177,7 +203,7 @@ impl Machine for Aarch64 {
         }
     }
 
-    fn entered(_: Range<u64>, executable: bool) {
+    fn entered(_: &Context, _: Range<u64>, executable: bool) {
         // SAFETY: barriers, and instructions are fetched again.
         unsafe {
             asm!("dsb ishst", "isb", options(nostack));
@@ -246,8 +272,10 @@ impl Machine for Aarch64 {
 
     fn power_off() -> ! {
         const SYSTEM_OFF: u64 = 0x8400_0008;
-        // SAFETY: PSCI: the machine ends.
-        unsafe { asm!("hvc 0", "2: wfi", "b 2b", in("x0") SYSTEM_OFF, options(noreturn)) };
+        power(SYSTEM_OFF, [0; 3]);
+        loop {
+            aarch64_cpu::asm::wfi();
+        }
     }
 
     fn back_trace(frame: &mut dyn FnMut(u64)) {

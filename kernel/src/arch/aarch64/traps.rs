@@ -6,6 +6,7 @@ use samara_mm::process::Access;
 use super::frame::{Frame, SYSTEM_CALL};
 use super::{Aarch64, console, gic, timer};
 use crate::arch::{Machine, Trap};
+use crate::memory::shootdown;
 use crate::process;
 
 /// Vectors come in groups of four, by where the exception came from: an exception of the instruction, an interrupt, a fast one, an error.
@@ -34,7 +35,6 @@ extern "C" fn trap_entered(frame: &mut Frame, vector: u64) {
     if frame.is_user() {
         Aarch64::restore_interrupts(true);
         process::trap_from_user(frame, trap);
-        Aarch64::interrupts_off();
         if let Trap::PageFault { address, .. } = trap {
             // The processor may remember the entry as it was: it allows more now.
             super::forget_here(address);
@@ -84,11 +84,12 @@ fn access(frame: &Frame) -> Access {
 }
 
 fn interrupt() {
-    let Some(number) = gic::next() else { return };
-    match number {
+    let Some(taken) = gic::next() else { return };
+    match gic::number(taken) {
         timer::INTERRUPT => timer::tick(),
         console::INTERRUPT => console::receive(),
+        gic::OTHERS => shootdown::answer(),
         _ => {}
     }
-    gic::answered(number);
+    gic::answered(taken);
 }

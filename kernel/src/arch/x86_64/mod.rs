@@ -61,7 +61,7 @@ impl Machine for X86_64 {
     const KERNEL_HALF: &'static [Range<u64>] = &[
         DIRECT_MAP..DIRECT_MAP + (512 << 30),
         Self::HEAP,
-        image::OFFSET..image::OFFSET + (1 << 30),
+        Self::IMAGE_OFFSET..Self::IMAGE_OFFSET + (1 << 30),
     ];
     const HEAP: Range<u64> = 0xffff_c000_0000_0000..0xffff_c000_0000_0000 + (512 << 30);
     const DEVICES: &'static [Range<u64>] = &[local_apic::REGISTERS];

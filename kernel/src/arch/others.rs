@@ -1,0 +1,55 @@
+//! Starting the other processors, one after the other, where firmware switches them on.
+
+use alloc::boxed::Box;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{Arch, Machine, Stack};
+use crate::log;
+use crate::memory::kernel_tables;
+use crate::process::scheduler;
+
+/// How long a processor may take to come, in nanoseconds.
+const PATIENCE: u64 = 1_000_000_000;
+
+unsafe extern "C" {
+    static other_first: u8;
+    static mut start_root: u64;
+    static mut start_stack: u64;
+    static mut start_entry: u64;
+}
+
+/// The number of the one that is being started.
+static STARTING: AtomicUsize = AtomicUsize::new(0);
+
+/// Starts processors with numbers from 1 on, as long as `switch_on` succeeds with the number and the physical address of the first instruction.
+pub(super) fn start(most: usize, switch_on: impl Fn(usize, u64) -> bool) {
+    let first = &raw const other_first as u64 - Arch::IMAGE_OFFSET;
+    for number in 1..most.min(scheduler::MOST) {
+        // The stack of its idle loop, for ever.
+        let stack = Box::leak(Stack::new());
+        STARTING.store(number, Ordering::SeqCst);
+        // SAFETY: only the processor that is started reads them, and it has begun before the next one does.
+        unsafe {
+            start_root = kernel_tables().root();
+            start_stack = stack.top();
+            start_entry = other_entered as extern "C" fn() -> ! as usize as u64;
+        }
+        if !switch_on(number, first) {
+            // SAFETY: leaked above, and nobody has it.
+            drop(unsafe { Box::from_raw(stack) });
+            return;
+        }
+        let deadline = Arch::now() + PATIENCE;
+        while scheduler::online() & 1 << number == 0 {
+            if Arch::now() >= deadline {
+                log!("processor {number} does not start");
+                return;
+            }
+            core::hint::spin_loop();
+        }
+    }
+}
+
+extern "C" fn other_entered() -> ! {
+    crate::processor_main(STARTING.load(Ordering::SeqCst))
+}

@@ -1,0 +1,269 @@
+//! RISC-V with 64-bit addresses, as QEMU's machine `virt` and OpenSBI have it.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `boot.s` | from the firmware to the first line of Rust |
+//! | `entry.s`, `frame`, `traps` | entering and leaving the kernel |
+//! | `context` | kernel stacks, and what is saved of a thread |
+//! | `signal` | what a handler finds on its stack |
+//! | `timer`, `console` | devices |
+//!
+//! The kernel is compiled without registers of floating point, which are the programs'. Processors have numbers of their own: any hart may be the first.
+
+mod console;
+mod context;
+mod frame;
+mod signal;
+mod timer;
+mod traps;
+
+use core::arch::{asm, global_asm};
+use core::ops::Range;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use ::syscalls::Sysno;
+use riscv::register::satp::{self, Mode};
+use riscv::register::{sie, sstatus};
+use samara_memblock::firmware::Item;
+use samara_mm::exec::Architecture;
+use samara_paging::{Attrs, Context, PAGE_SIZE, format};
+use sbi_rt::HartMask;
+
+use super::{Boot, Machine, device_tree, image, input, others};
+use crate::process::scheduler;
+use crate::process::signals::Interrupted;
+use crate::syscalls::{Call, Outcome, paths};
+
+pub(super) use context::Stack;
+pub use context::switch;
+
+global_asm!(include_str!("boot.s"));
+global_asm!(include_str!("entry.s"));
+
+const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
+
+/// The hart of each processor, as `boot.s` notes it.
+#[unsafe(export_name = "harts")]
+static HARTS: [AtomicUsize; scheduler::MOST] = [const { AtomicUsize::new(0) }; scheduler::MOST];
+
+unsafe extern "C" {
+    static trap_entry: u8;
+}
+
+/// A register of a device, at a physical address.
+fn device<T>(physical: u64) -> *mut T {
+    core::ptr::with_exposed_provenance_mut((DIRECT_MAP + physical) as usize)
+}
+
+fn hart(processor: usize) -> usize {
+    HARTS[processor].load(Ordering::Relaxed)
+}
+
+pub struct Riscv64;
+
+impl Machine for Riscv64 {
+    type Format = format::Sv48;
+    type Frame = frame::Frame;
+    type Context = context::Context;
+
+    const NAME: &'static str = "riscv64";
+    const PROGRAMS: Architecture = Architecture::Riscv64;
+    /// The letters of IMAFDC.
+    const HWCAP: u64 = 1 << 8 | 1 << 12 | 1 | 1 << 5 | 1 << 3 | 1 << 2;
+    const SIGNAL_STACK: u64 = signal::SIZE as u64;
+    const HAS_RESTORER: bool = false;
+    const DIRECT_MAP: u64 = DIRECT_MAP;
+    const IMAGE_OFFSET: u64 = 0xffff_ffff_0000_0000;
+    const KERNEL_HALF: &'static [Range<u64>] =
+        &[DIRECT_MAP..DIRECT_MAP + (512 << 30), Self::HEAP, 0xffff_ffff_8000_0000..u64::MAX];
+    const HEAP: Range<u64> = 0xffff_c000_0000_0000..0xffff_c000_0000_0000 + (512 << 30);
+    const DEVICES: &'static [Range<u64>] =
+        &[timer::CLOCK, console::PRIORITIES, console::ENABLED, console::CLAIMS, console::REGISTERS];
+    /// Entries have no say without Svpbmt: the physical address decides.
+    const DEVICE: Attrs = Attrs::empty();
+    const TASK_SIZE: u64 = 1 << 47;
+
+    unsafe fn boot(info: u64, entry: &mut dyn FnMut(Item)) -> Boot {
+        set_trap_entry();
+        console::start();
+        // SAFETY: the caller's promise.
+        unsafe { device_tree::read(info, image::physical(), entry) }
+    }
+
+    fn start_processor(number: usize) {
+        set_trap_entry();
+        if number == 0 {
+            console::start_interrupts();
+        }
+        timer::start();
+        // SAFETY: `trap_entry` answers these. The registers of floating point are there.
+        unsafe {
+            sie::set_ssoft();
+            sie::set_stimer();
+            sie::set_sext();
+            sstatus::set_fs(sstatus::FS::Dirty);
+        }
+    }
+
+    fn start_others() {
+        others::start(scheduler::MOST, |number, entry| {
+            let hart = if number <= hart(0) { number - 1 } else { number };
+            sbi_rt::hart_start(hart, entry as usize, number).is_ok()
+        });
+    }
+
+    fn processor() -> usize {
+        let number: usize;
+        // SAFETY: reads a register.
+        unsafe { asm!("mv {}, tp", out(reg) number, options(nostack, nomem)) };
+        number
+    }
+
+    fn interrupt(processor: usize) {
+        sbi_rt::send_ipi(HartMask::from_mask_base(1, hart(processor)));
+    }
+
+    fn context(frame: Self::Frame, thread_pointer: u64, inherit: bool) -> Self::Context {
+        let float = inherit.then(context::Float::of_processor);
+        context::Context::new(frame, thread_pointer, float)
+    }
+
+    fn push_signal(
+        frame: &mut Self::Frame,
+        interrupted: &Interrupted,
+        write: &mut dyn FnMut(u64, &[u8]) -> bool,
+    ) -> bool {
+        signal::push(frame, interrupted, write)
+    }
+
+    fn pop_signal(
+        frame: &mut Self::Frame,
+        read: &mut dyn FnMut(u64, &mut [u8]) -> bool,
+    ) -> Option<(u64, (u64, i32, u64))> {
+        signal::pop(frame, read)
+    }
+
+    fn thread_pointer(context: &Self::Context) -> u64 {
+        context.thread_pointer()
+    }
+
+    fn set_thread_pointer(context: &mut Self::Context, at: u64) {
+        context.set_thread_pointer(at);
+    }
+
+    fn reset_float(_: &mut Self::Context) {
+        context::Float::new().load();
+    }
+
+    unsafe fn load_root(root: u64) {
+        // SAFETY: the caller's promise.
+        unsafe { satp::set(Mode::Sv48, 0, (root / PAGE_SIZE) as usize) };
+        riscv::asm::sfence_vma_all();
+    }
+
+    fn forget(range: Range<u64>) {
+        // Beyond some pages it is cheaper to begin anew.
+        if range.end - range.start > 32 * PAGE_SIZE {
+            return riscv::asm::sfence_vma_all();
+        }
+        for page in range.step_by(PAGE_SIZE as usize) {
+            // SAFETY: translations are read from the tables again, those of the kernel, too.
+            unsafe { asm!("sfence.vma {}, zero", in(reg) page, options(nostack)) };
+        }
+    }
+
+    fn entered(context: &Context, range: Range<u64>, executable: bool) {
+        Self::forget(range);
+        if executable {
+            riscv::asm::fence_i();
+            let here = Self::processor();
+            let running = context.cpus().load(Ordering::SeqCst);
+            for other in (0..scheduler::MOST).filter(|&it| it != here && running & 1 << it != 0) {
+                sbi_rt::remote_fence_i(HartMask::from_mask_base(1, hart(other)));
+            }
+        }
+    }
+
+    fn interrupts_off() -> bool {
+        let were_on = sstatus::read().sie();
+        // SAFETY: a bit of this processor's state.
+        unsafe { sstatus::clear_sie() };
+        were_on
+    }
+
+    fn restore_interrupts(on: bool) {
+        if on {
+            // SAFETY: as above.
+            unsafe { sstatus::set_sie() };
+        }
+    }
+
+    fn wait_for_interrupt() {
+        // An interrupt ends the wait although it is not taken before the next instruction.
+        riscv::asm::wfi();
+        Self::restore_interrupts(true);
+    }
+
+    fn console_write(bytes: &[u8]) {
+        console::console_write(bytes);
+    }
+
+    fn console_read() -> Option<u8> {
+        input::read(console::receive)
+    }
+
+    fn log_write(bytes: &[u8]) {
+        console::log_write(bytes);
+    }
+
+    fn now() -> u64 {
+        timer::now()
+    }
+
+    fn wall_clock() -> u64 {
+        timer::wall_clock()
+    }
+
+    fn random() -> u64 {
+        super::mixed(timer::counter())
+    }
+
+    fn own_call(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
+        let [a, _, c, d, ..] = call.args;
+        match name {
+            Sysno::newfstatat => Some(paths::stat_at(call, a, 1, c, d)),
+            // What is executed has been fenced when it was mapped; here a program has written it.
+            Sysno::riscv_flush_icache => {
+                let memory = call.memory();
+                Self::entered(memory.context(), 0..PAGE_SIZE, true);
+                Some(Ok(0))
+            }
+            _ => None,
+        }
+    }
+
+    fn clone_arguments([flags, stack, parent, thread_pointer, child, _]: [u64; 6]) -> [u64; 5] {
+        [flags, stack, parent, child, thread_pointer]
+    }
+
+    fn power_off() -> ! {
+        sbi_rt::system_reset(sbi_rt::Shutdown, sbi_rt::NoReason);
+        loop {
+            riscv::asm::wfi();
+        }
+    }
+
+    fn back_trace(frame: &mut dyn FnMut(u64)) {
+        let at: u64;
+        // SAFETY: reads a register.
+        unsafe { asm!("mv {}, fp", out(reg) at, options(nostack, nomem)) };
+        image::back_trace(at, -16, frame);
+    }
+}
+
+/// Tells the processor where traps enter.
+fn set_trap_entry() {
+    let entry = &raw const trap_entry as u64;
+    // SAFETY: `entry.s` takes all traps there; the lowest bits are zero: one entry for all.
+    unsafe { asm!("csrw stvec, {}", in(reg) entry, options(nostack)) };
+}

@@ -1,0 +1,44 @@
+//! Time: a counter tells it, the firmware ticks a hundred times a second; a clock goes on while the machine is off.
+
+use core::ops::Range;
+
+use riscv::register::time;
+
+use super::device;
+use crate::process::scheduler;
+
+/// Physical addresses of the clock, which counts nanoseconds since 1970.
+pub(super) const CLOCK: Range<u64> = 0x10_1000..0x10_2000;
+
+/// Counts in a second, on QEMU's `virt`.
+const FREQUENCY: u64 = 10_000_000;
+const TICKS_A_SECOND: u64 = 100;
+
+/// Starts the ticks of this processor.
+pub(super) fn start() {
+    sbi_rt::set_timer(counter() + FREQUENCY / TICKS_A_SECOND);
+}
+
+/// The timer's interrupt.
+pub(super) fn tick() {
+    start();
+    scheduler::tick();
+}
+
+pub(super) fn counter() -> u64 {
+    time::read64()
+}
+
+/// Nanoseconds since the machine was switched on.
+pub(super) fn now() -> u64 {
+    counter() * (1_000_000_000 / FREQUENCY)
+}
+
+/// Seconds since 1970.
+pub(super) fn wall_clock() -> u64 {
+    let read = |register| {
+        // SAFETY: a register of the clock, which is mapped as a device. The low half is read first.
+        u64::from(unsafe { device::<u32>(CLOCK.start + register).read_volatile() })
+    };
+    (read(0) | read(4) << 32) / 1_000_000_000
+}
