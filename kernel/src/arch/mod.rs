@@ -12,19 +12,22 @@ mod input;
 mod others;
 #[cfg(target_arch = "riscv64")]
 mod riscv64;
+mod stack;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
 #[cfg(target_arch = "aarch64")]
-use aarch64::Stack;
-#[cfg(target_arch = "aarch64")]
-pub use aarch64::{Aarch64 as Arch, switch};
+use aarch64 as this;
 #[cfg(target_arch = "riscv64")]
-use riscv64::Stack;
-#[cfg(target_arch = "riscv64")]
-pub use riscv64::{Riscv64 as Arch, switch};
+use riscv64 as this;
 #[cfg(target_arch = "x86_64")]
-pub use x86_64::{X86_64 as Arch, switch};
+use x86_64 as this;
+
+pub use this::Arch;
+pub use this::context::switch;
+pub use this::signal::{pop_signal, push_signal};
+
+use stack::Stack;
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +39,6 @@ use samara_paging::{Attrs, Context, Format};
 
 use syscalls::Sysno;
 
-use crate::process::signals::Interrupted;
 use crate::syscalls::{Call, Outcome};
 
 /// What a program did that made the processor enter the kernel.
@@ -89,12 +91,23 @@ pub trait UserFrame: Clone {
     fn restart(&mut self);
 }
 
-/// What the rest of the kernel asks of an architecture.
+/// What is kept of a thread that does not run: its kernel stack, and registers that only programs use.
+pub trait ThreadContext: Default + Send {
+    /// A thread that starts with this frame and thread pointer, and the caller's floating-point registers if it is to inherit them.
+    fn new(frame: this::frame::Frame, thread_pointer: u64, inherit: bool) -> Self;
+    /// The thread pointer of the thread, which runs.
+    fn thread_pointer(&self) -> u64;
+    fn set_thread_pointer(&mut self, at: u64);
+    /// All floating-point registers as they are when a program starts.
+    fn reset_float(&mut self);
+}
+
+/// What the rest of the kernel asks of an architecture, besides `switch`, which switches from one thread to another, `push_signal`, which makes a frame run a signal's handler, and
+/// `pop_signal`, which ends that.
 pub trait Machine {
     type Format: Format;
     type Frame: UserFrame;
-    /// What is kept of a thread that does not run: its kernel stack, and registers that only programs use.
-    type Context: Default + Send;
+    type Context: ThreadContext;
 
     /// The name that `uname(2)` gives.
     const NAME: &'static str;
@@ -138,24 +151,6 @@ pub trait Machine {
     fn processor() -> usize;
     /// Interrupts another processor, which calls [`shootdown::answer`](crate::memory::shootdown::answer).
     fn interrupt(processor: usize);
-    /// A thread that starts with this frame and thread pointer, and the caller's floating-point registers if it is to inherit them.
-    fn context(frame: Self::Frame, thread_pointer: u64, inherit: bool) -> Self::Context;
-    /// Writes what a handler returns by onto the stack, and makes the frame run the handler. Returns `false`, and has changed nothing in the frame, if `write` fails.
-    fn push_signal(
-        frame: &mut Self::Frame,
-        interrupted: &Interrupted,
-        write: &mut dyn FnMut(u64, &[u8]) -> bool,
-    ) -> bool;
-    /// Takes back what a handler returns by: gives the mask and the alternate stack.
-    fn pop_signal(
-        frame: &mut Self::Frame,
-        read: &mut dyn FnMut(u64, &mut [u8]) -> bool,
-    ) -> Option<(u64, (u64, i32, u64))>;
-    /// The thread pointer of the thread that runs.
-    fn thread_pointer(context: &Self::Context) -> u64;
-    fn set_thread_pointer(context: &mut Self::Context, at: u64);
-    /// All floating-point registers as they are when a program starts.
-    fn reset_float(context: &mut Self::Context);
     /// Loads a root table.
     ///
     /// # Safety
@@ -170,16 +165,26 @@ pub trait Machine {
     /// Waits for an interrupt, which are on meanwhile.
     fn wait_for_interrupt();
 
-    /// Bytes to the console; waits until the device has taken them.
-    fn console_write(bytes: &[u8]);
-    /// The next byte of the console's input, if one has come.
-    fn console_read() -> Option<u8>;
-    /// Bytes to the kernel's log.
-    fn log_write(bytes: &[u8]);
+    /// Writes bytes to the console; waits until the device has taken them.
+    fn console_write(bytes: &[u8]) {
+        this::console::console_write(bytes);
+    }
+    /// Returns the next byte of the console's input, if one has come.
+    fn console_read() -> Option<u8> {
+        input::read(this::console::receive)
+    }
+    /// Writes bytes to the kernel's log.
+    fn log_write(bytes: &[u8]) {
+        this::console::log_write(bytes);
+    }
     /// Nanoseconds since some moment before the start.
-    fn now() -> u64;
+    fn now() -> u64 {
+        this::timer::now()
+    }
     /// Seconds since 1970.
-    fn wall_clock() -> u64;
+    fn wall_clock() -> u64 {
+        this::timer::wall_clock()
+    }
     fn random() -> u64;
     /// A call that only this architecture has.
     fn own_call(name: Sysno, call: &mut Call<'_>) -> Option<Outcome>;

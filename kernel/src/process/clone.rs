@@ -1,8 +1,7 @@
 //! Beginnings: threads, and copies of processes.
 
 use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use linux_raw_sys::general::{
     CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID, CLONE_FILES, CLONE_PARENT, CLONE_PARENT_SETTID,
@@ -12,11 +11,10 @@ use samara_mm::Errno;
 use samara_mm::process::ForkMode;
 use spin::Mutex;
 
-use super::signals::Pending;
-use super::thread::{Process, State, Thread};
-use super::wait::{self, Queue};
-use super::{Frame, exit, oom, scheduler, table};
-use crate::arch::{Arch, Machine, UserFrame};
+use super::thread::{Process, Thread};
+use super::wait;
+use super::{Context, Frame, exit, oom, scheduler, table};
+use crate::arch::{ThreadContext, UserFrame};
 use crate::memory::heap;
 use crate::trace;
 
@@ -51,10 +49,10 @@ pub fn clone(caller: &Arc<Thread>, frame: &Frame, clone: &Clone) -> Result<i64, 
     if clone.stack != 0 {
         child_frame.set_sp(clone.stack);
     }
-    let own = caller.with_context(|context| Arch::thread_pointer(context));
+    let own = caller.with_context(|context| context.thread_pointer());
     let thread_pointer = if has(CLONE_SETTLS) { clone.thread_pointer } else { own };
     let mask = caller.signals.lock().mask;
-    let child = Thread::new(tid, &process, Arch::context(child_frame, thread_pointer, true), mask);
+    let child = Thread::new(tid, &process, Context::new(child_frame, thread_pointer, true), mask);
     *child.name.lock() = *caller.name.lock();
     if has(CLONE_CHILD_CLEARTID) {
         child.clear_tid.store(clone.child_tid, Ordering::Relaxed);
@@ -119,71 +117,15 @@ fn new_process(caller: &Arc<Thread>, pid: i32, clone: &Clone) -> Result<Arc<Proc
     let actions = if has(CLONE_SIGHAND) { actions } else { Arc::new(actions.copy()) };
     // Working directory and mask are copied for `CLONE_FS`, too: threads share them as parts of their process.
     Ok(Arc::new(Process {
-        pid,
-        parent: Mutex::default(),
         group: AtomicI32::new(parent.group.load(Ordering::Relaxed)),
         session: AtomicI32::new(parent.session.load(Ordering::Relaxed)),
         memory: Mutex::new(Some(memory)),
-        files: Mutex::new(files),
-        directory: Mutex::new(parent.directory.lock().clone()),
         umask: AtomicU32::new(parent.umask.load(Ordering::Relaxed)),
         actions: Mutex::new(actions),
-        pending: Mutex::new(Pending::new()),
-        threads: Mutex::new(Vec::new()),
-        children: Mutex::new(Vec::new()),
-        state: Mutex::new(State::Running),
-        child_changed: Queue::new(),
         exit_signal: AtomicI32::new(clone.exit_signal),
-        exiting: AtomicBool::new(false),
-        exit_status: Mutex::new(None),
-        last_status: AtomicI32::new(0),
-        alive: AtomicU32::new(0),
         limits: Mutex::new(*parent.limits.lock()),
         executable: Mutex::new(parent.executable.lock().clone()),
         command_line: Mutex::new(parent.command_line.lock().clone()),
-        released: Queue::new(),
-        has_released: AtomicBool::new(false),
-        children_time: AtomicU64::new(0),
-        time: AtomicU64::new(0),
-        began: Arch::now(),
-        alarm: Mutex::new(None),
+        ..Process::new(pid, files, parent.directory.lock().clone())
     }))
-}
-
-/// The first process, which has no memory yet.
-pub(super) fn first_process(
-    files: Arc<crate::files::Table>,
-    directory: Arc<crate::files::Place>,
-) -> Arc<Process> {
-    let pid = table::new_number();
-    Arc::new(Process {
-        pid,
-        parent: Mutex::default(),
-        group: AtomicI32::new(pid),
-        session: AtomicI32::new(pid),
-        memory: Mutex::new(None),
-        files: Mutex::new(files),
-        directory: Mutex::new(directory),
-        umask: AtomicU32::new(0o022),
-        actions: Mutex::new(Arc::new(super::signals::Actions::new())),
-        pending: Mutex::new(Pending::new()),
-        threads: Mutex::new(Vec::new()),
-        children: Mutex::new(Vec::new()),
-        state: Mutex::new(State::Running),
-        child_changed: Queue::new(),
-        exit_signal: AtomicI32::new(0),
-        exiting: AtomicBool::new(false),
-        exit_status: Mutex::new(None),
-        last_status: AtomicI32::new(0),
-        alive: AtomicU32::new(1),
-        limits: Mutex::new(samara_mm::Limits::default()),
-        executable: Mutex::new(None),
-        command_line: Mutex::new(Vec::new()),
-        released: Queue::new(),
-        has_released: AtomicBool::new(false),
-        children_time: AtomicU64::new(0),
-        time: AtomicU64::new(0),
-        began: Arch::now(),
-        alarm: Mutex::new(None),
-    })
 }

@@ -11,9 +11,9 @@ use samara_mm::{Config, Errno};
 
 use super::exit::{self, end_other_threads, exit_group};
 use super::signals::SIGSEGV;
-use super::thread::{Thread, first_frame};
-use super::{Frame, clone, scheduler, table};
-use crate::arch::{Arch, Machine};
+use super::thread::{Process, Thread, first_frame};
+use super::{Context, Frame, scheduler, table};
+use crate::arch::{Arch, Machine, ThreadContext};
 use crate::files::{self, Node, Open, Place, Table};
 use crate::memory::{Memory, heap, machine};
 use crate::trace;
@@ -151,8 +151,8 @@ fn enter(thread: &Arc<Thread>, loaded: Loaded) -> Frame {
     if scheduler::current().is_some() {
         scheduler::load(Some(memory));
         thread.with_context(|context| {
-            Arch::set_thread_pointer(context, 0);
-            Arch::reset_float(context);
+            context.set_thread_pointer(0);
+            context.reset_float();
         });
         exit::released(process);
     }
@@ -169,11 +169,12 @@ pub fn start_first(path: &[u8], arguments: &[&[u8]], environment: &[&[u8]]) -> R
     let loaded = loaded.map_err(|error| match error {
         ExecError::Refused(error) | ExecError::Killed(error) => error,
     })?;
-    let process = clone::first_process(Table::with_console()?, root);
+    let process = Arc::new(Process::new(table::new_number(), Table::with_console()?, root));
+    process.alive.store(1, Ordering::SeqCst);
     // The thread begins where its program does: its frame is known only then.
     let place = Thread::new(process.pid, &process, Default::default(), 0);
     let frame = enter(&place, loaded);
-    let thread = Thread::new(process.pid, &process, Arch::context(frame, 0, false), 0);
+    let thread = Thread::new(process.pid, &process, Context::new(frame, 0, false), 0);
     *thread.name.lock() = *place.name.lock();
     process.threads.lock().push(thread.clone());
     table::enter(&process);

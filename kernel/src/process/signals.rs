@@ -9,7 +9,7 @@ use samara_mm::Errno;
 use super::exit::{self, exit_group};
 use super::thread::{Process, State, Thread};
 use super::{Frame, oom, scheduler, table};
-use crate::arch::{Arch, Machine, UserFrame};
+use crate::arch::{self, UserFrame};
 
 pub const SIGINT: i32 = 2;
 pub const SIGQUIT: i32 = 3;
@@ -400,7 +400,7 @@ fn call_handler(
     }
     drop(signals);
     let memory = thread.process.memory();
-    Arch::push_signal(frame, &interrupted, &mut |at, bytes| {
+    arch::push_signal(frame, &interrupted, &mut |at, bytes| {
         oom::copy_in(&memory, at, bytes) == bytes.len()
     })
 }
@@ -413,7 +413,7 @@ pub fn is_on_alternate((base, _, size): (u64, i32, u64), sp: u64) -> bool {
 /// `rt_sigreturn(2)`: the program goes on where the handler interrupted it.
 pub fn sigreturn(thread: &Arc<Thread>, frame: &mut Frame) {
     let memory = thread.process.memory();
-    match Arch::pop_signal(frame, &mut |at, bytes| oom::copy_out(&memory, at, bytes) == bytes.len())
+    match arch::pop_signal(frame, &mut |at, bytes| oom::copy_out(&memory, at, bytes) == bytes.len())
     {
         Some((mask, alternate)) => {
             let mut signals = thread.signals.lock();

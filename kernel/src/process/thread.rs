@@ -185,6 +185,40 @@ impl Thread {
 pub const DISABLED: i32 = 2;
 
 impl Process {
+    /// A process without memory and threads, in a group and a session of its own.
+    pub fn new(pid: i32, files: Arc<Table>, directory: Arc<Place>) -> Self {
+        Process {
+            pid,
+            parent: Mutex::default(),
+            group: AtomicI32::new(pid),
+            session: AtomicI32::new(pid),
+            memory: Mutex::default(),
+            files: Mutex::new(files),
+            directory: Mutex::new(directory),
+            umask: AtomicU32::new(0o022),
+            actions: Mutex::new(Arc::new(Actions::new())),
+            pending: Mutex::new(Pending::new()),
+            threads: Mutex::default(),
+            children: Mutex::default(),
+            state: Mutex::new(State::Running),
+            child_changed: Queue::new(),
+            exit_signal: AtomicI32::default(),
+            exiting: AtomicBool::default(),
+            exit_status: Mutex::default(),
+            last_status: AtomicI32::default(),
+            alive: AtomicU32::default(),
+            limits: Mutex::default(),
+            executable: Mutex::default(),
+            command_line: Mutex::default(),
+            released: Queue::new(),
+            has_released: AtomicBool::default(),
+            children_time: AtomicU64::default(),
+            time: AtomicU64::default(),
+            began: Arch::now(),
+            alarm: Mutex::default(),
+        }
+    }
+
     /// The memory of a process that runs.
     pub fn memory(&self) -> Arc<Memory> {
         let memory = self.memory.lock();

@@ -42,14 +42,14 @@ pub(super) fn start() {
 }
 
 /// Takes what has come. While there is no room for it, the device is to be silent.
-pub(super) fn receive() {
+pub(in crate::arch) fn receive() {
     let all = input::fill(|| (read(FLAGS) & EMPTY == 0).then(|| read(DATA) as u8));
     write(INTERRUPTS, if all { RECEIVE } else { 0 });
 }
 
 static SENDING: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
 
-pub(super) fn console_write(bytes: &[u8]) {
+pub(in crate::arch) fn console_write(bytes: &[u8]) {
     without_interrupts(|| {
         let _alone = SENDING[0].lock();
         for &byte in bytes {
@@ -61,7 +61,7 @@ pub(super) fn console_write(bytes: &[u8]) {
     });
 }
 
-pub(super) fn log_write(bytes: &[u8]) {
+pub(in crate::arch) fn log_write(bytes: &[u8]) {
     const WRITE_TEXT: u64 = 4;
     without_interrupts(|| {
         let _alone = SENDING[1].lock();

@@ -5,22 +5,7 @@ use alloc::boxed::Box;
 use aarch64_cpu::registers::{Readable, TPIDR_EL0, Writeable};
 
 use super::frame::Frame;
-
-const STACK: usize = 32 << 10;
-
-#[repr(C, align(16))]
-pub(in crate::arch) struct Stack([u8; STACK]);
-
-impl Stack {
-    pub(in crate::arch) fn new() -> Box<Self> {
-        // SAFETY: bytes, of any value.
-        unsafe { Box::new_zeroed().assume_init() }
-    }
-
-    pub(in crate::arch) fn top(&self) -> u64 {
-        ((&raw const *self).expose_provenance() + STACK) as u64
-    }
-}
+use crate::arch::{Stack, ThreadContext};
 
 /// Registers of floating point and vectors.
 #[derive(Clone)]
@@ -73,24 +58,26 @@ unsafe extern "C" {
     fn save_float(to: *mut Float);
     fn load_float(from: *const Float);
     fn switch_stacks(save: *mut u64, load: u64);
-    static thread_entry: u8;
 }
 
-impl Context {
-    /// A thread that starts with this frame.
-    pub(super) fn new(frame: Frame, thread_pointer: u64, float: Option<Float>) -> Self {
-        let stack = Stack::new();
-        let at = stack.top() as usize - size_of::<Frame>();
-        // Below the frame lies what `switch_stacks` takes: twelve registers, the last of which is where it returns to.
-        let saved = at - 96;
-        // SAFETY: within the stack, which nobody uses yet.
-        unsafe {
-            core::ptr::with_exposed_provenance_mut::<Frame>(at).write(frame);
-            core::ptr::with_exposed_provenance_mut::<u64>(at - 8)
-                .write(&raw const thread_entry as u64);
-        }
-        let float = float.unwrap_or(const { Float::new() });
-        Context { _stack: Some(stack), saved: saved as u64, float, thread_pointer }
+impl ThreadContext for Context {
+    fn new(frame: Frame, thread_pointer: u64, inherit: bool) -> Self {
+        let mut stack = Stack::new();
+        let saved = stack.begin(frame, 96, 88);
+        let float = if inherit { Float::of_processor() } else { Float::new() };
+        Context { _stack: Some(stack), saved, float, thread_pointer }
+    }
+
+    fn thread_pointer(&self) -> u64 {
+        TPIDR_EL0.get()
+    }
+
+    fn set_thread_pointer(&mut self, at: u64) {
+        TPIDR_EL0.set(at);
+    }
+
+    fn reset_float(&mut self) {
+        Float::new().load();
     }
 }
 

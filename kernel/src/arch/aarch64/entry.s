@@ -8,6 +8,34 @@
 
 .set FRAME, 288
 
+// stp or ldp of a program's registers from x2 on, but for x30.
+.macro registers instruction
+    \instruction x2, x3, [sp, 16]
+    \instruction x4, x5, [sp, 32]
+    \instruction x6, x7, [sp, 48]
+    \instruction x8, x9, [sp, 64]
+    \instruction x10, x11, [sp, 80]
+    \instruction x12, x13, [sp, 96]
+    \instruction x14, x15, [sp, 112]
+    \instruction x16, x17, [sp, 128]
+    \instruction x18, x19, [sp, 144]
+    \instruction x20, x21, [sp, 160]
+    \instruction x22, x23, [sp, 176]
+    \instruction x24, x25, [sp, 192]
+    \instruction x26, x27, [sp, 208]
+    \instruction x28, x29, [sp, 224]
+.endm
+
+// The same of the registers that a function keeps.
+.macro kept instruction
+    \instruction x19, x20, [sp]
+    \instruction x21, x22, [sp, 16]
+    \instruction x23, x24, [sp, 32]
+    \instruction x25, x26, [sp, 48]
+    \instruction x27, x28, [sp, 64]
+    \instruction x29, x30, [sp, 80]
+.endm
+
 // One of the sixteen vectors.
 .macro vector number
     .align 7
@@ -27,20 +55,7 @@ vectors:
     .endr
 
 trap_common:
-    stp x2, x3, [sp, 16]
-    stp x4, x5, [sp, 32]
-    stp x6, x7, [sp, 48]
-    stp x8, x9, [sp, 64]
-    stp x10, x11, [sp, 80]
-    stp x12, x13, [sp, 96]
-    stp x14, x15, [sp, 112]
-    stp x16, x17, [sp, 128]
-    stp x18, x19, [sp, 144]
-    stp x20, x21, [sp, 160]
-    stp x22, x23, [sp, 176]
-    stp x24, x25, [sp, 192]
-    stp x26, x27, [sp, 208]
-    stp x28, x29, [sp, 224]
+    registers stp
     mrs x2, sp_el0
     stp x30, x2, [sp, 240]
     mrs x2, elr_el1
@@ -59,20 +74,7 @@ leave_kernel:
     ldp x30, x2, [sp, 240]
     msr sp_el0, x2
     ldp x0, x1, [sp]
-    ldp x2, x3, [sp, 16]
-    ldp x4, x5, [sp, 32]
-    ldp x6, x7, [sp, 48]
-    ldp x8, x9, [sp, 64]
-    ldp x10, x11, [sp, 80]
-    ldp x12, x13, [sp, 96]
-    ldp x14, x15, [sp, 112]
-    ldp x16, x17, [sp, 128]
-    ldp x18, x19, [sp, 144]
-    ldp x20, x21, [sp, 160]
-    ldp x22, x23, [sp, 176]
-    ldp x24, x25, [sp, 192]
-    ldp x26, x27, [sp, 208]
-    ldp x28, x29, [sp, 224]
+    registers ldp
     add sp, sp, FRAME
     eret
 
@@ -80,21 +82,11 @@ leave_kernel:
 .global switch_stacks
 switch_stacks:
     sub sp, sp, 96
-    stp x19, x20, [sp]
-    stp x21, x22, [sp, 16]
-    stp x23, x24, [sp, 32]
-    stp x25, x26, [sp, 48]
-    stp x27, x28, [sp, 64]
-    stp x29, x30, [sp, 80]
+    kept stp
     mov x2, sp
     str x2, [x0]
     mov sp, x1
-    ldp x19, x20, [sp]
-    ldp x21, x22, [sp, 16]
-    ldp x23, x24, [sp, 32]
-    ldp x25, x26, [sp, 48]
-    ldp x27, x28, [sp, 64]
-    ldp x29, x30, [sp, 80]
+    kept ldp
     add sp, sp, 96
     ret
 

@@ -10,12 +10,12 @@
 //!
 //! The kernel's half has a root of its own (TTBR1). All address spaces have the number 0, so that a switch forgets all. What one processor forgets, all do.
 
-mod console;
-mod context;
-mod frame;
+pub(super) mod console;
+pub(super) mod context;
+pub(super) mod frame;
 mod gic;
-mod signal;
-mod timer;
+pub(super) mod signal;
+pub(super) mod timer;
 mod traps;
 
 use core::arch::{asm, global_asm};
@@ -24,18 +24,14 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use ::syscalls::Sysno;
 use aarch64_cpu::registers::{
-    DAIF, FP, Readable, TPIDR_EL0, TPIDR_EL1, TTBR0_EL1, TTBR1_EL1, VBAR_EL1, Writeable,
+    DAIF, FP, Readable, TPIDR_EL1, TTBR0_EL1, TTBR1_EL1, VBAR_EL1, Writeable,
 };
 use samara_memblock::firmware::Item;
 use samara_mm::exec::Architecture;
 use samara_paging::{Context, PAGE_SIZE, format};
 
-use super::{Boot, Machine, device_tree, image, input, others};
-use crate::process::signals::Interrupted;
+use super::{Boot, Machine, device_tree, image, others};
 use crate::syscalls::{Call, Outcome, paths};
-
-pub(super) use context::Stack;
-pub use context::switch;
 
 global_asm!(include_str!("boot.s"));
 global_asm!(include_str!("entry.s"));
@@ -67,7 +63,7 @@ static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
 
 /// The physical address of [`NO_PROGRAM`].
 fn no_program() -> u64 {
-    &raw const NO_PROGRAM as u64 - Aarch64::IMAGE_OFFSET
+    &raw const NO_PROGRAM as u64 - Arch::IMAGE_OFFSET
 }
 
 /// Loads the root for programs, and forgets all translations: those of other programs, and of the first tables.
@@ -92,9 +88,9 @@ unsafe extern "C" {
     static vectors: u8;
 }
 
-pub struct Aarch64;
+pub struct Arch;
 
-impl Machine for Aarch64 {
+impl Machine for Arch {
     type Format = format::Aarch64;
     type Frame = frame::Frame;
     type Context = context::Context;
@@ -143,38 +139,6 @@ impl Machine for Aarch64 {
 
     fn interrupt(processor: usize) {
         gic::interrupt(processor);
-    }
-
-    fn context(frame: Self::Frame, thread_pointer: u64, inherit: bool) -> Self::Context {
-        let float = inherit.then(context::Float::of_processor);
-        context::Context::new(frame, thread_pointer, float)
-    }
-
-    fn push_signal(
-        frame: &mut Self::Frame,
-        interrupted: &Interrupted,
-        write: &mut dyn FnMut(u64, &[u8]) -> bool,
-    ) -> bool {
-        signal::push(frame, interrupted, write)
-    }
-
-    fn pop_signal(
-        frame: &mut Self::Frame,
-        read: &mut dyn FnMut(u64, &mut [u8]) -> bool,
-    ) -> Option<(u64, (u64, i32, u64))> {
-        signal::pop(frame, read)
-    }
-
-    fn thread_pointer(_: &Self::Context) -> u64 {
-        TPIDR_EL0.get()
-    }
-
-    fn set_thread_pointer(_: &mut Self::Context, at: u64) {
-        TPIDR_EL0.set(at);
-    }
-
-    fn reset_float(_: &mut Self::Context) {
-        context::Float::new().load();
     }
 
     unsafe fn load_root(root: u64) {
@@ -231,26 +195,6 @@ impl Machine for Aarch64 {
         // An interrupt ends the wait although it is not taken before the next instruction.
         // SAFETY: as above.
         unsafe { asm!("dsb sy", "wfi", "msr daifclr, 2", "isb", options(nostack)) };
-    }
-
-    fn console_write(bytes: &[u8]) {
-        console::console_write(bytes);
-    }
-
-    fn console_read() -> Option<u8> {
-        input::read(console::receive)
-    }
-
-    fn log_write(bytes: &[u8]) {
-        console::log_write(bytes);
-    }
-
-    fn now() -> u64 {
-        timer::now()
-    }
-
-    fn wall_clock() -> u64 {
-        timer::wall_clock()
     }
 
     fn random() -> u64 {

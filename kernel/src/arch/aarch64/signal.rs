@@ -42,7 +42,7 @@ fn get(bytes: &[u8; WRITTEN], at: usize) -> u64 {
     u64::from_le_bytes(core::array::from_fn(|i| bytes[at + i]))
 }
 
-pub(super) fn push(
+pub fn push_signal(
     frame: &mut Frame,
     interrupted: &Interrupted,
     write: &mut dyn FnMut(u64, &[u8]) -> bool,
@@ -97,7 +97,7 @@ pub(super) fn push(
     true
 }
 
-pub(super) fn pop(
+pub fn pop_signal(
     frame: &mut Frame,
     read: &mut dyn FnMut(u64, &mut [u8]) -> bool,
 ) -> Option<(u64, (u64, i32, u64))> {

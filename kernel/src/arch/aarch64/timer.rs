@@ -40,12 +40,12 @@ pub(super) fn counter() -> u64 {
 }
 
 /// Nanoseconds since the machine was switched on.
-pub(super) fn now() -> u64 {
+pub(in crate::arch) fn now() -> u64 {
     (u128::from(counter()) * 1_000_000_000 / u128::from(CNTFRQ_EL0.get().max(1))) as u64
 }
 
 /// Seconds since 1970.
-pub(super) fn wall_clock() -> u64 {
+pub(in crate::arch) fn wall_clock() -> u64 {
     // SAFETY: the clock's only register that is of interest, which is mapped as a device.
     u64::from(unsafe { device::<u32>(CLOCK.start).read_volatile() })
 }

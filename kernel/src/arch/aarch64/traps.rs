@@ -4,7 +4,7 @@ use aarch64_cpu::registers::{ESR_EL1, FAR_EL1, Readable};
 use samara_mm::process::Access;
 
 use super::frame::{Frame, SYSTEM_CALL};
-use super::{Aarch64, console, gic, timer};
+use super::{Arch, console, gic, timer};
 use crate::arch::{Machine, Trap};
 use crate::memory::shootdown;
 use crate::process;
@@ -33,7 +33,7 @@ extern "C" fn trap_entered(frame: &mut Frame, vector: u64) {
         _ => panic!("vector {vector}: {frame:x?}"),
     };
     if frame.is_user() {
-        Aarch64::restore_interrupts(true);
+        Arch::restore_interrupts(true);
         process::trap_from_user(frame, trap);
         if let Trap::PageFault { address, .. } = trap {
             // The processor may remember the entry as it was: it allows more now.

@@ -78,14 +78,14 @@ pub(super) fn interrupt() {
 }
 
 /// Takes what has come. While there is no room for it, the device is to be silent.
-pub(super) fn receive() {
+pub(in crate::arch) fn receive() {
     let all = input::fill(|| (read(STATUS) & RECEIVED != 0).then(|| read(DATA)));
     write(INTERRUPTS, all.into());
 }
 
 static SENDING: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
 
-pub(super) fn console_write(bytes: &[u8]) {
+pub(in crate::arch) fn console_write(bytes: &[u8]) {
     without_interrupts(|| {
         let _alone = SENDING[0].lock();
         for chunk in bytes.chunks(16) {
@@ -117,7 +117,7 @@ unsafe extern "C" {
     fn semihosting(what: u64, text: *const u8) -> u64;
 }
 
-pub(super) fn log_write(bytes: &[u8]) {
+pub(in crate::arch) fn log_write(bytes: &[u8]) {
     const WRITE_TEXT: u64 = 4;
     without_interrupts(|| {
         let _alone = SENDING[1].lock();

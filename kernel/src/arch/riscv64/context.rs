@@ -3,27 +3,7 @@
 use alloc::boxed::Box;
 
 use super::frame::{Frame, TP};
-
-const STACK: usize = 32 << 10;
-
-#[repr(C, align(16))]
-pub(in crate::arch) struct Stack([u8; STACK]);
-
-impl Stack {
-    pub(in crate::arch) fn new() -> Box<Self> {
-        // SAFETY: bytes, of any value.
-        unsafe { Box::new_zeroed().assume_init() }
-    }
-
-    pub(in crate::arch) fn top(&self) -> u64 {
-        ((&raw const *self).expose_provenance() + STACK) as u64
-    }
-
-    /// The frame of a thread's program, on its stack.
-    fn frame(&self) -> *mut Frame {
-        core::ptr::with_exposed_provenance_mut(self.top() as usize - size_of::<Frame>())
-    }
-}
+use crate::arch::{Stack, ThreadContext};
 
 /// Registers of floating point.
 #[derive(Clone)]
@@ -73,38 +53,31 @@ unsafe extern "C" {
     fn save_float(to: *mut Float);
     fn load_float(from: *const Float);
     fn switch_stacks(save: *mut u64, load: u64);
-    static thread_entry: u8;
 }
 
-impl Context {
-    /// A thread that starts with this frame.
-    pub(super) fn new(mut frame: Frame, thread_pointer: u64, float: Option<Float>) -> Self {
+impl ThreadContext for Context {
+    fn new(mut frame: Frame, thread_pointer: u64, inherit: bool) -> Self {
         frame.x[TP] = thread_pointer;
-        let stack = Stack::new();
-        let at = stack.frame();
-        // Below the frame lies what `switch_stacks` takes: thirteen registers, the first of which is where it returns to.
-        let saved = at as u64 - 112;
-        // SAFETY: within the stack, which nobody uses yet.
-        unsafe {
-            at.write(frame);
-            core::ptr::with_exposed_provenance_mut::<u64>(saved as usize)
-                .write(&raw const thread_entry as u64);
-        }
-        let float = float.unwrap_or(const { Float::new() });
+        let mut stack = Stack::new();
+        let saved = stack.begin(frame, 112, 0);
+        let float = if inherit { Float::of_processor() } else { Float::new() };
         Context { stack: Some(stack), saved, float }
     }
 
-    /// The program's thread pointer, which is a register like others.
-    pub(super) fn thread_pointer(&self) -> u64 {
+    fn thread_pointer(&self) -> u64 {
         // SAFETY: the frame, while the thread runs the kernel.
         self.stack.as_ref().map_or(0, |stack| unsafe { (*stack.frame()).x[TP] })
     }
 
-    pub(super) fn set_thread_pointer(&mut self, at: u64) {
+    fn set_thread_pointer(&mut self, at: u64) {
         if let Some(stack) = &self.stack {
             // SAFETY: as above.
             unsafe { (*stack.frame()).x[TP] = at };
         }
+    }
+
+    fn reset_float(&mut self) {
+        Float::new().load();
     }
 }
 

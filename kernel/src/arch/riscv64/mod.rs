@@ -10,11 +10,11 @@
 //!
 //! The kernel is compiled without registers of floating point, which are the programs'. Processors have numbers of their own: any hart may be the first.
 
-mod console;
-mod context;
-mod frame;
-mod signal;
-mod timer;
+pub(super) mod console;
+pub(super) mod context;
+pub(super) mod frame;
+pub(super) mod signal;
+pub(super) mod timer;
 mod traps;
 
 use core::arch::{asm, global_asm};
@@ -29,13 +29,9 @@ use samara_mm::exec::Architecture;
 use samara_paging::{Attrs, Context, PAGE_SIZE, format};
 use sbi_rt::HartMask;
 
-use super::{Boot, Machine, device_tree, image, input, others};
+use super::{Boot, Machine, device_tree, image, others};
 use crate::process::scheduler;
-use crate::process::signals::Interrupted;
 use crate::syscalls::{Call, Outcome, paths};
-
-pub(super) use context::Stack;
-pub use context::switch;
 
 global_asm!(include_str!("boot.s"));
 global_asm!(include_str!("entry.s"));
@@ -59,9 +55,9 @@ fn hart(processor: usize) -> usize {
     HARTS[processor].load(Ordering::Relaxed)
 }
 
-pub struct Riscv64;
+pub struct Arch;
 
-impl Machine for Riscv64 {
+impl Machine for Arch {
     type Format = format::Sv48;
     type Frame = frame::Frame;
     type Context = context::Context;
@@ -123,38 +119,6 @@ impl Machine for Riscv64 {
         sbi_rt::send_ipi(HartMask::from_mask_base(1, hart(processor)));
     }
 
-    fn context(frame: Self::Frame, thread_pointer: u64, inherit: bool) -> Self::Context {
-        let float = inherit.then(context::Float::of_processor);
-        context::Context::new(frame, thread_pointer, float)
-    }
-
-    fn push_signal(
-        frame: &mut Self::Frame,
-        interrupted: &Interrupted,
-        write: &mut dyn FnMut(u64, &[u8]) -> bool,
-    ) -> bool {
-        signal::push(frame, interrupted, write)
-    }
-
-    fn pop_signal(
-        frame: &mut Self::Frame,
-        read: &mut dyn FnMut(u64, &mut [u8]) -> bool,
-    ) -> Option<(u64, (u64, i32, u64))> {
-        signal::pop(frame, read)
-    }
-
-    fn thread_pointer(context: &Self::Context) -> u64 {
-        context.thread_pointer()
-    }
-
-    fn set_thread_pointer(context: &mut Self::Context, at: u64) {
-        context.set_thread_pointer(at);
-    }
-
-    fn reset_float(_: &mut Self::Context) {
-        context::Float::new().load();
-    }
-
     unsafe fn load_root(root: u64) {
         // SAFETY: the caller's promise.
         unsafe { satp::set(Mode::Sv48, 0, (root / PAGE_SIZE) as usize) };
@@ -202,26 +166,6 @@ impl Machine for Riscv64 {
         // An interrupt ends the wait although it is not taken before the next instruction.
         riscv::asm::wfi();
         Self::restore_interrupts(true);
-    }
-
-    fn console_write(bytes: &[u8]) {
-        console::console_write(bytes);
-    }
-
-    fn console_read() -> Option<u8> {
-        input::read(console::receive)
-    }
-
-    fn log_write(bytes: &[u8]) {
-        console::log_write(bytes);
-    }
-
-    fn now() -> u64 {
-        timer::now()
-    }
-
-    fn wall_clock() -> u64 {
-        timer::wall_clock()
     }
 
     fn random() -> u64 {

@@ -30,12 +30,12 @@ pub(super) fn counter() -> u64 {
 }
 
 /// Nanoseconds since the machine was switched on.
-pub(super) fn now() -> u64 {
+pub(in crate::arch) fn now() -> u64 {
     counter() * (1_000_000_000 / FREQUENCY)
 }
 
 /// Seconds since 1970.
-pub(super) fn wall_clock() -> u64 {
+pub(in crate::arch) fn wall_clock() -> u64 {
     let read = |register| {
         // SAFETY: a register of the clock, which is mapped as a device. The low half is read first.
         u64::from(unsafe { device::<u32>(CLOCK.start + register).read_volatile() })

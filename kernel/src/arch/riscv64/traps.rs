@@ -6,7 +6,7 @@ use riscv::register::{scause, sip, stval};
 use samara_mm::process::Access;
 
 use super::frame::{Frame, SYSTEM_CALL};
-use super::{Riscv64, console, timer};
+use super::{Arch, console, timer};
 use crate::arch::{Machine, Trap};
 use crate::memory::shootdown;
 use crate::process;
@@ -30,7 +30,7 @@ extern "C" fn trap_entered(frame: &mut Frame) {
         exception(frame)
     };
     if frame.is_user() {
-        Riscv64::restore_interrupts(true);
+        Arch::restore_interrupts(true);
         process::trap_from_user(frame, trap);
         if let Trap::PageFault { address, .. } = trap {
             // The processor may remember that nothing was there.

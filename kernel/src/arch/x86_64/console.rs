@@ -52,14 +52,14 @@ fn send(port: u16, bytes: &[u8]) {
 
 static SENDING: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
 
-pub(super) fn console_write(bytes: &[u8]) {
+pub(in crate::arch) fn console_write(bytes: &[u8]) {
     without_interrupts(|| {
         let _alone = SENDING[0].lock();
         send(CONSOLE, bytes);
     });
 }
 
-pub(super) fn log_write(bytes: &[u8]) {
+pub(in crate::arch) fn log_write(bytes: &[u8]) {
     without_interrupts(|| {
         let _alone = SENDING[1].lock();
         send(LOG, bytes);
@@ -67,6 +67,6 @@ pub(super) fn log_write(bytes: &[u8]) {
 }
 
 /// Takes what has come.
-pub(super) fn receive() {
+pub(in crate::arch) fn receive() {
     input::fill(|| (read(CONSOLE + STATUS) & RECEIVED != 0).then(|| read(CONSOLE + DATA)));
 }

@@ -8,23 +8,7 @@ use x86_64::registers::model_specific::FsBase;
 
 use super::cpu;
 use super::frame::Frame;
-
-const STACK: usize = 32 << 10;
-
-#[repr(C, align(16))]
-pub(super) struct Stack([u8; STACK]);
-
-impl Stack {
-    pub(super) fn new() -> Box<Self> {
-        // SAFETY: bytes, of any value.
-        unsafe { Box::new_zeroed().assume_init() }
-    }
-
-    /// The address after its last byte.
-    pub(super) fn top(&self) -> u64 {
-        (&raw const *self).expose_provenance() as u64 + STACK as u64
-    }
-}
+use crate::arch::{Stack, ThreadContext};
 
 /// Registers of floating point and vectors, as `fxsave` writes them.
 #[derive(Clone)]
@@ -79,42 +63,27 @@ impl Default for Context {
 
 unsafe extern "C" {
     fn switch_stacks(save: *mut u64, load: u64);
-    static thread_entry: u8;
 }
 
-impl Context {
-    /// A thread that starts with this frame.
-    pub(super) fn new(frame: Frame, thread_pointer: u64, float: Option<Float>) -> Self {
-        let mut context = Context {
-            stack: Some(Stack::new()),
-            saved: 0,
-            float: float.unwrap_or(const { Float::new() }),
-            thread_pointer,
-        };
-        let at = context.top() - size_of::<Frame>() as u64;
-        // Below the frame lies what `switch_stacks` pops: six registers, and where it returns to.
-        context.saved = at - 56;
-        // SAFETY: within the stack, which nobody uses yet.
-        unsafe {
-            core::ptr::with_exposed_provenance_mut::<Frame>(at as usize).write(frame);
-            core::ptr::with_exposed_provenance_mut::<u64>(at as usize - 8)
-                .write(&raw const thread_entry as u64);
-        }
-        context
+impl ThreadContext for Context {
+    fn new(frame: Frame, thread_pointer: u64, inherit: bool) -> Self {
+        let mut stack = Stack::new();
+        let saved = stack.begin(frame, 56, 48);
+        let float = if inherit { Float::of_processor() } else { Float::new() };
+        Context { stack: Some(stack), saved, float, thread_pointer }
     }
 
-    fn top(&self) -> u64 {
-        self.stack.as_ref().map_or(0, |stack| stack.top())
+    fn thread_pointer(&self) -> u64 {
+        self.thread_pointer
     }
 
-    /// Sets the program's thread pointer (FS), now if the thread runs.
-    pub fn set_thread_pointer(&mut self, at: u64) {
+    fn set_thread_pointer(&mut self, at: u64) {
         self.thread_pointer = at;
         FsBase::write(VirtAddr::new_truncate(at));
     }
 
-    pub fn thread_pointer(&self) -> u64 {
-        self.thread_pointer
+    fn reset_float(&mut self) {
+        Float::new().load();
     }
 }
 
@@ -126,7 +95,7 @@ pub unsafe fn switch(from: *mut Context, to: *mut Context) {
     // SAFETY: the caller's promise.
     unsafe {
         _fxsave64((*from).float.0.as_mut_ptr());
-        cpu::set_kernel_stack((*to).top());
+        cpu::set_kernel_stack((*to).stack.as_ref().map_or(0, |stack| stack.top()));
         FsBase::write(VirtAddr::new_truncate((*to).thread_pointer));
         _fxrstor64((*to).float.0.as_ptr());
         switch_stacks(&raw mut (*from).saved, (*to).saved);

@@ -4,7 +4,7 @@ use syscalls::Sysno;
 
 use samara_mm::Errno;
 
-use crate::arch::{Arch, Machine};
+use crate::arch::{Arch, Machine, ThreadContext};
 use crate::files::{Descriptor, wall_time};
 use crate::process::{self, Clone, wait};
 use crate::syscalls::{Call, Outcome, files, paths, time, user};
@@ -74,12 +74,12 @@ fn set_thread_pointer(call: &Call<'_>, at: u64) -> Outcome {
     if at >= Arch::TASK_SIZE {
         return Err(Errno::EPERM);
     }
-    call.thread.with_context(|context| Arch::set_thread_pointer(context, at));
+    call.thread.with_context(|context| context.set_thread_pointer(at));
     Ok(0)
 }
 
 fn thread_pointer(call: &Call<'_>, to: u64) -> Outcome {
-    let at = call.thread.with_context(|context| Arch::thread_pointer(context));
+    let at = call.thread.with_context(|context| context.thread_pointer());
     user::write(&call.memory(), to, &at)?;
     Ok(0)
 }

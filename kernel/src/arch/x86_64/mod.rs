@@ -12,17 +12,17 @@
 //! | `legacy` | calls that only this architecture has |
 //! | `interrupts`, `local_apic`, `timer`, `console` | devices |
 
-mod console;
-mod context;
+pub(super) mod console;
+pub(super) mod context;
 mod cpu;
-mod frame;
+pub(super) mod frame;
 mod interrupts;
 mod legacy;
 mod local_apic;
 mod others;
-mod signal;
+pub(super) mod signal;
 mod start_info;
-mod timer;
+pub(super) mod timer;
 mod traps;
 
 use core::arch::{asm, global_asm};
@@ -36,20 +36,17 @@ use x86_64::instructions::{interrupts as flag, tlb};
 
 use ::syscalls::Sysno;
 
-use super::{Boot, Machine, image, input};
-use crate::process::signals::Interrupted;
+use super::{Boot, Machine, image};
 use crate::syscalls::{Call, Outcome};
-
-pub use context::switch;
 
 global_asm!(include_str!("boot.s"));
 global_asm!(include_str!("entry.s"));
 
 const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
 
-pub struct X86_64;
+pub struct Arch;
 
-impl Machine for X86_64 {
+impl Machine for Arch {
     type Format = format::X86_64;
     type Frame = frame::Frame;
     type Context = context::Context;
@@ -95,38 +92,6 @@ impl Machine for X86_64 {
         local_apic::interrupt(processor);
     }
 
-    fn context(frame: Self::Frame, thread_pointer: u64, inherit: bool) -> Self::Context {
-        let float = inherit.then(context::Float::of_processor);
-        context::Context::new(frame, thread_pointer, float)
-    }
-
-    fn push_signal(
-        frame: &mut Self::Frame,
-        interrupted: &Interrupted,
-        write: &mut dyn FnMut(u64, &[u8]) -> bool,
-    ) -> bool {
-        signal::push(frame, interrupted, write)
-    }
-
-    fn pop_signal(
-        frame: &mut Self::Frame,
-        read: &mut dyn FnMut(u64, &mut [u8]) -> bool,
-    ) -> Option<(u64, (u64, i32, u64))> {
-        signal::pop(frame, read)
-    }
-
-    fn thread_pointer(context: &Self::Context) -> u64 {
-        context.thread_pointer()
-    }
-
-    fn set_thread_pointer(context: &mut Self::Context, at: u64) {
-        context.set_thread_pointer(at);
-    }
-
-    fn reset_float(_: &mut Self::Context) {
-        context::Float::new().load();
-    }
-
     unsafe fn load_root(root: u64) {
         // SAFETY: the caller's promise.
         unsafe { asm!("mov cr3, {}", in(reg) root) };
@@ -154,26 +119,6 @@ impl Machine for X86_64 {
 
     fn wait_for_interrupt() {
         flag::enable_and_hlt();
-    }
-
-    fn console_write(bytes: &[u8]) {
-        console::console_write(bytes);
-    }
-
-    fn console_read() -> Option<u8> {
-        input::read(console::receive)
-    }
-
-    fn log_write(bytes: &[u8]) {
-        console::log_write(bytes);
-    }
-
-    fn now() -> u64 {
-        timer::now()
-    }
-
-    fn wall_clock() -> u64 {
-        timer::wall_clock()
     }
 
     fn random() -> u64 {

@@ -5,8 +5,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use x86_64::instructions::port::Port;
 
-use super::context::Stack;
 use super::{DIRECT_MAP, local_apic, timer};
+use crate::arch::Stack;
 use crate::log;
 use crate::memory::kernel_tables;
 use crate::process::scheduler;

@@ -52,7 +52,7 @@ fn registers(frame: &mut Frame) -> [&mut u64; 17] {
     ]
 }
 
-pub(super) fn push(
+pub fn push_signal(
     frame: &mut Frame,
     interrupted: &Interrupted,
     write: &mut dyn FnMut(u64, &[u8]) -> bool,
@@ -100,7 +100,7 @@ pub(super) fn push(
     true
 }
 
-pub(super) fn pop(
+pub fn pop_signal(
     frame: &mut Frame,
     read: &mut dyn FnMut(u64, &mut [u8]) -> bool,
 ) -> Option<(u64, (u64, i32, u64))> {

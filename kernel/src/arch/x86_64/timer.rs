@@ -58,14 +58,14 @@ pub(super) fn start_here() {
 }
 
 /// Nanoseconds since [`start`].
-pub(super) fn now() -> u64 {
+pub(in crate::arch) fn now() -> u64 {
     let counts = counter().wrapping_sub(START.load(Ordering::Relaxed));
     let rate = RATE.load(Ordering::Relaxed).max(1);
     ((u128::from(counts) << 16) * 1000 / u128::from(rate)) as u64
 }
 
 /// The clock that goes on while the machine is off: seconds since 1970.
-pub(super) fn wall_clock() -> u64 {
+pub(in crate::arch) fn wall_clock() -> u64 {
     let (mut index, mut data) = (Port::<u8>::new(0x70), Port::<u8>::new(0x71));
     let mut read = |register: u8| {
         // SAFETY: the clock's ports.

@@ -1,0 +1,43 @@
+//! Kernel stacks.
+
+use alloc::boxed::Box;
+
+use super::this::frame::Frame;
+
+const SIZE: usize = 32 << 10;
+
+unsafe extern "C" {
+    static thread_entry: u8;
+}
+
+#[repr(C, align(16))]
+pub(super) struct Stack([u8; SIZE]);
+
+impl Stack {
+    pub(super) fn new() -> Box<Self> {
+        // SAFETY: bytes, of any value.
+        unsafe { Box::new_zeroed().assume_init() }
+    }
+
+    /// The address after its last byte.
+    pub(super) fn top(&self) -> u64 {
+        ((&raw const *self).expose_provenance() + SIZE) as u64
+    }
+
+    /// The frame of a thread's program.
+    pub(super) fn frame(&self) -> *mut Frame {
+        core::ptr::with_exposed_provenance_mut(self.top() as usize - size_of::<Frame>())
+    }
+
+    /// Lays out what a thread starts from: the frame, and below it `kept` bytes that `switch_stacks` takes, of which it returns to those at `back`. Returns where they begin.
+    pub(super) fn begin(&mut self, frame: Frame, kept: usize, back: usize) -> u64 {
+        let saved = self.frame() as usize - kept;
+        // SAFETY: within the stack, which nobody uses yet.
+        unsafe {
+            self.frame().write(frame);
+            core::ptr::with_exposed_provenance_mut::<u64>(saved + back)
+                .write(&raw const thread_entry as u64);
+        }
+        saved as u64
+    }
+}
