@@ -1,12 +1,13 @@
 //! `cargo xtask kernel`: builds the kernel, boots it in QEMU and ends with its status.
 //!
-//! The guest's first serial port is standard input and output. On the second one the kernel writes its messages. A line there that begins with byte 1 is for this
+//! The guest's serial port is standard input and output. On a second one, or by semihosting, the kernel writes its messages. A line there that begins with byte 1 is for this
 //! command (`status N`), one that begins with byte 2 is told even if messages are not wanted, and byte 3 begins bytes of the record (`--trace`).
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Read, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -14,19 +15,25 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use xshell::{Shell, cmd};
 
 use crate::setup;
+
+mod foreign;
+mod machines;
+
+pub(crate) use foreign::Cross;
+pub(crate) use machines::Arch;
 
 #[derive(Args)]
 pub(crate) struct Options {
     /// The processor's architecture.
     #[arg(long, value_enum, default_value = "x86_64")]
     arch: Arch,
-    /// QEMU's machine; `microvm` has fewer devices.
-    #[arg(long, value_parser = ["q35", "microvm"], default_value = "q35")]
-    machine: String,
+    /// QEMU's machine. On x86-64 `q35`, or `microvm`, which has fewer devices; else `virt`.
+    #[arg(long)]
+    machine: Option<String>,
     /// Memory of the machine, as QEMU writes it.
     #[arg(long, default_value = "512M")]
     memory: String,
@@ -50,12 +57,6 @@ pub(crate) struct Options {
     program: Vec<OsString>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum Arch {
-    #[value(name = "x86_64")]
-    X86_64,
-}
-
 /// Statuses of this command's own.
 const NOT_STARTED: u8 = 2;
 const NO_STATUS: u8 = 101;
@@ -77,27 +78,21 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> ExitCode {
 
 /// Builds all that the machine needs. Returns the command that starts it.
 fn prepare(shell: &Shell, options: &Options) -> Result<Command> {
-    let Arch::X86_64 = options.arch;
     let memory = options.memory.trim_end_matches(['M', 'G', 'K']);
     ensure!(
         memory.parse::<u32>().is_ok_and(|memory| memory > 0),
         "--memory takes a number with K, M or G behind it, not {:?}",
         options.memory
     );
-    setup::debian(shell, "qemu-system-x86_64", "qemu-system-x86")?;
+    let mut machine = machines::command(shell, options)?;
     let initrd = match &options.initrd {
         Some(initrd) => {
             File::open(initrd).with_context(|| format!("cannot open {}", initrd.display()))?;
             initrd.clone()
         }
-        None => initial_files(shell)?,
+        None => initial_files(shell, options.arch)?,
     };
-    let kernel = build(shell)?;
-    let mut machine = Command::new("qemu-system-x86_64");
-    let flags = "-accel tcg -cpu qemu64 -display none -nodefaults -no-reboot -chardev stdio,id=console,signal=off -serial chardev:console -chardev file,id=log,path=/dev/stderr -device isa-serial,chardev=log,iobase=0x2f8,irq=3,index=1 -device isa-debug-exit,iobase=0xf4,iosize=4";
-    machine.args(flags.split(' '));
-    machine.args(["-M", &options.machine, "-m", &options.memory]);
-    machine.args(["-smp", &options.cpus.to_string()]);
+    let kernel = machines::build(shell, options.arch)?;
     machine.arg("-kernel").arg(kernel);
     machine.arg("-initrd").arg(initrd);
     let traced = options.trace.is_some();
@@ -105,17 +100,6 @@ fn prepare(shell: &Shell, options: &Options) -> Result<Command> {
         .arg("-append")
         .arg(command_line(&options.program, traced));
     Ok(machine)
-}
-
-/// Builds the kernel, which is a workspace of its own with its own settings for the compiler.
-fn build(shell: &Shell) -> Result<PathBuf> {
-    setup::targets(shell, None, &["x86_64-unknown-none"])?;
-    let _folder = shell.push_dir("kernel");
-    cmd!(shell, "cargo build --release --locked --quiet")
-        .quiet()
-        .run()?;
-    let built = "target/x86_64-unknown-none/release/samara-kernel";
-    Ok(shell.current_dir().join(built))
 }
 
 /// What the kernel is told: whether its console is a terminal, and the program.
@@ -147,24 +131,47 @@ fn encoded(word: &[u8]) -> String {
     })
 }
 
-/// An archive with Debian's static BusyBox, and its applets as links.
-fn initial_files(shell: &Shell) -> Result<PathBuf> {
-    let root = root_folder(shell)?;
+/// Where what is made for an architecture lies.
+fn folder(shell: &Shell, arch: Arch) -> PathBuf {
+    let all = shell.current_dir().join("target/kernel");
+    match arch {
+        Arch::X86_64 => all,
+        _ => all.join(arch.name()),
+    }
+}
+
+/// An archive with a static BusyBox, and its applets as links.
+fn initial_files(shell: &Shell, arch: Arch) -> Result<PathBuf> {
+    let root = root_folder(shell, arch)?;
     archive(shell, &root)
 }
 
 /// Makes the folder that the archive is made of.
-pub(crate) fn root_folder(shell: &Shell) -> Result<PathBuf> {
-    let folder = shell.current_dir().join("target/kernel");
+pub(crate) fn root_folder(shell: &Shell, arch: Arch) -> Result<PathBuf> {
+    let folder = folder(shell, arch);
+    shell.create_dir(&folder)?;
     let root = folder.join("root");
-    let busybox = static_busybox(shell, &folder)?;
+    let (busybox, names) = match arch {
+        Arch::X86_64 => (static_busybox(shell, &folder)?, None),
+        _ => foreign::busybox(shell, arch)?,
+    };
+    let names = match names {
+        Some(names) => names,
+        // Debian builds it in the same way for all.
+        None => {
+            let own = static_busybox(shell, &self::folder(shell, Arch::X86_64))?;
+            let listed = cmd!(shell, "{own} --list").quiet().read()?;
+            listed.lines().map(str::to_owned).collect()
+        }
+    };
     shell.remove_path(&root)?;
     for name in ["bin", "etc", "proc", "root", "tmp"] {
         shell.create_dir(root.join(name))?;
     }
     shell.copy_file(&busybox, root.join("bin/busybox"))?;
-    let script = "set -e; cd $1; for name in $(bin/busybox --list); do [ -e bin/$name ] || ln -s busybox bin/$name; done";
-    cmd!(shell, "sh -c {script} sh {root}").quiet().run()?;
+    for name in names.iter().filter(|name| *name != "busybox") {
+        symlink("busybox", root.join("bin").join(name))?;
+    }
     Ok(root)
 }
 
@@ -214,6 +221,9 @@ fn boot(mut machine: Command, options: &Options) -> Result<u8> {
     if !is_terminal {
         machine.stdin(Stdio::piped());
     }
+    if options.arch.has_talkative_firmware() {
+        machine.stdout(Stdio::piped());
+    }
     let mut machine = machine
         .stderr(Stdio::piped())
         .spawn()
@@ -236,9 +246,31 @@ fn boot(mut machine: Command, options: &Options) -> Result<u8> {
         .timeout
         .or((!is_terminal).then_some(PATIENCE))
         .map(Duration::from_secs);
+    let output = machine.stdout.take();
+    let output = output.map(|output| thread::spawn(move || pass_on(output)));
     let status = wait(&mut machine, &ended, limit)?;
     machine.wait()?;
+    if let Some(Err(_)) = output.map(thread::JoinHandle::join) {
+        bail!("the console cannot be shown");
+    }
     Ok(status)
+}
+
+/// Writes what the kernel's console shows to standard output: all behind byte 1.
+fn pass_on(mut console: impl Read) {
+    let (mut bytes, mut begun) = ([0; 4096], false);
+    let mut output = io::stdout().lock();
+    while let Ok(count @ 1..) = console.read(&mut bytes) {
+        let mut shown = &bytes[..count];
+        if !begun {
+            let Some(end) = shown.iter().position(|&byte| byte == 1) else {
+                continue;
+            };
+            (shown, begun) = (&shown[end + 1..], true);
+        }
+        // Nobody may read it any more.
+        let _ = output.write_all(shown).and_then(|()| output.flush());
+    }
 }
 
 fn wait(

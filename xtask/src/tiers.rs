@@ -58,6 +58,8 @@ pub(crate) enum Tier {
     Gate,
     /// The kernel: linted, booted, and compared with Linux.
     Kernel,
+    /// The same on AArch64 and RISC-V.
+    KernelAll,
     /// The oldest Rust that the manifest names.
     Msrv,
     /// The packages as the registry would get them.
@@ -70,7 +72,7 @@ pub(crate) enum Tier {
 
 impl Tier {
     /// All tiers, in the order in which they run.
-    pub(crate) const ALL: [Tier; 18] = [
+    pub(crate) const ALL: [Tier; 19] = [
         Tier::Lint,
         Tier::Unit,
         Tier::Bare,
@@ -85,6 +87,7 @@ impl Tier {
         Tier::Pages,
         Tier::Gate,
         Tier::Kernel,
+        Tier::KernelAll,
         Tier::Msrv,
         Tier::Package,
         Tier::Semver,
@@ -110,6 +113,7 @@ impl Tier {
             Tier::Pages => "pages",
             Tier::Gate => "gate",
             Tier::Kernel => "kernel",
+            Tier::KernelAll => "kernel-all",
             Tier::Msrv => "msrv",
             Tier::Package => "package",
             Tier::Semver => "semver",
@@ -148,6 +152,7 @@ impl Tier {
             Tier::Kernel => {
                 "programs and a shell script in the kernel, which print what they print on Linux"
             }
+            Tier::KernelAll => "the same on AArch64 and RISC-V",
             Tier::Msrv => "every package checked by the oldest Rust that is promised",
             Tier::Package => "each package as the registry would get it, built from what is in it",
             Tier::Semver => "the public interfaces, beside those of the last release",
@@ -172,6 +177,7 @@ impl Tier {
             Tier::Pages => pages(shell),
             Tier::Gate => gate::run(shell, false),
             Tier::Kernel => kernel::run(shell),
+            Tier::KernelAll => kernel::others(shell),
             Tier::Msrv => msrv(shell),
             Tier::Package => package::publish(shell),
             Tier::Semver => package::semver(shell),

@@ -1,11 +1,12 @@
 //! Programs and a shell script on Linux and in the kernel: both print the same.
 
-use std::path::Path;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
-use crate::kernel;
+use crate::kernel::{self, Arch, Cross};
 use crate::setup;
 
 /// What both run, in an empty folder: the script, then each program, with their statuses.
@@ -18,16 +19,40 @@ for program in \"$@\"; do echo \"== $(basename $program)\"; $program 2>&1; echo 
 /// Machines that the kernel runs on, and how many processors they have.
 const MACHINES: [(&str, &str); 3] = [("q35", "1"), ("q35", "2"), ("microvm", "4")];
 
-pub(super) fn run(shell: &Shell) -> Result<()> {
-    setup::debian(shell, "cc", "gcc")?;
+/// How C programs are compiled for both.
+const FLAGS: [&str; 5] = ["-O1", "-Wall", "-Wno-unused-result", "-static", "-pthread"];
+
+/// Where the script and the programs are.
+const SOURCES: &str = "kernel/tests";
+
+/// Lints the kernel for an architecture.
+fn lint(shell: &Shell, arch: Arch) -> Result<()> {
     setup::components(shell, None, &["clippy"])?;
-    setup::targets(shell, None, &["x86_64-unknown-none"])?;
-    {
-        let _folder = shell.push_dir("kernel");
-        cmd!(shell, "cargo clippy --release --locked -- -D warnings").run()?;
-    }
-    let sources = Path::new("kernel/tests");
-    let root = kernel::root_folder(shell)?;
+    let target = arch.target();
+    setup::targets(shell, None, &[target])?;
+    let _folder = shell.push_dir("kernel");
+    cmd!(
+        shell,
+        "cargo clippy --release --locked --target {target} -- -D warnings"
+    )
+    .run()?;
+    Ok(())
+}
+
+/// A compiler of static C programs, given a source and what it is to make.
+type Compiler<'a> = &'a dyn Fn(&Path, &Path) -> Result<()>;
+
+/// This machine's own compiler.
+fn native(shell: &Shell, source: &Path, to: &Path) -> Result<()> {
+    setup::debian(shell, "cc", "gcc")?;
+    cmd!(shell, "cc {FLAGS...} {source} -o {to}").run()?;
+    Ok(())
+}
+
+/// Makes the folder of first files with the script and the programs. Returns it with the programs' names.
+fn tests(shell: &Shell, arch: Arch, compile: Compiler<'_>) -> Result<(PathBuf, Vec<String>)> {
+    let sources = Path::new(SOURCES);
+    let root = kernel::root_folder(shell, arch)?;
     let tests = root.join("tests");
     shell.create_dir(&tests)?;
     shell.copy_file(sources.join("script.sh"), tests.join("script.sh"))?;
@@ -38,14 +63,63 @@ pub(super) fn run(shell: &Shell) -> Result<()> {
     for source in programs {
         let name = source.file_stem().context("a program has no name")?;
         let name = name.to_string_lossy().into_owned();
-        let to = tests.join(&name);
-        cmd!(
-            shell,
-            "cc -O1 -Wall -Wno-unused-result -static -pthread {source} -o {to}"
-        )
-        .run()?;
+        compile(&source, &tests.join(&name))?;
         names.push(name);
     }
+    Ok((root, names))
+}
+
+/// The script and the programs on the other architectures, beside this machine's Linux.
+pub(super) fn others(shell: &Shell) -> Result<()> {
+    let (root, names) = tests(shell, Arch::X86_64, &|source, to| native(shell, source, to))?;
+    let expected = neutral(&on_linux(shell, &root, &names)?);
+    for arch in [Arch::Aarch64, Arch::Riscv64] {
+        lint(shell, arch)?;
+        let cross = Cross::new(shell, arch)?;
+        let compile = |source: &Path, to: &Path| {
+            let files = [source.as_os_str(), OsStr::new("-o"), to.as_os_str()];
+            let flags = FLAGS.iter().map(OsStr::new).chain(files);
+            cross.compile(shell, &flags.map(OsStr::to_owned).collect::<Vec<_>>())
+        };
+        let (root, names) = tests(shell, arch, &compile)?;
+        let archive = kernel::archive(shell, &root)?;
+        let guest: Vec<String> = names.iter().map(|name| format!("/tests/{name}")).collect();
+        let guest = &guest;
+        let (xtask, name) = (std::env::current_exe()?, arch.name());
+        for cpus in ["1", "2"] {
+            let output = cmd!(
+                shell,
+                "{xtask} kernel --arch {name} --cpus {cpus} --initrd {archive} --timeout 900 -- sh /tests/all.sh /tmp /tests {guest...}"
+            )
+            .read()
+            .with_context(|| format!("the kernel fails on {name} with {cpus} processors"))?;
+            compare(&expected, &neutral(&output))
+                .with_context(|| format!("on {name} with {cpus} processors"))?;
+            println!(
+                "kernel: {} lines of the script and of {} programs agree on {name} with {cpus} processors",
+                expected.lines().count(),
+                names.len()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// What programs print, where processors differ in how they refuse an access: by SIGBUS or by SIGSEGV.
+fn neutral(output: &str) -> String {
+    let lines = output
+        .lines()
+        .map(|line| match line.strip_suffix(": signal 7") {
+            Some(what) => format!("{what}: signal 11\n"),
+            None => format!("{line}\n"),
+        });
+    lines.collect()
+}
+
+pub(super) fn run(shell: &Shell) -> Result<()> {
+    lint(shell, Arch::X86_64)?;
+    let (root, names) = tests(shell, Arch::X86_64, &|source, to| native(shell, source, to))?;
+    let (sources, tests) = (Path::new(SOURCES), root.join("tests"));
     let short = sources.join("out-of-memory");
     let (hog, script) = (short.join("hog.c"), short.join("script.sh"));
     let to = root.join("bin/hog");
