@@ -79,19 +79,22 @@ other_start:
 
 .section .text
 start_high:
-    ldr x4, start_root
+    adrp x4, start_root
+    ldr x4, [x4, :lo12:start_root]
     msr ttbr1_el1, x4
     isb
     tlbi vmalle1
     dsb nsh
     isb
     msr spsel, 1
-    ldr x4, start_stack
+    adrp x4, start_stack
+    ldr x4, [x4, :lo12:start_stack]
     mov sp, x4
     mov x29, xzr
     mov x30, xzr
     mov x0, x19
-    ldr x4, start_entry
+    adrp x4, start_entry
+    ldr x4, [x4, :lo12:start_entry]
     br x4
 
 // What differs from processor to processor: the first's, at first.
