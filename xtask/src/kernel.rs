@@ -228,8 +228,21 @@ fn boot(mut machine: Command, options: &Options) -> Result<u8> {
         .stderr(Stdio::piped())
         .spawn()
         .context("QEMU does not start")?;
+    let (begins, begun) = mpsc::channel();
+    let output = machine.stdout.take();
+    let output = match output {
+        Some(output) => Some(thread::spawn(move || pass_on(output, &begins))),
+        None => {
+            begins.send(())?;
+            None
+        }
+    };
     if let Some(input) = machine.stdin.take() {
-        thread::spawn(move || forward(input));
+        thread::spawn(move || {
+            // Firmware would drop what comes before.
+            let _ = begun.recv();
+            forward(input);
+        });
     }
     let Some(messages) = machine.stderr.take() else {
         bail!("QEMU's messages cannot be read");
@@ -246,8 +259,6 @@ fn boot(mut machine: Command, options: &Options) -> Result<u8> {
         .timeout
         .or((!is_terminal).then_some(PATIENCE))
         .map(Duration::from_secs);
-    let output = machine.stdout.take();
-    let output = output.map(|output| thread::spawn(move || pass_on(output)));
     let status = wait(&mut machine, &ended, limit)?;
     machine.wait()?;
     if let Some(Err(_)) = output.map(thread::JoinHandle::join) {
@@ -256,8 +267,8 @@ fn boot(mut machine: Command, options: &Options) -> Result<u8> {
     Ok(status)
 }
 
-/// Writes what the kernel's console shows to standard output: all behind byte 1.
-fn pass_on(mut console: impl Read) {
+/// Writes what the kernel's console shows to standard output: all behind byte 1, of which `begins` is told.
+fn pass_on(mut console: impl Read, begins: &mpsc::Sender<()>) {
     let (mut bytes, mut begun) = ([0; 4096], false);
     let mut output = io::stdout().lock();
     while let Ok(count @ 1..) = console.read(&mut bytes) {
@@ -267,6 +278,7 @@ fn pass_on(mut console: impl Read) {
                 continue;
             };
             (shown, begun) = (&shown[end + 1..], true);
+            let _ = begins.send(());
         }
         // Nobody may read it any more.
         let _ = output.write_all(shown).and_then(|()| output.flush());

@@ -112,6 +112,9 @@ pub fn get() -> &'static Console {
 
 /// Takes what has come from the device, and wakes those who wait for it.
 pub fn poll() {
+    static TAKING: Mutex<()> = Mutex::new(());
+    // One processor at a time, so that bytes stay in order. Others leave it what comes meanwhile.
+    let Some(_alone) = TAKING.try_lock() else { return };
     let mut came = false;
     while let Some(byte) = Arch::console_read() {
         CONSOLE.take(byte);

@@ -101,8 +101,23 @@ pub(super) fn others(shell: &Shell) -> Result<()> {
                 names.len()
             );
         }
+        typed(shell, arch, &archive)?;
     }
     Ok(())
+}
+
+/// Checks that what is typed arrives in order, on two processors.
+fn typed(shell: &Shell, arch: Arch, archive: &Path) -> Result<()> {
+    let numbers: String = (1..20_000).map(|number| format!("{number}\n")).collect();
+    let (xtask, name) = (std::env::current_exe()?, arch.name());
+    let output = cmd!(
+        shell,
+        "{xtask} kernel --arch {name} --cpus 2 --initrd {archive} --timeout 300 -- cat"
+    )
+    .stdin(&numbers)
+    .read()
+    .with_context(|| format!("the kernel fails on {name}"))?;
+    compare(&numbers, &output).context("what was typed")
 }
 
 /// What programs print, where processors differ in how they refuse an access: by SIGBUS or by SIGSEGV.
@@ -158,6 +173,7 @@ pub(super) fn run(shell: &Shell) -> Result<()> {
         "cargo run --locked --quiet -p samara -- replay {record}"
     )
     .run()?;
+    typed(shell, Arch::X86_64, &archive)?;
     let xtask = std::env::current_exe()?;
     let output = cmd!(
         shell,

@@ -36,6 +36,8 @@ fn read(register: u64) -> u32 {
 
 /// Eight bits, queues on, and an interrupt when something has come.
 pub(super) fn start() {
+    // The device empties itself when its queue is switched on, and somebody may have typed already.
+    receive();
     write(LINE, 0x70);
     write(CONTROL, 0x301);
     write(INTERRUPTS, RECEIVE);
