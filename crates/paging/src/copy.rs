@@ -12,7 +12,7 @@ use crate::format::Format;
 use crate::frames::Counts;
 use crate::phys::{FrameAllocator, PhysMem, Physical};
 use crate::reclaim::Reclaim;
-use crate::table::{Locked, Table};
+use crate::table::{Locked, SPARSE, Table};
 
 /// What copying makes of a leaf.
 pub(crate) trait Way {
@@ -106,13 +106,23 @@ pub(crate) fn copy_entries<
         used: 0,
         protected: part.end..part.end,
     };
-    if FRESH {
+    // Where little is in the table, all of the copy is made empty at once, and lines without entries are passed over.
+    let sparse = FRESH && from.used() < SPARSE;
+    if sparse {
+        memory.clear_table(to.phys);
+    } else if FRESH {
         for i in (0..part.start).chain(part.end..ENTRIES) {
             to.slot(i).store(0, Ordering::Relaxed);
         }
     }
     let mut i = part.start;
-    while i < part.end {
+    loop {
+        if sparse {
+            i = from.table.after_empty(i..part.end);
+        }
+        if i == part.end {
+            break;
+        }
         let usual = copy_usual::<F, W, FRESH>(frames.counts(), from, to, i..part.end);
         if usual.protected {
             copied.protect(i..i + usual.count);
@@ -122,34 +132,59 @@ pub(crate) fn copy_entries<
         if i == part.end {
             break;
         }
-        match copy_entry::<F, W, B, R>(memory, copy, from, i) {
-            Ok((leaf, protected)) => {
-                copied.used += u32::from(leaf != 0);
-                to.slot(i).store(leaf, order::<FRESH>());
-                if protected {
-                    copied.protect(i..i + 1);
-                }
-            }
-            Err(error) => {
-                let mut dead = Dead::new();
-                for i in part.start..i {
-                    let raw = to.load(i);
-                    if tag::holds(raw) && !F::special(raw) {
-                        // Dead are copies of pinned frames.
-                        if let Some(index) = frames.unmap(F::phys(raw)) {
-                            dead.push(frames, index, 1);
+        loop {
+            // Most entries that are not usual are empty, or a file's beside others of it.
+            if from.load(i) != 0 {
+                match copy_entry::<F, W, B, R>(memory, copy, from, i) {
+                    Ok((leaf, protected)) => {
+                        copied.used += u32::from(leaf != 0);
+                        to.slot(i).store(leaf, order::<FRESH>());
+                        if protected {
+                            copied.protect(i..i + 1);
                         }
                     }
-                    to.slot(i).store(0, Ordering::Release);
+                    Err(error) => {
+                        take_back::<F, B, R>(memory, to, part.start..i);
+                        copied.used = 0;
+                        return (copied, Err(error));
+                    }
                 }
-                memory.free_dead(&mut dead);
-                copied.used = 0;
-                return (copied, Err(error));
+            } else if FRESH && !sparse {
+                to.slot(i).store(0, Ordering::Relaxed);
+            }
+            i += 1;
+            if i == part.end {
+                break;
+            }
+            let raw = from.load(i);
+            if W::protects(true) && F::usual(raw) || sparse && raw == 0 {
+                break;
             }
         }
-        i += 1;
     }
     (copied, Ok(()))
+}
+
+/// Takes copies of entries back.
+#[cold]
+fn take_back<F: Format, B: FrameAllocator + PhysMem, R: Reclaim>(
+    memory: &Physical<B, R>,
+    to: &Table<'_>,
+    part: Range<usize>,
+) {
+    let frames = memory.frames();
+    let mut dead = Dead::new();
+    for i in part {
+        let raw = to.load(i);
+        if tag::holds(raw) && !F::special(raw) {
+            // Dead are copies of pinned frames.
+            if let Some(index) = frames.unmap(F::phys(raw)) {
+                dead.push(frames, index, 1);
+            }
+        }
+        to.slot(i).store(0, Ordering::Release);
+    }
+    memory.free_dead(&mut dead);
 }
 
 /// A walk that finds the entry finds the page's content. The entry above a fresh table is stored with Release later.

@@ -29,7 +29,7 @@ use crate::invalidate::{Changed, Gather, Invalidate};
 use crate::phys::{Memory, Physical};
 use crate::reserve::Reserve;
 use crate::space::PageTables;
-use crate::table::Locked;
+use crate::table::{Locked, SPARSE};
 use core::ops::Range;
 
 /// The mappings of a leaf, which has left its table, go; dead frames are noted.
@@ -80,14 +80,21 @@ pub(crate) fn let_go<F: Format, M: Memory>(
         _ => return false,
     }
     let counts = memory.frames().counts();
-    for slot in table.entries(0..ENTRIES) {
-        let raw = slot.load(Ordering::Relaxed);
-        if raw != 0 {
-            slot.store(0, Ordering::Release);
+    let used = locked.used();
+    if used < SPARSE {
+        table.each(0..ENTRIES, |index, raw| {
+            locked.store(index, 0);
             forget_page::<F, M>(memory, counts, raw, dead);
+        });
+    } else {
+        for slot in table.entries(0..ENTRIES) {
+            let raw = slot.load(Ordering::Relaxed);
+            if raw != 0 {
+                slot.store(0, Ordering::Release);
+                forget_page::<F, M>(memory, counts, raw, dead);
+            }
         }
     }
-    let used = locked.used();
     locked.sub_used(used);
     true
 }

@@ -149,11 +149,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         } else {
             0..ENTRIES
         };
-        for index in own {
-            let raw = table.load(index);
-            if raw == 0 {
-                continue;
-            }
+        table.each(own, |_, raw| {
             if level > 0 && F::is_table(raw) {
                 let below = F::phys(raw);
                 if level > 1 {
@@ -164,7 +160,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             } else {
                 forget_leaf::<F, M>(memory, raw, level, gather.dead());
             }
-        }
+        });
         gather.table(phys);
     }
 }

@@ -23,6 +23,11 @@ pub(crate) struct Table<'a> {
     pub(crate) phys: u64,
 }
 
+/// Entries of a line of the cache.
+const LINE: usize = 8;
+/// A table with fewer entries in use is looked through by lines.
+pub(crate) const SPARSE: u32 = ENTRIES as u32 / 4;
+
 impl<'a> Table<'a> {
     /// # Safety
     ///
@@ -82,6 +87,50 @@ impl<'a> Table<'a> {
     pub(crate) fn is_empty(&self, part: Range<usize>) -> bool {
         let found = |slot: &AtomicU64| slot.load(Ordering::SeqCst) != 0;
         !self.entries(part).iter().any(found)
+    }
+
+    /// Returns `true` if nothing is in entries of one line of the cache.
+    #[inline(always)]
+    fn is_empty_line(&self, line: Range<usize>) -> bool {
+        let line = self.entries(line);
+        let all = match <&[AtomicU64; LINE]>::try_from(line) {
+            // The compiler unrolls a loop whose length it knows.
+            Ok(line) => (0..LINE).fold(0, |all, i| all | line[i].load(Ordering::Relaxed)),
+            Err(_) => line
+                .iter()
+                .fold(0, |all, slot| all | slot.load(Ordering::Relaxed)),
+        };
+        all == 0
+    }
+
+    /// Returns the first entry of a part whose line of the cache is not empty, or the end.
+    #[inline]
+    pub(crate) fn after_empty(&self, part: Range<usize>) -> usize {
+        let mut at = part.start;
+        while at < part.end {
+            let end = (at / LINE * LINE + LINE).min(part.end);
+            if !self.is_empty_line(at..end) {
+                return at;
+            }
+            at = end;
+        }
+        at
+    }
+
+    /// Calls `seen` for each entry of a part that is not empty, as the holder of the lock reads it. Quick where most are.
+    #[inline(always)]
+    pub(crate) fn each(&self, part: Range<usize>, mut seen: impl FnMut(usize, u64)) {
+        let mut at = part.start;
+        while at < part.end {
+            let end = (at / LINE * LINE + LINE).min(part.end);
+            if !self.is_empty_line(at..end) {
+                (at..end)
+                    .map(|index| (index, self.load(index)))
+                    .filter(|&(_, raw)| raw != 0)
+                    .for_each(|(index, raw)| seen(index, raw));
+            }
+            at = end;
+        }
     }
 
     /// How many upper entries point here: exact only under the lock.
