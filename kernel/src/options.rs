@@ -3,6 +3,8 @@
 
 use alloc::vec::Vec;
 
+use samara_mm::process::ForkMode;
+
 use crate::{files, log, process, shutdown, trace};
 
 pub struct Options {
@@ -27,6 +29,11 @@ impl Options {
         let mut program: Vec<Vec<u8>> = words.map(decoded).collect();
         if program.is_empty() {
             program.push(b"sh".to_vec());
+        }
+        for (word, mode) in [("fork=copy", ForkMode::Copy), ("fork=share", ForkMode::Share)] {
+            if own.contains(&word.as_bytes()) {
+                process::set_fork_mode(mode);
+            }
         }
         if own.contains(&b"trace".as_slice()) {
             trace::start(&program);

@@ -49,6 +49,9 @@ pub(crate) struct Options {
     /// Write the record of all memory calls that `samara replay` performs again to this file.
     #[arg(long)]
     trace: Option<PathBuf>,
+    /// What a fork does with page tables: both processes use them until one writes, or they are copied, as by Linux, or what suits the size of the process.
+    #[arg(long, value_parser = ["share", "copy", "auto"], default_value = "auto")]
+    fork: String,
     /// Leave the kernel's messages out; a panic is told always.
     #[arg(long)]
     quiet: bool,
@@ -95,24 +98,22 @@ fn prepare(shell: &Shell, options: &Options) -> Result<Command> {
     let kernel = machines::build(shell, options.arch)?;
     machine.arg("-kernel").arg(kernel);
     machine.arg("-initrd").arg(initrd);
-    let traced = options.trace.is_some();
-    machine
-        .arg("-append")
-        .arg(command_line(&options.program, traced));
+    let console = match io::stdin().is_terminal() {
+        true => "console=terminal",
+        false => "console=plain",
+    };
+    let fork = format!("fork={}", options.fork);
+    let trace = options.trace.as_ref().map_or("", |_| "trace");
+    let line = command_line(&[console, &fork, trace], &options.program);
+    machine.arg("-append").arg(line);
     Ok(machine)
 }
 
-/// What the kernel is told: whether its console is a terminal, and the program.
-fn command_line(program: &[OsString], traced: bool) -> String {
-    let console = if io::stdin().is_terminal() {
-        "terminal"
-    } else {
-        "plain"
-    };
+/// What the kernel is told: words for itself, and the program.
+pub(crate) fn command_line(own: &[&str], program: &[OsString]) -> String {
     let words = program.iter().map(|word| encoded(word.as_bytes()));
     let words: Vec<String> = words.collect();
-    let trace = if traced { "trace " } else { "" };
-    format!("console={console} {trace}-- {}", words.join(" "))
+    format!("{} -- {}", own.join(" "), words.join(" "))
 }
 
 /// A word of the kernel's command line: what would end it is written as `%` and two digits.

@@ -1,6 +1,7 @@
 //! Kernel stacks.
 
 use alloc::boxed::Box;
+use core::mem::MaybeUninit;
 
 use super::this::frame::Frame;
 
@@ -11,12 +12,12 @@ unsafe extern "C" {
 }
 
 #[repr(C, align(16))]
-pub(super) struct Stack([u8; SIZE]);
+pub(super) struct Stack([MaybeUninit<u8>; SIZE]);
 
 impl Stack {
     pub(super) fn new() -> Box<Self> {
-        // SAFETY: bytes, of any value.
-        unsafe { Box::new_zeroed().assume_init() }
+        // SAFETY: bytes that need not be initialised.
+        unsafe { Box::new_uninit().assume_init() }
     }
 
     /// The address after its last byte.
@@ -35,6 +36,7 @@ impl Stack {
         // SAFETY: within the stack, which nobody uses yet.
         unsafe {
             self.frame().write(frame);
+            core::ptr::with_exposed_provenance_mut::<u8>(saved).write_bytes(0, kept);
             core::ptr::with_exposed_provenance_mut::<u64>(saved + back)
                 .write(&raw const thread_entry as u64);
         }

@@ -115,4 +115,26 @@ impl Regular {
             machine().extend(&self.object, before)
         }
     }
+
+    /// Makes a range zero. Whole pages of it are given up.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn punch(&self, start: u64, end: u64) -> Result<(), Errno> {
+        let _alone = self.changing.lock();
+        let page = PAGE_BYTES as u64;
+        let end = end.min(self.size().next_multiple_of(page));
+        let (first, last) = (start.next_multiple_of(page), end / page * page);
+        for edge in [start..first.min(end), last.max(start)..end] {
+            if !edge.is_empty() {
+                let zeroes = [0; PAGE_BYTES];
+                machine().write_file(
+                    &self.object,
+                    edge.start,
+                    &zeroes[..(edge.end - edge.start) as usize],
+                )?;
+            }
+        }
+        if first < last { machine().punch(&self.object, first, last) } else { Ok(()) }
+    }
 }

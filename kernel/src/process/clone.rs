@@ -15,7 +15,7 @@ use super::thread::{Process, Thread};
 use super::wait;
 use super::{Context, Frame, exit, oom, scheduler, table};
 use crate::arch::{ThreadContext, UserFrame};
-use crate::memory::heap;
+use crate::memory::{Memory, heap};
 use crate::trace;
 
 /// Arguments of `clone3(2)`.
@@ -99,6 +99,21 @@ pub fn clone(caller: &Arc<Thread>, frame: &Frame, clone: &Clone) -> Result<i64, 
     Ok(tid.into())
 }
 
+/// How a fork gives the child its memory: by [`set_fork_mode`], or as suits the size.
+static FORK: Mutex<Option<ForkMode>> = Mutex::new(None);
+/// A process of so many pages copies its tables: it writes to most of them soon, and each shared one is a fault and a copy then.
+const FEW_PAGES: u64 = 4096;
+
+/// All forks copy page tables, or share them, whatever the size of the process.
+pub fn set_fork_mode(mode: ForkMode) {
+    *FORK.lock() = Some(mode);
+}
+
+fn fork_mode(memory: &Memory) -> ForkMode {
+    let few = || memory.with_space(|space| space.page_counts().total) <= FEW_PAGES;
+    FORK.lock().unwrap_or_else(|| if few() { ForkMode::Copy } else { ForkMode::Share })
+}
+
 fn new_process(caller: &Arc<Thread>, pid: i32, clone: &Clone) -> Result<Arc<Process>, Errno> {
     let has = |flag: u32| clone.flags & u64::from(flag) != 0;
     let parent = &caller.process;
@@ -106,7 +121,7 @@ fn new_process(caller: &Arc<Thread>, pid: i32, clone: &Clone) -> Result<Arc<Proc
     let memory = if has(CLONE_VM) {
         memory
     } else {
-        let child = Arc::new(memory.fork(ForkMode::Share)?);
+        let child = Arc::new(memory.fork(fork_mode(&memory))?);
         trace::forked(&memory, &child);
         child
     };

@@ -35,7 +35,7 @@ mod table;
 mod thread;
 pub mod wait;
 
-pub use clone::{Clone, clone};
+pub use clone::{Clone, clone, set_fork_mode};
 pub use exec::{execute, start_first};
 pub use exit::{ChildEvent, exit_group, exit_thread, exited_with, wait_for_child};
 pub use table::{find, find_thread, processes};
@@ -58,16 +58,23 @@ type Context = <Arch as Machine>::Context;
 ///
 /// Interrupts are off when it returns.
 pub fn trap_from_user(frame: &mut Frame, trap: Trap) {
-    handle(frame, trap);
-    to_user(frame);
+    if !handle(frame, trap) || !leaves_at_once() {
+        to_user(frame);
+    }
 }
 
-fn handle(frame: &mut Frame, trap: Trap) {
+/// Returns `true` if nothing came of it that the thread would have to look at before its program goes on: see [`leaves_at_once`].
+fn handle(frame: &mut Frame, trap: Trap) -> bool {
+    if let Trap::PageFault { address, access } = trap
+        && scheduler::loaded().is_some_and(|memory| memory.fault(address, access).is_ok())
+    {
+        return true;
+    }
     let thread = current();
     oom::refill(&thread);
     match trap {
         _ if thread.is_ending() => {}
-        Trap::SystemCall => syscalls::perform(&thread, frame),
+        Trap::SystemCall => return syscalls::perform(&thread, frame),
         Trap::PageFault { address, access } => {
             if let Err(fault) = oom::fault(&thread.process.memory(), address, access) {
                 signals::force(&thread, &fault_signal(fault, address));
@@ -78,6 +85,16 @@ fn handle(frame: &mut Frame, trap: Trap) {
         }
         Trap::Interrupt => {}
     }
+    false
+}
+
+/// The quick way back to a program, after what neither waits nor changes the thread's signals. All that was there before has been looked at when the program went on last,
+/// and what has come since makes the processor due. Returns `true` with interrupts off.
+fn leaves_at_once() -> bool {
+    Arch::interrupts_off();
+    let is_quiet = !scheduler::is_due();
+    Arch::restore_interrupts(!is_quiet);
+    is_quiet
 }
 
 /// Does what is to be done before the program goes on, and returns with interrupts off.

@@ -116,6 +116,11 @@ pub(super) fn current() -> Option<Arc<Thread>> {
     own(|own| own.current.clone())
 }
 
+/// The memory whose tables this processor has loaded.
+pub(super) fn loaded() -> Option<Arc<Memory>> {
+    own(|own| own.loaded.clone())
+}
+
 /// Ends waits whose time is over or whose input has come: what interrupts have noted.
 pub(super) fn poll() {
     if is_due() {

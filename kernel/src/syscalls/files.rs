@@ -351,6 +351,7 @@ fn ftruncate(open: &Open, size: u64) -> Outcome {
 
 fn fallocate(open: &Open, mode: u64, start: u64, len: u64) -> Outcome {
     const KEEP_SIZE: u64 = 1;
+    const PUNCH_HOLE: u64 = 2 | KEEP_SIZE;
     let Kind::Regular(regular) = &open.node().kind else {
         return Err(Errno::ENODEV);
     };
@@ -361,6 +362,7 @@ fn fallocate(open: &Open, mode: u64, start: u64, len: u64) -> Outcome {
     match mode {
         0 if end > regular.size() => regular.truncate(end).map(|()| 0),
         0 | KEEP_SIZE => Ok(0),
+        PUNCH_HOLE => regular.punch(start, end).map(|()| 0),
         _ => Err(Errno::EOPNOTSUPP),
     }
 }

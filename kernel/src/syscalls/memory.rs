@@ -27,6 +27,7 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         Sysno::mlockall => Request::Mlockall { flags: a },
         Sysno::munlockall => Request::Munlockall,
         Sysno::msync => Request::Msync { addr: a, len: b, flags: c },
+        Sysno::mbind => return Some(bind(call)),
         Sysno::mincore => return Some(mincore(call)),
         Sysno::mseal => Request::Mseal { addr: a, len: b, flags: c },
         Sysno::remap_file_pages => {
@@ -64,6 +65,12 @@ fn mmap(call: &Call<'_>) -> Outcome {
     }
     let request = Request::Mmap { addr, len, prot, flags, file, offset };
     perform(call, &request)
+}
+
+fn bind(call: &Call<'_>) -> Outcome {
+    let [addr, len, mode, mask, bits, flags] = call.args;
+    let nodes = if mask == 0 || bits < 2 { 0 } else { user::read(&call.memory(), mask)? };
+    perform(call, &Request::Mbind { addr, len, mode, nodes, flags })
 }
 
 const NOT_TOLD: u8 = 0xff;
