@@ -106,7 +106,7 @@ fn image(shell: &Shell, folder: &Path) -> Result<PathBuf> {
 
 /// Returns the folder of the newest point release of a version that Debian offers, as a cloud kernel. It is fetched unless it is there, without touching
 /// the machine's own packages; without a network, what was known of last time counts.
-fn newest(shell: &Shell, place: &Path, version: &str, suite: &str) -> Result<PathBuf> {
+pub(crate) fn newest(shell: &Shell, place: &Path, version: &str, suite: &str) -> Result<PathBuf> {
     shell.create_dir(place.join("lists/partial"))?;
     shell.create_dir(place.join("cache/archives/partial"))?;
     let (sources, state) = (place.join("sources.list"), place.join("lists"));
@@ -162,7 +162,7 @@ fn newest(shell: &Shell, place: &Path, version: &str, suite: &str) -> Result<Pat
 }
 
 /// The image of a kernel that was unpacked into a folder.
-fn image_in(shell: &Shell, folder: &Path) -> Option<PathBuf> {
+pub(crate) fn image_in(shell: &Shell, folder: &Path) -> Option<PathBuf> {
     let files = shell.read_dir(folder.join("boot")).ok()?;
     files
         .into_iter()

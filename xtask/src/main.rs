@@ -10,6 +10,7 @@ mod figures;
 mod gate;
 mod guests;
 mod kernel;
+mod kernel_bench;
 mod package;
 mod setup;
 mod site;
@@ -92,6 +93,8 @@ enum Command {
     },
     /// Build the kernel, boot it in QEMU with software emulation, and end with its status.
     Kernel(kernel::Options),
+    /// Run the same programs in the kernel and in Debian's 6.12, in the same QEMU: instructions and times of each operation.
+    KernelBench(kernel_bench::Options),
     /// Show the tiers and what each one does.
     Tiers,
 }
@@ -150,6 +153,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             },
         ),
         Command::Site { photographs } => site::run(&shell, photographs),
+        Command::KernelBench(options) => kernel_bench::run(&shell, &options),
         Command::Gate { bless } => gate::run(&shell, bless),
         Command::Tiers => {
             for tier in Tier::ALL {

@@ -1,0 +1,290 @@
+//! `cargo xtask kernel-bench`: the same static program as process 1 of the kernel and of Debian's newest 6.12, in the same QEMU.
+//!
+//! Two runs of each: one counts instructions (`-icount shift=0`, under which the processor's clock is their count), one takes times.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use xshell::{Shell, cmd};
+
+use crate::{guests, kernel, setup};
+
+#[derive(Args)]
+pub(crate) struct Options {
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+    /// Leave out Debian's kernel.
+    #[arg(long)]
+    alone: bool,
+}
+
+/// The version of Debian's kernel, and the release that has it.
+const LINUX: (&str, &str) = ("6.12", "trixie");
+const MEMORY: &str = "1G";
+/// Seconds that a run may take.
+const PATIENCE: u64 = 900;
+/// The machine. `-M microvm` would be none for Debian's kernel.
+const MACHINE: &str = "-M q35 -accel tcg -cpu qemu64 -smp 1 -display none -nodefaults -no-reboot -device isa-debug-exit,iobase=0xf4,iosize=4";
+
+/// The most that ours may take of what Linux takes.
+const TARGETS: [(&str, f64); 17] = [
+    ("boot", 0.25),
+    ("fault, anonymous", 0.5),
+    ("fault, file, read", 0.5),
+    ("fault, file, shared write", 0.5),
+    ("fault, file, private copy", 0.5),
+    ("fault, copy on write", 0.5),
+    ("fault, page reused", 0.5),
+    ("mmap + munmap", 0.5),
+    ("mmap + write + munmap", 0.5),
+    ("mprotect", 0.5),
+    ("fork + exit, few areas", 0.5),
+    ("fork + exit, 24 areas", 0.5),
+    ("fork + exit, 4022 areas", 0.5),
+    ("fork + exit, 256 MiB", 0.1),
+    ("script of 200 processes", 0.5),
+    (IN_USE, 4096.0),
+    (IMAGE, 1.5 * 1024.0),
+];
+const IN_USE: &str = "memory in use, KiB";
+const IMAGE: &str = "stripped image, KiB";
+
+/// What a run tells: of each operation, in order, instructions and nanoseconds.
+type Told = Vec<(String, f64, f64)>;
+
+/// A row: instructions of ours and of Linux's, and nanoseconds.
+#[derive(Default)]
+struct Row {
+    name: String,
+    instructions: [Option<f64>; 2],
+    nanoseconds: [Option<f64>; 2],
+}
+
+pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
+    setup::debian(shell, "qemu-system-x86_64", "qemu-system-x86")?;
+    setup::debian(shell, "cc", "gcc")?;
+    let archive = archive(shell)?;
+    let ours = kernel::build(shell)?;
+    let line = kernel::command_line(&["console=plain"], &["/init".into()]);
+    let mut rows = rows(&measured(&ours, &archive, &line)?, 0);
+    rows.push(Row {
+        name: IMAGE.to_owned(),
+        instructions: [Some(stripped(shell, &ours)?), None],
+        ..Row::default()
+    });
+    let mut release = String::new();
+    if !options.alone {
+        let place = shell.current_dir().join("target/guests/linux-6.12");
+        let place = guests::newest(shell, &place, LINUX.0, LINUX.1)?;
+        let image = guests::image_in(shell, &place).context("the package has no kernel")?;
+        release = place
+            .file_name()
+            .map_or(release, |name| name.to_string_lossy().into_owned());
+        // Ours has no mitigations of faults of processors.
+        let line = "console=ttyS0 quiet panic=-1 mitigations=off";
+        merge(&mut rows, &measured(&image, &archive, line)?);
+    }
+    if options.json {
+        print!("{}", json(&rows, &release));
+    } else {
+        print!("{}", table(&rows, &release));
+    }
+    Ok(())
+}
+
+/// Two runs: the counts of one, the times of the other.
+fn measured(image: &Path, archive: &Path, line: &str) -> Result<Told> {
+    let counted = boot(image, archive, line, &["-icount", "shift=0,sleep=off"])?;
+    let timed = boot(image, archive, line, &[])?;
+    let times: BTreeMap<&str, f64> = timed
+        .iter()
+        .map(|(name, _, time)| (name.as_str(), *time))
+        .collect();
+    let both = counted.iter().map(|(name, count, _)| {
+        let time = times.get(name.as_str()).copied();
+        (name.clone(), *count, time.unwrap_or_default())
+    });
+    Ok(both.collect())
+}
+
+/// Runs the machine to its end.
+fn boot(image: &Path, archive: &Path, line: &str, clock: &[&str]) -> Result<Told> {
+    let mut machine = Command::new("timeout");
+    machine.args([&PATIENCE.to_string(), "qemu-system-x86_64"]);
+    machine.args(MACHINE.split(' ')).args(["-m", MEMORY]);
+    machine.args(["-serial", "stdio"]).args(clock);
+    machine
+        .arg("-kernel")
+        .arg(image)
+        .arg("-initrd")
+        .arg(archive);
+    machine.args(["-append", line]);
+    machine.stdin(Stdio::null()).stdout(Stdio::piped());
+    let start = Instant::now();
+    let mut guest = machine.spawn().context("QEMU does not start")?;
+    let console = guest.stdout.take().context("QEMU has no console")?;
+    let mut told = Told::new();
+    let mut whole = false;
+    for line in BufReader::new(console).split(b'\n') {
+        let line = line?;
+        let line = String::from_utf8_lossy(&line);
+        let mut parts = line.trim_end().split('\t');
+        let (Some(name), Some(count), Some(time)) = (parts.next(), parts.next(), parts.next())
+        else {
+            continue;
+        };
+        let (Ok(count), Ok(mut time)) = (count.parse(), time.parse()) else {
+            continue;
+        };
+        if name == "end" {
+            whole = true;
+            break;
+        }
+        // What the loader draws stands before the first one.
+        let name = if name.ends_with("boot") { "boot" } else { name };
+        if name == "boot" {
+            time = start.elapsed().as_nanos() as f64;
+        }
+        eprintln!("{name}: {count}, {time} ns");
+        told.push((name.to_owned(), count, time));
+    }
+    // Processes are ended by number, and never by name.
+    let _ = guest.kill();
+    guest.wait()?;
+    ensure!(whole, "the machine ended early, after {:?}", told.last());
+    Ok(told)
+}
+
+/// The program as `/init`, with BusyBox.
+fn archive(shell: &Shell) -> Result<PathBuf> {
+    let from = kernel::root_folder(shell)?;
+    let root = from.with_file_name("bench-root");
+    shell.remove_path(&root)?;
+    cmd!(shell, "cp -a {from} {root}").run()?;
+    for name in ["dev", "proc", "tmp"] {
+        shell.create_dir(root.join(name))?;
+    }
+    let init = root.join("init");
+    cmd!(
+        shell,
+        "cc -O2 -Wall -Wno-unused-result -static -pthread kernel/bench/bench.c -o {init}"
+    )
+    .run()?;
+    cmd!(shell, "strip {init}").run()?;
+    kernel::archive(shell, &root)
+}
+
+/// KiB of the kernel's image without names.
+fn stripped(shell: &Shell, image: &Path) -> Result<f64> {
+    let to = image.with_extension("stripped");
+    cmd!(shell, "strip -o {to} {image}").run()?;
+    Ok(to.metadata()?.len() as f64 / 1024.0)
+}
+
+fn rows(told: &Told, side: usize) -> Vec<Row> {
+    let row = |(name, count, time): &(String, f64, f64)| {
+        let mut row = Row {
+            name: name.clone(),
+            ..Row::default()
+        };
+        row.instructions[side] = Some(*count);
+        row.nanoseconds[side] = Some(*time).filter(|&time| time > 0.0);
+        row
+    };
+    told.iter().map(row).collect()
+}
+
+/// Adds what Linux takes.
+fn merge(ours: &mut [Row], told: &Told) {
+    for other in rows(told, 1) {
+        if let Some(row) = ours.iter_mut().find(|row| row.name == other.name) {
+            row.instructions[1] = other.instructions[1];
+            row.nanoseconds[1] = other.nanoseconds[1];
+        }
+    }
+}
+
+/// The schema of `samara_pages::Figures`, which `cargo xtask figures` fills tables by.
+fn json(rows: &[Row], release: &str) -> String {
+    let linux = format!("Linux {release}");
+    let both = rows.iter().flat_map(|row| {
+        let all = [
+            (row.name.clone(), unit(&row.name), row.instructions),
+            (format!("{}, time", row.name), "ns", row.nanoseconds),
+        ];
+        all.into_iter().filter(|(_, _, [ours, _])| ours.is_some())
+    });
+    let rows = both.map(|(name, unit, [ours, others])| {
+        let ours = ours.unwrap_or_default();
+        let sample = |subject: &str, figure: f64| {
+            let ratio = ours / figure;
+            format!(r#"{{"subject":"{subject}","median":{figure},"best":{figure},"ratio":{ratio}}}"#)
+        };
+        let samples: Vec<String> = [Some(sample("samara", ours)), others.map(|its| sample(&linux, its))]
+            .into_iter()
+            .flatten()
+            .collect();
+        let target = TARGETS.iter().find(|(of, _)| *of == name).map_or("null".to_owned(), |(of, limit)| {
+            let beside = if is_absolute(of) { "null".to_owned() } else { format!("\"{linux}\"") };
+            format!(r#"{{"limit":{limit},"beside":{beside}}}"#)
+        });
+        format!(
+            r#"    {{"name":"{name}","unit":"{unit}","more":false,"samples":[{}],"target":{target}}}"#,
+            samples.join(",")
+        )
+    });
+    let rows: Vec<String> = rows.collect();
+    format!(
+        "{{\n  \"rows\": [\n{}\n  ],\n  \"projections\": [],\n  \"load\": 0.0\n}}\n",
+        rows.join(",\n")
+    )
+}
+
+fn unit(name: &str) -> &'static str {
+    if is_absolute(name) {
+        "KiB"
+    } else {
+        "instructions"
+    }
+}
+
+fn is_absolute(name: &str) -> bool {
+    [IN_USE, IMAGE].contains(&name)
+}
+
+fn table(rows: &[Row], release: &str) -> String {
+    let mut text = format!(
+        "{:32} {:>14} {:>14} {:>7} {:>8}   time {:>7}\n",
+        "", "samara", release, "ratio", "target", "ratio"
+    );
+    for row in rows {
+        let ratio = |[ours, linux]: [Option<f64>; 2]| Some(ours? / linux?);
+        let shown = |figure: Option<f64>, digits| {
+            figure.map_or(String::new(), |figure| format!("{figure:.digits$}"))
+        };
+        let target = TARGETS.iter().find(|(name, _)| *name == row.name);
+        let (own, target) = match target {
+            Some((name, limit)) if is_absolute(name) => (row.instructions[0], Some(*limit)),
+            Some((_, limit)) => (ratio(row.instructions), Some(*limit)),
+            None => (None, None),
+        };
+        let missed = own.zip(target).is_some_and(|(own, limit)| own > limit);
+        text += &format!(
+            "{:32} {:>14} {:>14} {:>7} {:>8}{}  {:>12}\n",
+            row.name,
+            shown(row.instructions[0], 0),
+            shown(row.instructions[1], 0),
+            shown(ratio(row.instructions), 3),
+            shown(target, 2),
+            if missed { " missed" } else { "       " },
+            shown(ratio(row.nanoseconds), 3),
+        );
+    }
+    text
+}
