@@ -236,7 +236,8 @@ int main(int count, char **arguments) {
     sigaction(SIGSEGV, &action, NULL);
     sigaction(SIGBUS, &action, NULL);
     signal(SIGUSR1, nothing);
-    arena = mmap(NULL, PAGES * PAGE, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    // Far below where mappings without an address go: stacks must not lie in its holes.
+    arena = mmap((void *)0x1000000000, PAGES * PAGE, 3, MAP_FIXED_NOREPLACE | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     file = memfd_create("storm", 0);
     ftruncate(file, FILE_PAGES * PAGE);
     pipe2(go, O_NONBLOCK);

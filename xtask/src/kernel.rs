@@ -21,7 +21,7 @@ use xshell::{Shell, cmd};
 use crate::setup;
 
 mod foreign;
-mod machines;
+pub(crate) mod machines;
 
 pub(crate) use foreign::Cross;
 pub(crate) use machines::Arch;

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use xshell::{Shell, cmd};
 
+use crate::kernel::machines::{self, Arch};
 use crate::{guests, kernel, setup};
 
 #[derive(Args)]
@@ -70,7 +71,7 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     setup::debian(shell, "qemu-system-x86_64", "qemu-system-x86")?;
     setup::debian(shell, "cc", "gcc")?;
     let archive = archive(shell)?;
-    let ours = kernel::build(shell)?;
+    let ours = machines::build(shell, Arch::X86_64)?;
     let line = kernel::command_line(&["console=plain"], &["/init".into()]);
     let mut rows = rows(&measured(&ours, &archive, &line)?, 0);
     rows.push(Row {
@@ -163,7 +164,7 @@ fn boot(image: &Path, archive: &Path, line: &str, clock: &[&str]) -> Result<Told
 
 /// The program as `/init`, with BusyBox.
 fn archive(shell: &Shell) -> Result<PathBuf> {
-    let from = kernel::root_folder(shell)?;
+    let from = kernel::root_folder(shell, Arch::X86_64)?;
     let root = from.with_file_name("bench-root");
     shell.remove_path(&root)?;
     cmd!(shell, "cp -a {from} {root}").run()?;

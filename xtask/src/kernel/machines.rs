@@ -110,7 +110,7 @@ pub(super) fn command(shell: &Shell, options: &Options) -> Result<Command> {
 }
 
 /// Builds the kernel, which is a workspace of its own with its own settings for the compiler. Returns the file that the machine loads.
-pub(super) fn build(shell: &Shell, arch: Arch) -> Result<PathBuf> {
+pub(crate) fn build(shell: &Shell, arch: Arch) -> Result<PathBuf> {
     let target = arch.target();
     setup::targets(shell, None, &[target])?;
     let _folder = shell.push_dir("kernel");
