@@ -5,9 +5,10 @@ use xshell::{Shell, cmd};
 
 use crate::setup::{self, NIGHTLY};
 
-/// Rust's own inlining, and no optimisation by LLVM except of the standard library: what a sanitizer adds takes LLVM three times as long to optimise as it saves
-/// the tests. Dependencies that make test data run for a moment. Lines are kept, which a sanitizer shows of a place.
-const SETTINGS: [&str; 13] = [
+/// Inlining by Rust itself and no optimisation by LLVM: what a sanitizer adds takes LLVM three times as long to optimise as it saves the tests. Optimised are the
+/// standard library, of which every test has a part, and address spaces, whose C programs would take ten times as long. Lines are kept, which a sanitizer shows
+/// of a place.
+const SETTINGS: [&str; 15] = [
     "-Zprofile-rustflags",
     "--config",
     "profile.dev.opt-level=0",
@@ -16,11 +17,13 @@ const SETTINGS: [&str; 13] = [
     "--config",
     "profile.dev.rustflags=[\"-Zmir-opt-level=2\",\"-Zinline-mir\",\"-Zinline-mir-threshold=300\",\"-Zinline-mir-hint-threshold=300\"]",
     "--config",
-    "profile.dev.package.\"*\".opt-level=1",
+    "profile.dev.package.core.opt-level=1",
     "--config",
-    "profile.dev.package.proptest.opt-level=0",
+    "profile.dev.package.alloc.opt-level=1",
     "--config",
-    "profile.dev.package.regex-syntax.opt-level=0",
+    "profile.dev.package.std.opt-level=1",
+    "--config",
+    "profile.dev.package.samara-mm.opt-level=1",
 ];
 
 pub(super) fn all(shell: &Shell) -> Result<()> {
