@@ -56,6 +56,7 @@ pub(super) fn end_other_threads(thread: &Arc<Thread>) -> bool {
 /// The thread ends before its program would go on. If it is the last one, the process ends with this status.
 pub fn exit_thread(thread: &Thread, status: i32) {
     thread.ending.store(true, Ordering::Relaxed);
+    scheduler::look();
     thread.process.last_status.store(status, Ordering::Relaxed);
 }
 

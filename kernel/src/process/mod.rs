@@ -58,23 +58,25 @@ type Context = <Arch as Machine>::Context;
 ///
 /// Interrupts are off when it returns.
 pub fn trap_from_user(frame: &mut Frame, trap: Trap) {
-    if !handle(frame, trap) || !leaves_at_once() {
-        to_user(frame);
+    handle(frame, trap);
+    while !scheduler::may_leave() {
+        if !before_user(&current(), frame) {
+            exit::end_thread();
+        }
     }
 }
 
-/// Returns `true` if nothing came of it that the thread would have to look at before its program goes on: see [`leaves_at_once`].
-fn handle(frame: &mut Frame, trap: Trap) -> bool {
+fn handle(frame: &mut Frame, trap: Trap) {
     if let Trap::PageFault { address, access } = trap
         && scheduler::loaded().is_some_and(|memory| memory.fault(address, access).is_ok())
     {
-        return true;
+        return;
     }
     let thread = current();
     oom::refill(&thread);
     match trap {
         _ if thread.is_ending() => {}
-        Trap::SystemCall => return syscalls::perform(&thread, frame),
+        Trap::SystemCall => syscalls::perform(&thread, frame),
         Trap::PageFault { address, access } => {
             if let Err(fault) = oom::fault(&thread.process.memory(), address, access) {
                 signals::force(&thread, &fault_signal(fault, address));
@@ -84,31 +86,6 @@ fn handle(frame: &mut Frame, trap: Trap) -> bool {
             signals::force(&thread, &Info::fault(signal, code, address));
         }
         Trap::Interrupt => {}
-    }
-    false
-}
-
-/// The quick way back to a program, after what neither waits nor changes the thread's signals. All that was there before has been looked at when the program went on last,
-/// and what has come since makes the processor due. Returns `true` with interrupts off.
-fn leaves_at_once() -> bool {
-    Arch::interrupts_off();
-    let is_quiet = !scheduler::is_due();
-    Arch::restore_interrupts(!is_quiet);
-    is_quiet
-}
-
-/// Does what is to be done before the program goes on, and returns with interrupts off.
-fn to_user(frame: &mut Frame) {
-    loop {
-        if !before_user(&current(), frame) {
-            exit::end_thread();
-        }
-        Arch::interrupts_off();
-        // What has come since is seen now, or interrupts the program.
-        if !scheduler::is_due() {
-            return;
-        }
-        Arch::restore_interrupts(true);
     }
 }
 
@@ -150,5 +127,6 @@ extern "C" fn thread_started() {
 /// The last thing before a new thread's first instruction. Interrupts are off when it returns.
 #[unsafe(no_mangle)]
 extern "C" fn thread_to_user(frame: &mut Frame) {
-    to_user(frame);
+    scheduler::look();
+    trap_from_user(frame, Trap::Interrupt);
 }

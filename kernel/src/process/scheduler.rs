@@ -59,6 +59,8 @@ struct Own {
     loaded: Option<Arc<Memory>>,
     /// When `current` began to run.
     since: u64,
+    /// `current` has to look at its signals before its program goes on.
+    looks: bool,
 }
 
 // SAFETY: `own` is used by its processor alone, outside of interrupt handlers; the kernel is not preempted.
@@ -75,6 +77,7 @@ static PROCESSORS: [Processor; MOST] = [const {
             idle: None,
             loaded: None,
             since: 0,
+            looks: false,
         }),
     }
 }; MOST];
@@ -119,6 +122,21 @@ pub(super) fn current() -> Option<Arc<Thread>> {
 /// The memory whose tables this processor has loaded.
 pub(super) fn loaded() -> Option<Arc<Memory>> {
     own(|own| own.loaded.clone())
+}
+
+/// Makes the thread that runs look at its signals, and at whether it ends, before its program goes on. For what the thread does to itself; what others do makes its processor due, or comes
+/// while it does not run.
+pub fn look() {
+    own(|own| own.looks = true);
+}
+
+/// Returns `true`, with interrupts off, if the thread's program may go on: nothing has come since the thread last looked, and what comes from now on interrupts the program.
+pub(super) fn may_leave() -> bool {
+    Arch::interrupts_off();
+    let looks = own(|own| core::mem::take(&mut own.looks));
+    let may_leave = !looks && !is_due();
+    Arch::restore_interrupts(!may_leave);
+    may_leave
 }
 
 /// Ends waits whose time is over or whose input has come: what interrupts have noted.
@@ -311,6 +329,7 @@ fn switch_to(next: Option<Arc<Thread>>) {
     // SAFETY: `current` and `previous` hold both threads. The second was taken from a queue, which has only threads that have left their processor.
     unsafe { switch(from, to) };
     let previous = arrived();
+    look();
     Arch::restore_interrupts(were_on);
     // Perhaps the last of it, so that its stack goes, and more.
     drop(previous);

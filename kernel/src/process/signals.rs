@@ -274,6 +274,7 @@ pub fn force(thread: &Arc<Thread>, info: &Info) {
         signals.mask &= !bit(info.signal);
     }
     signals.forced.push_back(*info);
+    scheduler::look();
 }
 
 /// Returns `true` if a thread that waits is to stop waiting.

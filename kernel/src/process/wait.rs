@@ -78,7 +78,10 @@ pub fn until<T>(
         let late = deadline.is_some_and(|at| Arch::now() >= at);
         let result = match found {
             Some(found) => Some(Ok(found)),
-            None if signals::is_waited_for(&thread) => Some(Err(Ended::Interrupted)),
+            None if signals::is_waited_for(&thread) => {
+                scheduler::look();
+                Some(Err(Ended::Interrupted))
+            }
             None if late => Some(Err(Ended::Late)),
             None => None,
         };

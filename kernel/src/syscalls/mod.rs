@@ -21,7 +21,7 @@ use syscalls::{Sysno, SysnoSet};
 
 use crate::arch::{Arch, Machine, UserFrame};
 use crate::log;
-use crate::process::{Frame, Thread};
+use crate::process::{Frame, Thread, scheduler};
 
 /// A call under way.
 pub struct Call<'a> {
@@ -33,19 +33,16 @@ pub struct Call<'a> {
 /// What a call returns to the program.
 pub type Outcome = Result<i64, Errno>;
 
-/// Performs the call that the frame asks for, and puts its result there. Returns `true` if it is one that neither waits nor changes the thread's signals.
-pub fn perform(thread: &Arc<Thread>, frame: &mut Frame) -> bool {
+/// Performs the call that the frame asks for, and puts its result there.
+pub fn perform(thread: &Arc<Thread>, frame: &mut Frame) {
     let (number, args) = frame.call();
     let Some(name) = Sysno::new(number as usize) else {
-        frame.set_result(-i64::from(Errno::ENOSYS.0));
-        return false;
+        return frame.set_result(-i64::from(Errno::ENOSYS.0));
     };
     let mut call = Call { thread, frame, args };
-    let on_memory = memory::dispatch(name, &mut call);
-    let is_quick = on_memory.is_some();
-    let outcome = match on_memory.or_else(|| dispatch(name, &mut call)) {
+    let outcome = match dispatch(name, &mut call) {
         // Frames of other programs, or of other moments of this one.
-        Some(Ok(GOES_ON_ELSEWHERE)) => return false,
+        Some(Ok(GOES_ON_ELSEWHERE)) => return scheduler::look(),
         Some(outcome) => outcome,
         None => {
             tell_once(name);
@@ -53,7 +50,6 @@ pub fn perform(thread: &Arc<Thread>, frame: &mut Frame) -> bool {
         }
     };
     call.frame.set_result(outcome.unwrap_or_else(|error| -i64::from(error.0)));
-    is_quick
 }
 
 /// The frame is another one already.
@@ -69,7 +65,8 @@ fn tell_once(name: Sysno) {
 
 /// `None`: the call is missing.
 fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
-    files::dispatch(name, call)
+    memory::dispatch(name, call)
+        .or_else(|| files::dispatch(name, call))
         .or_else(|| paths::dispatch(name, call))
         .or_else(|| process::dispatch(name, call))
         .or_else(|| signals::dispatch(name, call))

@@ -9,7 +9,7 @@ use super::{Call, GOES_ON_ELSEWHERE, Outcome, time, user};
 use crate::arch::{Arch, Machine, UserFrame};
 use crate::process::signals::{self, Action, Info, LAST, SIGKILL, SIGSTOP, UNMASKABLE};
 use crate::process::wait;
-use crate::process::{find, find_thread};
+use crate::process::{find, find_thread, scheduler};
 
 pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
     let [a, b, c, d, _, _] = call.args;
@@ -89,6 +89,7 @@ fn mask(call: &Call<'_>, how: u64, new: u64, old: u64, size: u64) -> Outcome {
             _ => return Err(Errno::EINVAL),
         };
         call.thread.signals.lock().mask = mask & !UNMASKABLE;
+        scheduler::look();
     }
     user::write_if(&memory, old, &before)?;
     Ok(0)
@@ -113,6 +114,7 @@ pub(super) fn with_mask(call: &Call<'_>, at: u64, perform: impl FnOnce() -> Outc
     let set = user::read::<u64>(&call.memory(), at)?;
     let before = core::mem::replace(&mut call.thread.signals.lock().mask, set & !UNMASKABLE);
     let outcome = perform();
+    scheduler::look();
     let mut signals = call.thread.signals.lock();
     if outcome == Err(Errno::EINTR) {
         // The handler still runs with the other mask.
