@@ -30,17 +30,17 @@ extern "C" fn kernel_main(info: u64) -> ! {
     // Traps, and the timer.
     Arch::start_processor(0);
     Arch::restore_interrupts(true);
-    // The first files, whose archive is no longer needed then.
+    // The first files.
     if let Err(error) = files::unpack(loaded.archive()) {
         log!("initial files: {error}: {}", error.description());
     }
     let options = Options::read(loaded.command_line);
-    loaded.free_archive();
     if options.plain_console {
         files::console::get().set_plain();
     }
     // The other processors, and the first process.
     Arch::start_others();
+    loaded.free();
     options.start();
     shutdown::end(scheduler::idle(process::exited_with))
 }

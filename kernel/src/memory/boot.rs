@@ -118,12 +118,15 @@ impl Loaded {
         self.archive.clone().map_or(&[], |range| unsafe { super::physical_bytes(range) })
     }
 
-    /// Gives the archive's memory to the allocator of frames.
-    pub fn free_archive(mut self) {
-        if let Some(range) = self.archive.take() {
-            let mut frames = HandOver::new(machine().physical().backing(), u64::MAX);
-            let freed = self.memblock.free_late(range.start, range.end - range.start, &mut frames);
-            log!("initial files: {freed:?} frames are free again");
+    /// Gives the archive's memory and the first MiB to the allocator of frames: the archive was read, and all processors have started. The first frame stays, since tables tell
+    /// "none" by its address.
+    pub fn free(mut self) {
+        let mut frames = HandOver::new(machine().physical().backing(), u64::MAX);
+        let mut freed = 0;
+        for range in [self.archive.take(), Some(PAGE_SIZE..LOW)].into_iter().flatten() {
+            let len = range.end - range.start;
+            freed += self.memblock.free_late(range.start, len, &mut frames).unwrap_or(0);
         }
+        log!("{freed} frames of the start are free again");
     }
 }
