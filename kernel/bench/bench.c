@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -300,6 +301,55 @@ static void page_fault1(long times) { faults(times, ANON, -1); }
 static void page_fault2(long times) { faults(times, MAP_PRIVATE, file); }
 static void page_fault3(long times) { faults(times, MAP_SHARED, file); }
 
+enum { PAIRED = 16384 };
+static pthread_barrier_t together;
+static void (*paired)(void);
+static void *in_pair(void *processor) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((long)processor, &set);
+    sched_setaffinity(0, sizeof set, &set);
+    pthread_barrier_wait(&together);
+    for (long done = 0; done < PAIRED; done += LARGE / PAGE)
+        paired();
+    return NULL;
+}
+static double in_threads(int count) {
+    pthread_t all[2];
+    pthread_barrier_init(&together, NULL, count + 1);
+    for (long i = 0; i < count; i++)
+        pthread_create(&all[i], NULL, in_pair, (void *)i);
+    pthread_barrier_wait(&together);
+    uint64_t begun = nanoseconds();
+    for (int i = 0; i < count; i++)
+        pthread_join(all[i], NULL);
+    return nanoseconds() - begun;
+}
+static int rising(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+// How much more two threads on two processors do than one: the median of some pairs of runs.
+static void pair(const char *name, void (*once)(void)) {
+    double all[ROUNDS + 2];
+    paired = once;
+    for (int i = 0; i < ROUNDS + 2; i++) {
+        double one = in_threads(1);
+        all[i] = 2 * one / in_threads(2);
+    }
+    qsort(all, ROUNDS + 2, sizeof *all, rising);
+    printf("%s, two threads / one\t%.3f\t0\n", name, all[(ROUNDS + 2) / 2]);
+    fflush(stdout);
+}
+static void fault_pair1(void) { page_fault1(LARGE / PAGE); }
+static void fault_pair2(void) { page_fault2(LARGE / PAGE); }
+static void fault_pair3(void) { page_fault3(LARGE / PAGE); }
+static void pairs(void) {
+    pair("page_fault1", fault_pair1);
+    pair("page_fault2", fault_pair2);
+    pair("page_fault3", fault_pair3);
+}
+
 static void script(long times) {
     static const char text[] = "i=0; while [ $i -lt 200 ]; do /bin/true; i=$((i + 1)); done";
     begin();
@@ -356,6 +406,10 @@ int main(int argc, char **argv) {
         if (write(file, bytes, sizeof bytes) != sizeof bytes)
             perror("write");
 
+    if (sysconf(_SC_NPROCESSORS_ONLN) > 1) {
+        pairs();
+        goto ended;
+    }
     measure("null call", 10000, null_call);
     measure("fault, anonymous", 2048, anonymous);
     measure("fault, file, read", 2048, file_read);
@@ -389,6 +443,7 @@ int main(int argc, char **argv) {
     measure("page_fault2", 4096, page_fault2);
     measure("page_fault3", 4096, page_fault3);
     measure("script of 200 processes", 1, script);
+ended:
     printf("end\t0\t0\n");
     fflush(stdout);
     if (getpid() == 1)
