@@ -3,6 +3,8 @@
 use anyhow::Result;
 use xshell::{Shell, cmd};
 
+use crate::kernel_bench;
+
 /// Where the figures are kept: JSON as measured, SVG as drawn.
 const FOLDER: &str = "docs/figures";
 
@@ -49,6 +51,12 @@ pub(crate) fn run(shell: &Shell, quick: bool, only: Option<&str>, draw_only: boo
             )
             .read()?;
             shell.write_file(format!("{FOLDER}/pages.json"), json + "\n")?;
+        }
+        if only.is_none_or(|only| only == "kernel") {
+            shell.write_file(
+                format!("{FOLDER}/kernel.json"),
+                kernel_bench::figures(shell)?,
+            )?;
         }
     }
     cmd!(shell, "cargo run {manifest...} --bin figures").run()?;

@@ -128,7 +128,10 @@ pub(crate) fn newest(shell: &Shell, place: &Path, version: &str, suite: &str) ->
         format!("-oDir::Cache={}", cache.display()),
     ];
     let options = &options;
-    cmd!(shell, "apt-get {options...} -q update").run()?;
+    // Standard output is for what the caller prints.
+    cmd!(shell, "apt-get {options...} -qq update")
+        .ignore_stdout()
+        .run()?;
     let pattern = format!(
         r"^linux-image-{}\..*cloud-amd64$",
         version.replace('.', r"\.")
@@ -147,14 +150,16 @@ pub(crate) fn newest(shell: &Shell, place: &Path, version: &str, suite: &str) ->
     let described = cmd!(shell, "apt-cache {options...} show {names...}").read()?;
     let (package, release) = newest_of(&described)
         .with_context(|| format!("apt does not say which kernels {version} {suite} has"))?;
-    println!("guests: the newest {version} of Debian is {release} ({package})");
+    eprintln!("guests: the newest {version} of Debian is {release} ({package})");
     let folder = place.join(&release);
     if image_in(shell, &folder).is_none() {
         shell.remove_path(&folder)?;
         shell.create_dir(&folder)?;
         let _folder = shell.push_dir(&folder);
         let exactly = format!("{package}={release}");
-        cmd!(shell, "apt-get {options...} -q download {exactly}").run()?;
+        cmd!(shell, "apt-get {options...} -qq download {exactly}")
+            .ignore_stdout()
+            .run()?;
         let script = "dpkg-deb --fsys-tarfile ./*.deb | tar -x --wildcards './boot/vmlinuz*'";
         cmd!(shell, "sh -c {script}").run()?;
     }

@@ -90,7 +90,13 @@ fn prepare(shell: &Shell, options: &Options) -> Result<Command> {
     let mut machine = machines::command(shell, options)?;
     let initrd = match &options.initrd {
         Some(initrd) => {
-            File::open(initrd).with_context(|| format!("cannot open {}", initrd.display()))?;
+            let file = File::open(initrd);
+            let file = file.with_context(|| format!("cannot open {}", initrd.display()))?;
+            ensure!(
+                file.metadata()?.len() > 0,
+                "{} is empty: --initrd takes a newc archive",
+                initrd.display()
+            );
             initrd.clone()
         }
         None => initial_files(shell, options.arch)?,

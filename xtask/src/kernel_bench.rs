@@ -69,6 +69,23 @@ struct Row {
 }
 
 pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
+    let (rows, release) = all(shell, options.alone)?;
+    if options.json {
+        print!("{}", json(&rows, &release));
+    } else {
+        print!("{}", table(&rows, &release));
+    }
+    Ok(())
+}
+
+/// Measures both kernels, for the table in the documentation.
+pub(crate) fn figures(shell: &Shell) -> Result<String> {
+    let (rows, release) = all(shell, false)?;
+    Ok(json(&rows, &release))
+}
+
+/// Measures all rows. Returns them with the release of Debian's kernel.
+fn all(shell: &Shell, alone: bool) -> Result<(Vec<Row>, String)> {
     setup::debian(shell, "qemu-system-x86_64", "qemu-system-x86")?;
     setup::debian(shell, "cc", "gcc")?;
     let archive = archive(shell)?;
@@ -81,7 +98,7 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
         ..Row::default()
     });
     let mut release = String::new();
-    if !options.alone {
+    if !alone {
         let place = shell.current_dir().join("target/guests/linux-6.12");
         let place = guests::newest(shell, &place, LINUX.0, LINUX.1)?;
         let image = guests::image_in(shell, &place).context("the package has no kernel")?;
@@ -92,12 +109,7 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
         let line = "console=ttyS0 quiet panic=-1 mitigations=off";
         merge(&mut rows, &measured(&image, &archive, line)?);
     }
-    if options.json {
-        print!("{}", json(&rows, &release));
-    } else {
-        print!("{}", table(&rows, &release));
-    }
-    Ok(())
+    Ok((rows, release))
 }
 
 /// Three runs: the counts of one, the times of another, what two processors do in the third.

@@ -60,7 +60,7 @@ enum Command {
         /// Small data and few calls, to see that all works.
         #[arg(long)]
         quick: bool,
-        /// Only `table`, `growth`, `readers`, `c` (the C interface) or `pages` (processes beside the kernel); the others' figures of the last time are drawn again.
+        /// Only `table`, `growth`, `readers`, `c` (the C interface), `pages` (processes beside the kernel) or `kernel` (a kernel on the libraries, beside Debian's); the others' figures of the last time are drawn again.
         #[arg(long, value_parser = ["table", "growth", "readers", "c", "pages"])]
         only: Option<String>,
         /// Draw and fill from the figures of the last time.

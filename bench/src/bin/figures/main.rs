@@ -21,7 +21,7 @@ const STANDARD: [&str; 2] = ["BTreeMap", "RwLock<BTreeMap>"];
 #[derive(Parser)]
 #[command(about = "Pictures and tables out of the benchmarks' figures")]
 struct Cli {
-    /// The folder with `table.json`, `growth.json`, `readers.json`, `c.json` and `pages.json`, into which the pictures go.
+    /// The folder with `table.json`, `growth.json`, `readers.json`, `c.json`, `pages.json` and `kernel.json`, into which the pictures go.
     #[arg(long, default_value = "docs/figures")]
     folder: PathBuf,
     /// The file with the short table. Tables stand between `<!-- figures:NAME -->` and `<!-- /figures:NAME -->`.
@@ -48,6 +48,7 @@ fn run(cli: &Cli) -> Outcome<()> {
     let readers: Report = read(&cli.folder.join("readers.json"))?;
     let c: Report = read(&cli.folder.join("c.json"))?;
     let pages: samara_pages::Figures = read(&cli.folder.join("pages.json"))?;
+    let kernel: samara_pages::Figures = read(&cli.folder.join("kernel.json"))?;
     pictures::overview(&table, &cli.folder.join("overview.svg"))?;
     pictures::growth(&growth, &cli.folder.join("growth.svg"))?;
     pictures::readers(&readers, &cli.folder.join("readers.svg"))?;
@@ -58,6 +59,7 @@ fn run(cli: &Cli) -> Outcome<()> {
     fill(&cli.benchmarks, "c", &c::operations(&c))?;
     fill(&cli.benchmarks, "pages", &pages::operations(&pages))?;
     fill(&cli.benchmarks, "model", &pages::model(&pages))?;
+    fill(&cli.benchmarks, "kernel", &pages::operations(&kernel))?;
     Ok(())
 }
 
