@@ -133,9 +133,13 @@ pub fn look() {
 /// Returns `true`, with interrupts off, if the thread's program may go on: nothing has come since the thread last looked, and what comes from now on interrupts the program.
 pub(super) fn may_leave() -> bool {
     Arch::interrupts_off();
-    let looks = own(|own| core::mem::take(&mut own.looks));
-    let may_leave = !looks && !is_due();
-    Arch::restore_interrupts(!may_leave);
+    let this = this();
+    // SAFETY: as in `own`.
+    let looks = core::mem::take(unsafe { &mut (*this.own.get()).looks });
+    let may_leave = !looks && !this.due.load(Ordering::Relaxed);
+    if !may_leave {
+        Arch::restore_interrupts(true);
+    }
     may_leave
 }
 
