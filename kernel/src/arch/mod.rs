@@ -8,7 +8,6 @@ mod aarch64;
 mod device_tree;
 mod image;
 mod input;
-#[cfg(not(target_arch = "x86_64"))]
 mod others;
 #[cfg(target_arch = "riscv64")]
 mod riscv64;

@@ -1,4 +1,4 @@
-//! Starting the other processors, one after the other, where firmware switches them on.
+//! Starting the other processors, one after the other.
 
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicUsize, Ordering};

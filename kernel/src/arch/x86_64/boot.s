@@ -94,13 +94,13 @@ start_high:
 # Another processor's first instructions, of 16 bits, which `others.rs` copies to where it begins. Then it goes the way of the first.
 .section .rodata
 .code16
-.global other_start
-other_start:
+.global other_first
+other_first:
     cli
     mov ax, cs
     mov ds, ax
     .byte 0x66, 0x0f, 0x01, 0x16        # lgdt with an address of 32 bits
-    .word other_gdt_pointer - other_start
+    .word other_gdt_pointer - other_first
     mov eax, cr0
     or eax, 1
     mov cr0, eax
