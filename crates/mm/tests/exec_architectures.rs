@@ -35,7 +35,7 @@ fn program(machine: u16) -> [u8; 120] {
     bytes
 }
 
-/// What the stack of a started program holds, and the auxiliary vector in it.
+/// The stack of a started program, and the auxiliary vector on it.
 struct Stack {
     start: u64,
     bytes: Vec<u8>,

@@ -102,7 +102,7 @@ pub const SCHEMA: &[(u8, &str, &str)] = &[
     ),
 ];
 
-/// What a file begins with.
+/// Returns the head of a file.
 pub fn head_of_file(version: u32, description: &str) -> Vec<u8> {
     let mut head = Vec::new();
     head.extend_from_slice(MAGIC);
@@ -113,7 +113,7 @@ pub fn head_of_file(version: u32, description: &str) -> Vec<u8> {
     head
 }
 
-/// What the chunk with a number, counted from 0, begins with.
+/// Returns the head of a chunk. Chunks are numbered from 0.
 pub fn head_of_chunk(number: u32, records: &[u8]) -> [u8; 8] {
     let mut hasher = crc32fast::Hasher::new_with_initial(number);
     hasher.update(records);

@@ -1,4 +1,4 @@
-//! What a boot loader tells by a device tree.
+//! The start from a device tree: memory map, initial file system and command line.
 
 use core::ops::Range;
 use core::slice;

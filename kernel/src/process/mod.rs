@@ -15,11 +15,12 @@
 //! # Locks, outermost first
 //!
 //! ```text
-//! table of processes
-//!   children of a process → state of a process
-//!     signals of a process → signals of a thread
-//!       wait queue
-//!         run queue
+//! who is whose child (`exit::FAMILY`)
+//!   table of processes
+//!     children of a process → state of a process
+//!       signals of a process → signals of a thread
+//!         wait queue
+//!           run queue
 //! ```
 //!
 //! None is held while a thread waits. Interrupt handlers take none of them.

@@ -160,7 +160,7 @@ pub struct Started<S = AddressSpace> {
     /// Ranges in pages of files that are zero, because memory follows there that the file does not have.
     pub zeroed: Vec<(u64, u64)>,
     leading: Leading,
-    /// What is there, with its zero byte; nothing where programs are not told.
+    /// The string for `AT_PLATFORM` with its zero byte. Empty if the architecture has none.
     platform_name: &'static [u8],
     /// Whether the auxiliary vector has the entries of restartable sequences.
     tells_rseq: bool,

@@ -43,7 +43,7 @@ pub(super) fn start() {
     write(INTERRUPTS, RECEIVE);
 }
 
-/// Takes what has come. While there is no room for it, the device is to be silent.
+/// Moves received bytes from the device to the input buffer. Disables the device's interrupt while the buffer is full.
 pub(in crate::arch) fn receive() {
     let all = input::fill(|| (read(FLAGS) & EMPTY == 0).then(|| read(DATA) as u8));
     write(INTERRUPTS, if all { RECEIVE } else { 0 });

@@ -44,7 +44,7 @@ extern "C" fn trap_entered(frame: &mut Frame, vector: u64) {
     }
 }
 
-/// What the syndrome says (Arm ARM, `ESR_EL1`), with the signals that `sigaction(2)` has for it.
+/// Returns the trap that the syndrome describes (Arm ARM, `ESR_EL1`), with the signals of `sigaction(2)`.
 fn exception(frame: &Frame) -> Trap {
     const ALIGNMENT: u64 = 0x21;
     let (pc, address) = (frame.pc, FAR_EL1.get());

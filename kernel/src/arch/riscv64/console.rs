@@ -77,7 +77,7 @@ pub(super) fn interrupt() {
     unsafe { claim().write_volatile(number) };
 }
 
-/// Takes what has come. While there is no room for it, the device is to be silent.
+/// Moves received bytes from the device to the input buffer. Disables the device's interrupt while the buffer is full.
 pub(in crate::arch) fn receive() {
     let all = input::fill(|| (read(STATUS) & RECEIVED != 0).then(|| read(DATA)));
     write(INTERRUPTS, all.into());

@@ -1,4 +1,4 @@
-//! What a handler finds on its stack, and `rt_sigreturn(2)` reads: `struct rt_sigframe` of the ABI (`asm/ucontext.h`, `asm/sigcontext.h`).
+//! The signal frame: `struct rt_sigframe` of the ABI, which a handler finds on its stack and `rt_sigreturn(2)` reads back (`asm/ucontext.h`, `asm/sigcontext.h`).
 //!
 //! ```text
 //! 0    siginfo (128 bytes)

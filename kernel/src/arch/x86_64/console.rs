@@ -66,7 +66,7 @@ pub(in crate::arch) fn log_write(bytes: &[u8]) {
     });
 }
 
-/// Takes what has come.
+/// Moves received bytes from the device to the input buffer.
 pub(in crate::arch) fn receive() {
     input::fill(|| (read(CONSOLE + STATUS) & RECEIVED != 0).then(|| read(CONSOLE + DATA)));
 }

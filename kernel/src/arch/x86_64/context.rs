@@ -44,7 +44,7 @@ impl Float {
     }
 }
 
-/// What is saved of a thread that does not run.
+/// The state of a thread while it does not run: its kernel stack, and the registers that the stack does not hold.
 pub struct Context {
     /// `None`: the loop that runs when no thread can, on the first stack.
     stack: Option<Box<Stack>>,
@@ -90,7 +90,8 @@ impl ThreadContext for Context {
 /// Switches from one thread to another. Interrupts are off.
 ///
 /// # Safety
-/// `from` is the thread that runs, `to` one that does not. Both stay where they are until they go on, and nobody else uses them.
+/// - `from` belongs to the thread that runs, and `to` to one that does not.
+/// - Neither is moved or used by anything else until its thread runs again.
 pub unsafe fn switch(from: *mut Context, to: *mut Context) {
     // SAFETY: the caller's promise.
     unsafe {

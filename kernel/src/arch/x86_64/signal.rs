@@ -1,4 +1,4 @@
-//! What a handler finds on its stack, and `rt_sigreturn(2)` reads: `struct rt_sigframe` of the ABI.
+//! The signal frame: `struct rt_sigframe` of the ABI, which a handler finds on its stack and `rt_sigreturn(2)` reads back.
 //!
 //! ```text
 //! 0    address of the restorer, to which the handler returns

@@ -1,4 +1,4 @@
-//! What the boot loader says beside the memory map: where the initial file system lies, and the command line.
+//! The node `/chosen`: the command line, and where the initial file system lies.
 //!
 //! Source: the Devicetree Specification for `/chosen` and `bootargs`, its schema for `linux,initrd-start` and `linux,initrd-end`.
 
@@ -11,7 +11,7 @@ use super::{DeviceTree, Width, cell};
 use crate::firmware::{Entry, Problem, Use};
 
 impl<'a> DeviceTree<'a> {
-    /// Returns how many bytes the tree has that begins with these, of which the first eight suffice.
+    /// Returns the size in bytes of the tree that begins with `start`. The first eight bytes suffice.
     ///
     /// # Errors
     /// [`Problem::Malformed`] if no tree begins so.
