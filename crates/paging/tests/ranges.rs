@@ -242,6 +242,20 @@ fn each_processor_has_frames_of_its_own_aside() {
 
 /// A kernel's memory from end to end: counts and arena in given memory, tables over both.
 #[test]
+fn tables_come_from_the_largest_range_as_long_as_it_has_frames() {
+    let ranges = ranges();
+    let arena = full(Mapped::none(), &ranges);
+    let largest = (ranges[1].end - ranges[1].start) / PAGE_SIZE;
+    let taken: Vec<u64> = (0..largest).map(|_| arena.alloc_table().unwrap()).collect();
+    assert!(taken.iter().all(|table| ranges[1].contains(table)));
+    let elsewhere = arena.alloc_table().unwrap();
+    assert!(!ranges[1].contains(&elsewhere));
+    // SAFETY: taken above, and free again.
+    unsafe { arena.free_table(taken[7]) };
+    assert_eq!(arena.alloc_table(), Some(taken[7]));
+}
+
+#[test]
 fn tables_over_ranges_of_physical_memory() {
     let ranges = ranges();
     let arena = full(Mapped::of(&ranges), &ranges);

@@ -17,7 +17,9 @@ pub(super) struct State {
     pub(super) recency: Recency,
     /// No piece below has a frame.
     hint: usize,
-    /// No piece from here on has a frame.
+    /// Pieces of the largest range, which have the lowest numbers.
+    main: usize,
+    /// No piece of the largest range from here on has a frame.
     tables: usize,
     pub(super) refuse: Option<u64>,
 }
@@ -44,23 +46,25 @@ impl State {
             total: frames,
             recency: Recency::new(pieces)?,
             hint: 0,
+            main: pieces,
             tables: pieces,
             refuse: None,
         })
     }
 
-    /// None of the frames in so many pieces is free. In memory that is given.
+    /// None of the frames in so many pieces is free; the largest range has the first `main` of them. In memory that is given.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    pub(super) fn within(pieces: usize, memory: &mut Given) -> Result<Self, Error> {
+    pub(super) fn within(pieces: usize, main: usize, memory: &mut Given) -> Result<Self, Error> {
         Ok(State {
             free: Room::within(memory, pieces, |_| [0; PIECE / 64])?,
             counts: Room::within(memory, pieces, |_| 0)?,
             total: 0,
             recency: Recency::within(pieces, memory)?,
             hint: 0,
-            tables: pieces,
+            main,
+            tables: main,
             refuse: None,
         })
     }
@@ -165,17 +169,17 @@ impl State {
         Some(self.hint)
     }
 
-    /// A frame of the highest piece that has one. One table's neighbours are 32 frames away, so that the words of tables that are made one after
-    /// the other, which are their locks, lie in different cache lines, of which processors fetch two at once.
+    /// A frame of the highest piece that has one, of the largest range if that has any: the words of its frames are found soonest. One table's neighbours are
+    /// 32 frames away, so that the words of tables that are made one after the other, which are their locks, lie in different cache lines, of which processors fetch
+    /// two at once.
     pub(super) fn table(&mut self) -> Option<usize> {
         const EACH: u64 = 0x0000_0001_0000_0001;
         let counts = &self.counts;
-        let from = self.tables.min(counts.len());
-        let piece = (0..from)
+        let piece = (0..self.tables)
             .rev()
-            .chain((from..counts.len()).rev())
+            .chain((self.main..counts.len()).rev())
             .find(|&piece| counts[piece] > 0)?;
-        self.tables = piece + 1;
+        self.tables = (piece + 1).min(self.main);
         let bits = &mut self.free[piece];
         // Of each 32 frames, the one with this number: the lowest that is free in any of the words.
         let all = bits.iter().fold(0, |all, word| all | word);
@@ -203,7 +207,7 @@ impl State {
         self.total += run.len();
         self.recency.free(run.clone());
         self.hint = self.hint.min(run.start / PIECE);
-        self.tables = self.tables.max(run.end.div_ceil(PIECE));
+        self.has_frame_below(run.end.div_ceil(PIECE));
     }
 
     pub(super) fn free_block(&mut self, frame: usize, order: u32) {
@@ -212,7 +216,12 @@ impl State {
             self.free[piece] = [u64::MAX; PIECE / 64];
             self.counts[piece] = PIECE as u16;
         }
-        self.tables = self.tables.max(piece + (1 << (order - 9)));
+        self.has_frame_below(piece + (1 << (order - 9)));
         self.total += 1 << order;
+    }
+
+    /// A piece below `end` has a frame now.
+    fn has_frame_below(&mut self, end: usize) {
+        self.tables = self.tables.max(end.min(self.main));
     }
 }

@@ -170,14 +170,16 @@ impl<D: DirectMap> Arena<Ranges<D>> {
     ) -> Result<Self, Error> {
         let plan = Plan::new(ranges, GROUP, |_| {})?;
         let (pieces, first) = numbered(&plan);
-        let state = State::within(pieces, &mut memory)?;
+        let main = (plan.main.end - plan.main.start) / PAGE_SIZE;
+        let main_pieces = ((first + main) as usize).div_ceil(PIECE);
+        let state = State::within(pieces, main_pieces, &mut memory)?;
         let stocks = Room::within(&mut memory, LANES, |_| Apart(Spin::new(Stock::new())))?;
         let others = pieces::place(ranges, GROUP, plan.others, memory)?;
         let ranges = Ranges {
             map,
             start: plan.main.start,
             first,
-            main: (plan.main.end - plan.main.start) / PAGE_SIZE,
+            main,
             others,
             frames: plan.frames,
         };

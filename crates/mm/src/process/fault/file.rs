@@ -40,9 +40,10 @@ impl<P: Platform> Mm<P> {
         if !vma.has_page(page) {
             return Err(Fault::ADRERR);
         }
-        let (mut pages, phys) = match patience {
-            Patience::Some => cache.page(inode, number)?,
-            Patience::None => match cache.page_here(inode, number) {
+        let shared_write = write && !vma.is_private();
+        let (pages, phys) = match patience {
+            Patience::Some => cache.page(inode, number, shared_write)?,
+            Patience::None => match cache.page_here(inode, number, shared_write) {
                 Ok(Some(found)) => found,
                 _ => return Ok(Step::Exclusive),
             },
@@ -70,7 +71,6 @@ impl<P: Platform> Mm<P> {
             }
             return self.map_new(page, frame, attrs);
         }
-        pages.set_dirty(number);
         self.map(page, Source::Counted(phys), written(vma.flags))
     }
 
@@ -89,10 +89,10 @@ impl<P: Platform> Mm<P> {
         let end = inode.pages();
         let tlb = self.machine.tlb();
         let attrs = readable(area.vma.flags);
+        let mut get = pages.in_order();
         let _ = self.tables.fill(from..to, attrs, tlb, |addr| {
             let number = Some(area.vma.page_offset(addr)).filter(|&number| number < end);
-            let phys = number.and_then(|number| pages.get(number));
-            Ok(phys.map(Source::Counted))
+            Ok(number.and_then(&mut get).map(Source::Counted))
         });
     }
 

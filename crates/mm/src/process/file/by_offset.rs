@@ -86,13 +86,10 @@ impl<P: Platform> Machine<P> {
             let inside = (at % PAGE_SIZE) as usize;
             let part = (len - done).min(PAGE_SIZE as usize - inside);
             let cache = inode.cache(self)?;
-            match cache.page(inode, at / PAGE_SIZE) {
-                Ok((mut pages, phys)) => {
-                    if write {
-                        // Before the bytes change: whoever writes the page back meanwhile takes it once more.
-                        pages.set_dirty(at / PAGE_SIZE);
-                    }
-                    // With the pages locked: what is cut off later is found in them.
+            // Dirty before the bytes change: whoever writes the page back meanwhile takes it once more.
+            match cache.page(inode, at / PAGE_SIZE, write) {
+                // With the pages locked: what is cut off later is found in them.
+                Ok((_pages, phys)) => {
                     let start = self.physical().to_virt(phys);
                     // SAFETY: within the frame.
                     copy(unsafe { start.add(inside) }, done, part);

@@ -5,14 +5,12 @@
 //! read again. Pages are mapped with the lock held, so that whoever cuts pages off first takes them out here, and then finds in the tables all
 //! that were mapped before.
 
-use core::num::NonZeroUsize;
-
 use lock_api::{Mutex, MutexGuard};
-use maple_tree::MapleTree;
-use samara_paging::{FrameAllocator, Kind, PhysMem, Physical, Reclaim};
+use samara_paging::Kind;
 
 use crate::flags::PAGE_SIZE;
 use crate::process::bytes;
+use crate::process::file::cached::CachedPages;
 use crate::process::file::inode::{Inode, Kept};
 use crate::process::file::source::{PAGE_BYTES, PageSource};
 use crate::process::file::written::Written;
@@ -26,41 +24,14 @@ pub(crate) struct Cache<P: Platform> {
     pages: Mutex<P::Mutex, CachedPages>,
 }
 
-/// The pages themselves: frames by the page's number, and whether each was written since it was last written back, or, if it is shared memory's, ever. A page
-/// that an entry of any table lets programs write to counts as written.
-pub(crate) struct CachedPages {
-    /// The frame's number times 4, and what is known of it. Words are changed where they stand, which takes no memory.
-    tree: MapleTree<u64, NonZeroUsize>,
-    /// How often pages were taken out.
-    cuts: u64,
-}
-
 /// The pages, locked, and the frame of one of them.
 type Locked<'a, P> = (MutexGuard<'a, <P as Platform>::Mutex, CachedPages>, u64);
-
-const DIRTY: usize = 1;
-const HERE: usize = 2;
-/// A page that has gone, but whose place could not be taken out for want of memory.
-const GONE: NonZeroUsize = NonZeroUsize::MIN;
-
-fn word(phys: u64, dirty: bool) -> NonZeroUsize {
-    let number = (phys >> 12) as usize;
-    NonZeroUsize::new(number << 2 | HERE | usize::from(dirty)).unwrap_or(GONE)
-}
-
-fn frame(word: NonZeroUsize) -> Option<u64> {
-    let word = word.get();
-    (word & HERE != 0).then_some(((word >> 2) as u64) << 12)
-}
 
 impl<P: Platform> Cache<P> {
     pub(super) fn new(machine: Machine<P>) -> Self {
         Cache {
             machine,
-            pages: Mutex::new(CachedPages {
-                tree: MapleTree::new(),
-                cuts: 0,
-            }),
+            pages: Mutex::new(CachedPages::new()),
         }
     }
 
@@ -69,7 +40,7 @@ impl<P: Platform> Cache<P> {
         self.pages.lock()
     }
 
-    /// The frame of a page, if it is here; and the pages, locked, so that it stays.
+    /// The frame of a page, if it is here, which is dirty from now on if it is wanted `to_write`; and the pages, locked, so that it stays.
     ///
     /// # Errors
     /// [`Fault::ADRERR`] beyond the end.
@@ -77,27 +48,33 @@ impl<P: Platform> Cache<P> {
         &self,
         inode: &Inode,
         page: u64,
+        to_write: bool,
     ) -> Result<Option<Locked<'_, P>>, Fault> {
-        let pages = self.lock();
+        let mut pages = self.lock();
         if page >= inode.pages() {
             return Err(Fault::ADRERR);
         }
-        let phys = pages.get(page);
+        let phys = pages.find(page, to_write);
         Ok(phys.map(|phys| (pages, phys)))
     }
 
-    /// The frame of a page, which is read if it is not here; and the pages, locked, so that it stays.
+    /// The frame of a page, which is read if it is not here, and is dirty from now on if it is wanted `to_write`; and the pages, locked, so that it stays.
     ///
     /// # Errors
     /// [`Fault::ADRERR`] beyond the end, and if it cannot be read; [`Fault::NoMemory`].
-    pub(crate) fn page(&self, inode: &Inode, page: u64) -> Result<Locked<'_, P>, Fault> {
+    pub(crate) fn page(
+        &self,
+        inode: &Inode,
+        page: u64,
+        to_write: bool,
+    ) -> Result<Locked<'_, P>, Fault> {
         let physical = self.machine.physical();
         loop {
-            let pages = self.lock();
+            let mut pages = self.lock();
             if page >= inode.pages() {
                 return Err(Fault::ADRERR);
             }
-            if let Some(phys) = pages.get(page) {
+            if let Some(phys) = pages.find(page, to_write) {
                 return Ok((pages, phys));
             }
             let cuts = pages.cuts();
@@ -106,7 +83,7 @@ impl<P: Platform> Cache<P> {
             let read = self.read(inode.source(), page, phys);
             let mut pages = self.lock();
             if read.is_ok() && pages.cuts() == cuts && pages.get(page).is_none() {
-                if pages.put(page, phys).is_ok() {
+                if pages.put(page, phys, to_write).is_ok() {
                     return Ok((pages, phys));
                 }
                 physical.put(phys);
@@ -133,18 +110,8 @@ impl<P: Platform> Cache<P> {
 
     /// Pages from `first` on, up to `end`, are the file's no more.
     pub(super) fn cut(&self, first: u64, end: u64) {
-        let mut pages = self.lock();
-        pages.cuts += 1;
-        let mut next = first;
-        while let Some((at, phys)) = pages.next(next, end) {
-            next = at + 1;
-            let _ = pages.tree.replace(at, GONE);
-            self.machine.physical().put(phys);
-        }
-        if end > first {
-            // What takes no memory has been done.
-            let _ = pages.tree.erase_range(first..end);
-        }
+        let physical = self.machine.physical();
+        self.lock().cut(first, end, |phys| physical.put(phys));
     }
 
     /// Zeroes what the last page of a file that ends at this byte holds beyond, if it is here. Where it is all that there is of the page (`keeps`), that counts as
@@ -168,110 +135,6 @@ impl<P: Platform> Cache<P> {
     }
 }
 
-impl CachedPages {
-    /// How often pages were taken out: as long as it is the same, those that were here are here.
-    pub(crate) fn cuts(&self) -> u64 {
-        self.cuts
-    }
-
-    /// The frame of a page that is here.
-    pub(crate) fn get(&self, page: u64) -> Option<u64> {
-        frame(self.tree.get(page)?)
-    }
-
-    fn put(&mut self, page: u64, phys: u64) -> Result<(), Fault> {
-        self.tree
-            .store_range(page..=page, word(phys, false))
-            .map_err(|_| Fault::NoMemory)
-    }
-
-    /// The first page that is here, of those in a range.
-    fn next(&self, first: u64, end: u64) -> Option<(u64, u64)> {
-        let mut next = first;
-        while next < end {
-            let (range, word) = self.tree.find(next..end)?;
-            let page = *range.start();
-            if let Some(phys) = frame(word) {
-                return Some((page, phys));
-            }
-            next = (*range.end()).checked_add(1)?;
-        }
-        None
-    }
-
-    fn clear_tail<B, R>(&self, physical: &Physical<B, R>, end: u64)
-    where
-        B: FrameAllocator + PhysMem,
-        R: Reclaim,
-    {
-        let from = (end % PAGE_SIZE) as usize;
-        let Some(phys) = self.get(end / PAGE_SIZE).filter(|_| from > 0) else {
-            return;
-        };
-        let at = physical.to_virt(phys);
-        let zeroes = [0; 64];
-        for start in (from..PAGE_BYTES).step_by(zeroes.len()) {
-            let len = zeroes.len().min(PAGE_BYTES - start);
-            // SAFETY: within the frame, which these pages have a reference on.
-            unsafe { bytes::store(at.add(start), &zeroes[..len]) };
-        }
-    }
-
-    /// Whether a page is here that was written.
-    pub(crate) fn is_dirty(&self, page: u64) -> bool {
-        let word = self.tree.get(page);
-        word.is_some_and(|word| frame(word).is_some() && word.get() & DIRTY != 0)
-    }
-
-    /// A page that was not written leaves memory, if nobody has it: what it held can be read again, or was nothing.
-    pub(crate) fn drop_clean<P: Platform>(&mut self, machine: &Machine<P>, page: u64) {
-        let physical = machine.physical();
-        let Some(phys) = self.get(page).filter(|_| !self.is_dirty(page)) else {
-            return;
-        };
-        // Nobody maps it while these pages are locked, and a reference comes from a mapping.
-        let info = physical.frames().info(phys);
-        if info.is_some_and(|info| info.mappings == 0 && info.references == 1) {
-            // Who is reading the page now may have begun before it was written.
-            self.cuts += 1;
-            let _ = self.tree.replace(page, GONE);
-            physical.put(phys);
-            // What takes no memory has been done.
-            let _ = self.tree.erase_range(page..page + 1);
-        }
-    }
-
-    /// A program may write to the page from now on.
-    pub(crate) fn set_dirty(&mut self, page: u64) {
-        self.set(page, true);
-    }
-
-    fn set(&mut self, page: u64, dirty: bool) {
-        let before = self.tree.get(page);
-        let now = before.and_then(frame).map(|phys| word(phys, dirty));
-        if let Some(now) = now.filter(|_| now != before) {
-            let _ = self.tree.replace(page, now);
-        }
-    }
-
-    /// The first dirty page in a range is clean from now on; its frame.
-    pub(super) fn take_dirty(&mut self, first: u64, end: u64) -> Option<(u64, u64)> {
-        let mut next = first;
-        while next < end {
-            let (range, word) = self.tree.find(next..end)?;
-            let page = *range.start();
-            if let Some(phys) = frame(word)
-                && word.get() & DIRTY != 0
-            {
-                self.set(page, false);
-                return Some((page, phys));
-            }
-            next = (*range.end()).checked_add(1)?;
-        }
-        None
-    }
-}
-
 impl<P: Platform> Kept for Cache<P> {
     fn give_up(&mut self, source: &dyn PageSource, written: &mut Written) {
         let physical = self.machine.physical();
@@ -284,12 +147,7 @@ impl<P: Platform> Kept for Cache<P> {
             unsafe { bytes::load(physical.to_virt(phys), &mut copy) };
             written.write(source, page, &mut copy);
         }
-        for (_, word) in pages.tree.iter() {
-            if let Some(phys) = frame(word) {
-                physical.put(phys);
-            }
-        }
-        pages.tree.clear();
+        pages.clear(|phys| physical.put(phys));
     }
 }
 

@@ -5,6 +5,7 @@
 //! | `source` | what a file is to the machine: the owner's part |
 //! | `inode` | a file, with its pages on each machine |
 //! | `cache` | its pages on one machine |
+//! | `cached` | those that are in memory, by their numbers |
 //! | `written` | what came of writing its pages when it is given up |
 //! | `seen` | which processes may have pages of it |
 //! | `by_offset` | its bytes as `read(2)` and `write(2)` name them |
@@ -12,13 +13,14 @@
 
 mod by_offset;
 mod cache;
+mod cached;
 mod inode;
 mod mapped;
 mod seen;
 mod source;
 mod written;
 
-pub(super) use cache::CachedPages;
+pub(super) use cached::CachedPages;
 pub use inode::Inode;
 pub(super) use seen::FilesSeen;
 pub(super) use source::Zeroes;
