@@ -65,7 +65,7 @@ pub enum Binary {
 }
 
 impl Binary {
-    const fn size(self) -> usize {
+    pub(super) const fn size(self) -> usize {
         match self {
             Binary::Bios => 20,
             Binary::Pvh => 24,

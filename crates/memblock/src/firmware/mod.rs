@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | e820, as boot logs print it | [`e820::lines`] | |
 //! | e820, as `/sys/firmware/memmap` shows it | [`e820::sysfs_entry`] | |
-//! | e820, as the BIOS or a PVH boot loader hands it over | [`e820::entries`] | |
+//! | e820, as the BIOS hands it over | [`e820::entries`] | |
+//! | what a PVH boot loader hands over | [`pvh::StartInfo`] | |
 //! | `/proc/iomem` | [`iomem::lines`] | |
 //! | UEFI, as `GetMemoryMap` returns it | `uefi::Descriptors` | `uefi` |
 //! | UEFI, as its shell and boot logs print it | `uefi::lines` | `uefi` |
@@ -28,6 +29,7 @@ use crate::region::{Flags, NodeId};
 pub mod devicetree;
 pub mod e820;
 pub mod iomem;
+pub mod pvh;
 mod text;
 #[cfg(feature = "uefi")]
 pub mod uefi;

@@ -5,6 +5,7 @@
 
 mod devicetree;
 mod entries;
+mod pvh;
 mod tables;
 mod tree;
 mod uefi;
