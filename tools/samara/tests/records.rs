@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
 use common::{compiled, fresh, samara, scratch, trace_with};
-use samara_mm::KernelVersion;
+use samara_mm::{AddressSpace, Call, Config, FileArg, KernelVersion, Layout, Limits};
+use samara_record::Recorder;
 use serde_json::Value;
 
 fn replay(file: &Path, options: &[&str]) -> (Output, Value) {
@@ -402,4 +403,67 @@ fn other_files_are_refused() {
     let (output, _) = replay(&other, &[]);
     assert_eq!(position(&output), 8);
     assert!(String::from_utf8_lossy(&output.stderr).contains("version 99"));
+}
+
+/// Maps, protects, cuts and grows areas of a process and its child by an engine of this test.
+#[test]
+fn an_engine_that_records_itself_replays() {
+    let file = fresh("engine");
+    let mut bytes = Vec::new();
+    let mut parent =
+        AddressSpace::new(Config::default(), Limits::default(), Layout::default()).unwrap();
+    let kernel = parent.config().kernel;
+    let mut recorder = Recorder::new(&[b"an", b"\"engine\""], kernel, |part: &[u8]| {
+        bytes.extend_from_slice(part);
+    });
+    recorder.started(7, &parent);
+    let mut calls = 0;
+    let mut perform = |recorder: &mut Recorder<_>, id, space: &mut AddressSpace, call: Call| {
+        recorder.before_call(id, space);
+        let result = space.perform(&call);
+        recorder.call(id, space, 1, &call, result);
+        calls += 1;
+        result
+    };
+    let map = |len| Call::Mmap {
+        addr: 0,
+        len,
+        prot: 3,
+        flags: 0x22,
+        file: FileArg::None,
+        offset: 0,
+    };
+    let at = perform(&mut recorder, 7, &mut parent, map(0x10000)).unwrap();
+    let protect = Call::Mprotect {
+        addr: at + 0x4000,
+        len: 0x2000,
+        prot: 1,
+        pkey: -1,
+    };
+    perform(&mut recorder, 7, &mut parent, protect).unwrap();
+    // The first private page of an area.
+    parent.fault(at, true).unwrap();
+    let mut child = parent.fork().unwrap();
+    recorder.forked((7, &parent), (9, &child));
+    let unmap = Call::Munmap {
+        addr: at + 0x8000,
+        len: 0x1000,
+    };
+    perform(&mut recorder, 9, &mut child, unmap).unwrap();
+    perform(&mut recorder, 9, &mut child, map(0)).unwrap_err();
+    recorder.gone(9, false);
+    recorder.limits(7, &parent.limits());
+    for _ in 0..100 {
+        perform(&mut recorder, 7, &mut parent, map(0x3000)).unwrap();
+        perform(&mut recorder, 7, &mut parent, Call::Brk { addr: 0 }).unwrap();
+    }
+    recorder.gone(7, true);
+    recorder.end(3, 0);
+    drop(recorder);
+    fs::write(&file, bytes).unwrap();
+    let (output, summary) = replay(&file, &["--check"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert_eq!(summary["agreed"], Value::Bool(true), "{summary}");
+    assert_eq!(summary["calls_total"], Value::from(calls), "{summary}");
+    assert_eq!(summary["exit_code"], Value::from(3));
 }

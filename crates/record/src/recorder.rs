@@ -1,0 +1,300 @@
+//! Records that an engine writes of itself.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use samara_mm::{AddressSpace, Call, Counted, Errno, File, KernelVersion, Limits, SeedVma};
+
+use crate::{
+    VERSION, head_of_chunk, head_of_file, kind, put, put_call, put_config, put_file, put_layout,
+    put_limits, put_ranges, put_seed_area, put_signed, put_text,
+};
+
+/// Bytes of records after which a chunk is sent.
+const CHUNK: usize = 8 << 10;
+
+/// Writes the record of address spaces that are performed by [`AddressSpace`] itself: a kernel's or an emulator's, say. `samara replay` performs it again, and so
+/// checks outside what was computed inside.
+///
+/// The caller tells of every event in order, with a number of its choice for each address space. What faults have done since an address space's last event (first
+/// private pages, grown stacks) is found by comparing its areas with those of then: each event takes time linear in the number of areas.
+///
+/// ```
+/// use samara_mm::{AddressSpace, Call, Config, Layout, Limits};
+/// use samara_record::Recorder;
+///
+/// let mut file = Vec::new();
+/// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
+/// let mut recorder = Recorder::new(&[b"example"], space.config().kernel, |bytes| file.extend(bytes));
+/// recorder.started(1, &space);
+/// let call = Call::Brk { addr: 0 };
+/// recorder.before_call(1, &space);
+/// let result = space.perform(&call);
+/// recorder.call(1, &space, 100, &call, result);
+/// recorder.gone(1, true);
+/// recorder.end(0, 0);
+/// assert!(file.starts_with(samara_record::MAGIC));
+/// # Ok::<(), samara_mm::Errno>(())
+/// ```
+pub struct Recorder<S> {
+    send: S,
+    /// Whole records that are not sent yet.
+    records: Vec<u8>,
+    chunks: u32,
+    /// Descriptions of open files, by the numbers that records name them by.
+    files: Vec<u64>,
+    spaces: BTreeMap<u64, Space>,
+    /// Address spaces that there have been.
+    numbers: u64,
+}
+
+struct Space {
+    number: u64,
+    /// As the last record of the map has them.
+    areas: Vec<Area>,
+}
+
+#[derive(Clone)]
+struct Area {
+    start: u64,
+    end: u64,
+    has_private_pages: bool,
+    /// As a record of the map has it.
+    line: Vec<u8>,
+}
+
+impl<S: FnMut(&[u8])> Recorder<S> {
+    /// Begins the record of a program, given as its words, on an engine with the rules of `kernel`. `send` is called with parts of the file, in order.
+    pub fn new(program: &[&[u8]], kernel: KernelVersion, mut send: S) -> Self {
+        let words = program.iter().map(|word| {
+            let text = String::from_utf8_lossy(word);
+            let plain = text.replace(|c: char| c.is_control() || c == '"' || c == '\\', "?");
+            format!("\"{plain}\"")
+        });
+        let words: Vec<String> = words.collect();
+        let description = format!(
+            "{{\"format\":\"samara trace\",\"version\":{VERSION},\"kernel\":\"{kernel}-samara\",\"kernel_version\":\"{kernel}\",\"program\":[{}],\"page_size\":4096}}",
+            words.join(",")
+        );
+        send(&head_of_file(VERSION, &description));
+        Recorder {
+            send,
+            records: Vec::new(),
+            chunks: 0,
+            files: Vec::new(),
+            spaces: BTreeMap::new(),
+            numbers: 0,
+        }
+    }
+
+    /// An address space has the areas with which a program starts. If its number was in use, that one has gone.
+    pub fn started(&mut self, id: u64, space: &AddressSpace) {
+        self.enter(id, Vec::new());
+        self.record(id, kind::SEED, |recorder, out| {
+            out.push(0);
+            recorder.put_seed(out, space);
+        });
+        self.map(id, space);
+    }
+
+    /// `child` has been made as a copy of `parent`.
+    pub fn forked(&mut self, parent: (u64, &AddressSpace), child: (u64, &AddressSpace)) {
+        self.before_call(parent.0, parent.1);
+        self.map(parent.0, parent.1);
+        let areas = self.spaces.get(&parent.0).map(|space| space.areas.clone());
+        let number = self.enter(child.0, areas.unwrap_or_default());
+        self.record(parent.0, kind::FORK, |_, out| put(out, number));
+        self.map(child.0, child.1);
+    }
+
+    /// A call is about to be performed.
+    pub fn before_call(&mut self, id: u64, space: &AddressSpace) {
+        let Some(known) = self.spaces.get(&id) else {
+            return;
+        };
+        let before = known.areas.clone();
+        for (now, before) in areas(space).iter().zip(&before) {
+            if now.start < before.start {
+                self.record(id, kind::GROWN, |_, out| put(out, now.start));
+            }
+            if now.has_private_pages && !before.has_private_pages {
+                self.record(id, kind::WRITTEN, |_, out| {
+                    put(out, now.start);
+                    put(out, now.end - now.start);
+                });
+            }
+        }
+    }
+
+    /// A thread's call has been performed, with this result.
+    pub fn call(
+        &mut self,
+        id: u64,
+        space: &AddressSpace,
+        thread: u64,
+        call: &Call,
+        result: Result<u64, Errno>,
+    ) {
+        let returned = result.map_or_else(|error| -i64::from(error.0), |value| value as i64);
+        self.record(id, kind::CALL, |recorder, out| {
+            put(out, thread);
+            put_signed(out, returned);
+            put_ranges(out, &[]);
+            out.push(0);
+            put_call(out, call, &mut |file| recorder.file(file));
+        });
+        self.map(id, space);
+    }
+
+    /// Limits have been set.
+    pub fn limits(&mut self, id: u64, limits: &Limits) {
+        self.record(id, kind::LIMITS, |_, out| put_limits(out, limits));
+    }
+
+    /// An address space has gone; `main`: it was that of the program's first process.
+    pub fn gone(&mut self, id: u64, main: bool) {
+        self.record(id, kind::GONE, |_, out| out.push(main.into()));
+        self.spaces.remove(&id);
+    }
+
+    /// The program has ended with a code, or by a signal. Sends what is left.
+    pub fn end(&mut self, code: i32, signal: i32) {
+        let out = &mut self.records;
+        out.push(kind::TOTALS);
+        [self.numbers, 0, 0]
+            .iter()
+            .for_each(|&number| put(out, number));
+        out.push(kind::END);
+        [code, signal]
+            .iter()
+            .for_each(|&number| put_signed(out, number.into()));
+        self.flush();
+    }
+
+    fn enter(&mut self, id: u64, areas: Vec<Area>) -> u64 {
+        let number = self.numbers;
+        self.numbers += 1;
+        self.spaces.insert(id, Space { number, areas });
+        number
+    }
+
+    /// A record of an address space.
+    fn record(&mut self, id: u64, kind: u8, fields: impl FnOnce(&mut Self, &mut Vec<u8>)) {
+        let Some(space) = self.spaces.get(&id) else {
+            return;
+        };
+        let mut out = alloc::vec![kind];
+        put(&mut out, space.number);
+        // Files that it names come first, as records of their own.
+        fields(self, &mut out);
+        self.records.append(&mut out);
+        if self.records.len() >= CHUNK {
+            self.flush();
+        }
+    }
+
+    fn file(&mut self, file: &Counted<File>) -> u64 {
+        let known = self
+            .files
+            .iter()
+            .position(|&description| description == file.description);
+        let number = known.unwrap_or_else(|| {
+            self.records.push(kind::FILE);
+            put_file(&mut self.records, file);
+            self.files.push(file.description);
+            self.files.len() - 1
+        });
+        number as u64
+    }
+
+    /// The map, as what differs from the last one.
+    fn map(&mut self, id: u64, space: &AddressSpace) {
+        let Some(known) = self.spaces.get_mut(&id) else {
+            return;
+        };
+        let now = areas(space);
+        let before = core::mem::replace(&mut known.areas, now.clone());
+        let same = |(a, b): &(&Area, &Area)| a.line == b.line;
+        let front = now.iter().zip(&before).take_while(same).count();
+        let rest = now[front..].iter().rev().zip(before[front..].iter().rev());
+        let behind = rest.take_while(same).count();
+        self.record(id, kind::MAP, |_, out| {
+            let new = &now[front..now.len() - behind];
+            [front, behind, new.len()]
+                .iter()
+                .for_each(|&count| put(out, count as u64));
+            new.iter()
+                .for_each(|area| out.extend_from_slice(&area.line));
+        });
+    }
+
+    /// Settings and areas with which a program starts.
+    fn put_seed(&mut self, out: &mut Vec<u8>, space: &AddressSpace) {
+        put_config(out, space.config());
+        put_limits(out, &space.limits());
+        put_layout(out, &space.layout());
+        put(out, space.area_count() as u64);
+        for (area, line) in space.areas().zip(space.maps()) {
+            let [read, write, execute, _] = line.perms.map(|letter| u64::from(letter != b'-'));
+            let special = line.name.starts_with('[') && !matches!(line.name, "[heap]" | "[stack]");
+            let file = area.vma.file().cloned();
+            let number = file.as_ref().map_or(0, |file| self.file(file) + 1);
+            let area = SeedVma {
+                start: line.start,
+                end: line.end,
+                prot: read | write << 1 | execute << 2,
+                shared: line.perms[3] == b's',
+                offset: line.offset,
+                file,
+                flags: Some(line.flags),
+                name: special.then(|| Box::from(line.name)),
+                touched: area.vma.anon().is_some(),
+            };
+            put_seed_area(out, &area, number);
+        }
+    }
+
+    fn flush(&mut self) {
+        if !self.records.is_empty() {
+            let head = head_of_chunk(self.chunks, &self.records);
+            self.chunks += 1;
+            (self.send)(&[&head, &self.records[..]].concat());
+            self.records.clear();
+        }
+    }
+}
+
+impl<S> fmt::Debug for Recorder<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recorder")
+            .field("spaces", &self.spaces.len())
+            .field("chunks", &self.chunks)
+            .finish_non_exhaustive()
+    }
+}
+
+fn areas(space: &AddressSpace) -> Vec<Area> {
+    let areas = space.areas().zip(space.maps()).map(|(area, map)| {
+        let mut line = Vec::new();
+        put(&mut line, map.start);
+        put(&mut line, map.end - map.start);
+        line.extend_from_slice(&map.perms);
+        put(&mut line, map.offset);
+        put(&mut line, map.id.major.into());
+        put(&mut line, map.id.minor.into());
+        put(&mut line, map.id.inode);
+        put_text(&mut line, map.name.as_bytes());
+        let has_private_pages = area.vma.anon().is_some();
+        Area {
+            start: map.start,
+            end: map.end,
+            has_private_pages,
+            line,
+        }
+    });
+    areas.collect()
+}
