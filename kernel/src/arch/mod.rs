@@ -11,6 +11,7 @@ mod input;
 mod others;
 #[cfg(target_arch = "riscv64")]
 mod riscv64;
+mod signal_bytes;
 mod stack;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;

@@ -5,6 +5,10 @@
 use alloc::collections::VecDeque;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
+use linux_raw_sys::general::{
+    B38400, CREAD, CS8, ECHO, ECHOCTL, ECHOE, ECHOK, ECHOKE, ICANON, ICRNL, IEXTEN, ISIG, ONLCR,
+    OPOST, VEOF, VERASE, VINTR, VKILL, VMIN, VQUIT, VSTART, VSTOP, VSUSP, termios,
+};
 use samara_mm::Errno;
 use spin::Mutex;
 
@@ -30,72 +34,40 @@ struct State {
     line: VecDeque<u8>,
     /// Lines that are complete, as their ends in `bytes`; an end of input is a line without bytes.
     lines: VecDeque<usize>,
-    settings: Settings,
+    settings: termios,
     escaped: bool,
     ended: bool,
     size: [u8; 8],
 }
 
-/// `struct termios` of `ioctl_tty(2)`.
-#[derive(Clone, Copy)]
-pub struct Settings(pub [u8; 36]);
-
-const INPUT: usize = 0;
-const LOCAL: usize = 12;
-const CHARACTERS: usize = 17;
-const ICRNL: u32 = 0o400;
-const ISIG: u32 = 1;
-const ICANON: u32 = 2;
-const ECHO: u32 = 0o10;
-
-/// Places of control characters.
-const VINTR: usize = 0;
-const VQUIT: usize = 1;
-const VERASE: usize = 2;
-const VKILL: usize = 3;
-const VEOF: usize = 4;
-const VMIN: usize = 6;
-const VSUSP: usize = 10;
-
-impl Settings {
-    const fn new() -> Self {
-        let mut bytes = [0; 36];
-        // ICRNL; OPOST and ONLCR; 38,400 baud, 8 bits, receiver on; ISIG, ICANON, ECHO and the ways of erasing.
-        let words: [u32; 4] = [0o400, 5, 0o277, 0o105_073];
-        let mut i = 0;
-        while i < 4 {
-            let word = words[i].to_le_bytes();
-            let mut j = 0;
-            while j < 4 {
-                bytes[4 * i + j] = word[j];
-                j += 1;
-            }
-            i += 1;
-        }
-        let characters: [u8; 11] = [3, 28, 127, 21, 4, 0, 1, 0, 17, 19, 26];
-        let mut i = 0;
-        while i < characters.len() {
-            bytes[CHARACTERS + i] = characters[i];
-            i += 1;
-        }
-        Settings(bytes)
+/// As a terminal starts: lines are edited, what is typed is shown, and some characters are signals.
+const SETTINGS: termios = {
+    let mut characters = [0; 19];
+    characters[VINTR as usize] = 3;
+    characters[VQUIT as usize] = 28;
+    characters[VERASE as usize] = 127;
+    characters[VKILL as usize] = 21;
+    characters[VEOF as usize] = 4;
+    characters[VMIN as usize] = 1;
+    characters[VSTART as usize] = 17;
+    characters[VSTOP as usize] = 19;
+    characters[VSUSP as usize] = 26;
+    termios {
+        c_iflag: ICRNL,
+        c_oflag: OPOST | ONLCR,
+        c_cflag: B38400 | CS8 | CREAD,
+        c_lflag: ISIG | ICANON | ECHO | ECHOE | ECHOK | ECHOCTL | ECHOKE | IEXTEN,
+        c_line: 0,
+        c_cc: characters,
     }
-
-    fn has(&self, field: usize, flag: u32) -> bool {
-        u32::from_le_bytes(core::array::from_fn(|i| self.0[field + i])) & flag != 0
-    }
-
-    fn character(&self, which: usize) -> u8 {
-        self.0[CHARACTERS + which]
-    }
-}
+};
 
 static CONSOLE: Console = Console {
     state: Mutex::new(State {
         bytes: VecDeque::new(),
         line: VecDeque::new(),
         lines: VecDeque::new(),
-        settings: Settings::new(),
+        settings: SETTINGS,
         escaped: false,
         ended: false,
         size: [24, 0, 80, 0, 0, 0, 0, 0],
@@ -138,18 +110,18 @@ impl Console {
         &self.changed
     }
 
-    pub fn settings(&self) -> Settings {
+    pub fn settings(&self) -> termios {
         self.state.lock().settings
     }
 
-    pub fn set_settings(&self, settings: Settings) {
+    pub fn set_settings(&self, settings: termios) {
         let mut state = self.state.lock();
-        if !settings.has(LOCAL, ICANON) {
+        if settings.c_lflag & ICANON == 0 {
             // What was typed so far can be read at once.
             let line = core::mem::take(&mut state.line);
             state.bytes.extend(line);
             state.lines.clear();
-        } else if !state.settings.has(LOCAL, ICANON) && !state.bytes.is_empty() {
+        } else if state.settings.c_lflag & ICANON == 0 && !state.bytes.is_empty() {
             // What was not read yet counts as a line.
             let len = state.bytes.len();
             state.lines.push_back(len);
@@ -196,9 +168,9 @@ impl Console {
     fn typed(&self, byte: u8) {
         let state = &mut *self.state.lock();
         let settings = state.settings;
-        let byte = if byte == b'\r' && settings.has(INPUT, ICRNL) { b'\n' } else { byte };
-        let is = |which: usize| byte != 0 && byte == settings.character(which);
-        if settings.has(LOCAL, ISIG) {
+        let byte = if byte == b'\r' && settings.c_iflag & ICRNL != 0 { b'\n' } else { byte };
+        let is = |which: u32| byte != 0 && byte == settings.c_cc[which as usize];
+        if settings.c_lflag & ISIG != 0 {
             let signal = match () {
                 () if is(VINTR) => signals::SIGINT,
                 () if is(VQUIT) => signals::SIGQUIT,
@@ -207,7 +179,7 @@ impl Console {
             };
             if signal != 0 {
                 state.line.clear();
-                if settings.has(LOCAL, ECHO) {
+                if settings.c_lflag & ECHO != 0 {
                     Arch::console_write(&[b'^', byte + 64, b'\n']);
                 }
                 let group = self.group.load(Ordering::Relaxed);
@@ -218,11 +190,11 @@ impl Console {
             }
         }
         let echo = |bytes: &[u8]| {
-            if settings.has(LOCAL, ECHO) {
+            if settings.c_lflag & ECHO != 0 {
                 Arch::console_write(bytes);
             }
         };
-        if !settings.has(LOCAL, ICANON) {
+        if settings.c_lflag & ICANON == 0 {
             state.bytes.push_back(byte);
             echo(&[byte]);
             return;
@@ -248,7 +220,7 @@ impl Console {
 
     pub(super) fn read(&self, into: &mut [u8]) -> Result<Transfer, Errno> {
         let state = &mut *self.state.lock();
-        let canonical = self.is_terminal() && state.settings.has(LOCAL, ICANON);
+        let canonical = self.is_terminal() && state.settings.c_lflag & ICANON != 0;
         let available = if canonical {
             let Some(&line) = state.lines.front() else {
                 return Ok(Transfer::Wait);
@@ -262,7 +234,7 @@ impl Console {
             && !into.is_empty()
             && !canonical
             && !state.ended
-            && (self.plain() || state.settings.character(VMIN) > 0)
+            && (!self.is_terminal() || state.settings.c_cc[VMIN as usize] > 0)
         {
             return Ok(Transfer::Wait);
         }
@@ -279,13 +251,9 @@ impl Console {
         Ok(Transfer::Done(done))
     }
 
-    fn plain(&self) -> bool {
-        !self.is_terminal()
-    }
-
     pub(super) fn has_input(&self) -> bool {
         let state = self.state.lock();
-        let canonical = self.is_terminal() && state.settings.has(LOCAL, ICANON);
+        let canonical = self.is_terminal() && state.settings.c_lflag & ICANON != 0;
         if canonical { !state.lines.is_empty() } else { !state.bytes.is_empty() || state.ended }
     }
 }

@@ -2,9 +2,9 @@
 
 use alloc::vec::Vec;
 
-use miniz_oxide::inflate::decompress_slice_iter_to_slice;
 use ruzstd::decoding::FrameDecoder;
 use samara_mm::Errno;
+use zune_inflate::DeflateDecoder;
 
 /// The bytes of an archive, unpacked if it is packed. `None`: it is not.
 ///
@@ -18,50 +18,8 @@ pub(super) fn unpacked(bytes: &[u8]) -> Result<Option<Vec<u8>>, Errno> {
     }
 }
 
-fn room(len: usize) -> Result<Vec<u8>, Errno> {
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(len).map_err(|_| Errno::ENOMEM)?;
-    bytes.resize(len, 0);
-    Ok(bytes)
-}
-
-/// One member, as RFC 1952 describes it. Its last four bytes are the length of what was packed.
 fn gzip(bytes: &[u8]) -> Result<Vec<u8>, Errno> {
-    const EXTRA: u8 = 4;
-    const NAME: u8 = 8;
-    const COMMENT: u8 = 16;
-    const CHECKSUM: u8 = 2;
-    let flags = *bytes.get(3).ok_or(Errno::EINVAL)?;
-    let mut rest = bytes.get(10..).ok_or(Errno::EINVAL)?;
-    if flags & EXTRA != 0 {
-        let len = rest.first_chunk().map(|len| u16::from_le_bytes(*len)).ok_or(Errno::EINVAL)?;
-        rest = rest.get(2 + usize::from(len)..).ok_or(Errno::EINVAL)?;
-    }
-    for flag in [NAME, COMMENT] {
-        if flags & flag != 0 {
-            let end = rest.iter().position(|&byte| byte == 0).ok_or(Errno::EINVAL)?;
-            rest = &rest[end + 1..];
-        }
-    }
-    if flags & CHECKSUM != 0 {
-        rest = rest.get(2..).ok_or(Errno::EINVAL)?;
-    }
-    // A loader may hand over some zeroes behind the archive, and the length may end with some.
-    let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
-    for end in end..end + 4 {
-        let tail = end.checked_sub(4).and_then(|start| bytes.get(start..end)?.first_chunk());
-        let Some(len) = tail.map(|len| u32::from_le_bytes(*len) as usize) else { continue };
-        // Nothing is packed more than a thousandfold.
-        if len / 1032 > bytes.len() {
-            continue;
-        }
-        let Ok(mut out) = room(len) else { continue };
-        let done = decompress_slice_iter_to_slice(&mut out, [rest].into_iter(), false, true);
-        if done == Ok(len) {
-            return Ok(out);
-        }
-    }
-    Err(Errno::EINVAL)
+    DeflateDecoder::new(bytes).decode_gzip().map_err(|_| Errno::EINVAL)
 }
 
 fn zstd(bytes: &[u8]) -> Result<Vec<u8>, Errno> {

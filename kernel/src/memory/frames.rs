@@ -4,10 +4,12 @@ use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr::NonNull;
 use core::slice;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use samara_memblock::{self as memblock, Memblock, NodeId, PAGE_SIZE, PageAllocator};
 use samara_paging::{Arena, DirectMap, Error, Frames, Grace, Physical, Ranges};
 
+use super::heap;
 use crate::arch::{Arch, Machine};
 
 /// The direct map as the arena sees it.
@@ -27,6 +29,23 @@ unsafe impl DirectMap for Direct {
 }
 
 pub type FrameArena = Arena<Ranges<Direct>>;
+
+/// Frames of the first heap and all that the allocator has had: not those of the image and of what is written down of each frame.
+static MANAGED: AtomicU64 = AtomicU64::new(heap::FIRST / PAGE_SIZE);
+
+/// Frames that are there for programs, files and the kernel's heap: `MemTotal`, as proc(5) has it.
+pub fn managed() -> u64 {
+    MANAGED.load(Ordering::Relaxed)
+}
+
+/// # Safety
+/// As of [`Arena::add`].
+unsafe fn add(arena: &FrameArena, ranges: impl IntoIterator<Item = Range<u64>>) {
+    let ranges = ranges.into_iter().filter(|range| !range.is_empty());
+    // SAFETY: the caller's promise.
+    let added = unsafe { arena.add(ranges) };
+    MANAGED.fetch_add(added, Ordering::Relaxed);
+}
 
 /// Pieces of memory that a machine may have.
 const PIECES: usize = 32;
@@ -50,7 +69,7 @@ impl PageAllocator for HandOver<'_> {
         let (start, end) = (frames.start * PAGE_SIZE, frames.end * PAGE_SIZE);
         let middle = self.mapped.clamp(start, end);
         // SAFETY: memblock gives each free frame once, and has it no more.
-        unsafe { self.arena.add(core::iter::once(start..middle)) };
+        unsafe { add(self.arena, core::iter::once(start..middle)) };
         if let Some(place) = self.later.iter_mut().find(|range| range.is_empty()) {
             *place = middle..end;
         }
@@ -64,7 +83,7 @@ impl Later {
     /// Hands them over.
     pub fn add(self, arena: &FrameArena) {
         // SAFETY: kept by `HandOver`, and given once.
-        unsafe { arena.add(self.0.into_iter().filter(|range| !range.is_empty())) };
+        unsafe { add(arena, self.0) };
     }
 }
 

@@ -15,6 +15,7 @@ mod platform;
 pub mod shootdown;
 
 pub use boot::start;
+pub use frames::managed as all_frames;
 pub use platform::{Kernel, kernel_tables, machine};
 
 use core::slice;
@@ -37,9 +38,4 @@ pub unsafe fn physical_bytes(range: core::ops::Range<u64>) -> &'static [u8] {
 /// Frames that are free.
 pub fn free_frames() -> u64 {
     machine().physical().backing().free_frames()
-}
-
-/// Frames that the machine gives to programs and to the kernel's heap.
-pub fn all_frames() -> u64 {
-    machine().physical().backing().frames()
 }

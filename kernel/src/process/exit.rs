@@ -6,16 +6,14 @@ use core::sync::atomic::Ordering;
 use samara_mm::Errno;
 use spin::Mutex;
 
-use super::signals::{self, Info, SA_NOCLDSTOP, SA_NOCLDWAIT, SIGCHLD};
+use super::signals::{
+    self, CLD_CONTINUED, CLD_EXITED, CLD_KILLED, CLD_STOPPED, Info, SA_NOCLDSTOP, SA_NOCLDWAIT,
+    SIGCHLD, WCONTINUED, WEXITED, WNOHANG, WNOWAIT, WSTOPPED,
+};
 use super::thread::{Process, State, Thread, current};
 use super::wait::{self, Queue};
 use super::{futex, scheduler, table};
 use crate::trace;
-
-const CLD_EXITED: i32 = 1;
-const CLD_KILLED: i32 = 2;
-const CLD_STOPPED: i32 = 5;
-const CLD_CONTINUED: i32 = 6;
 
 /// Held by whoever changes who is whose child, or looks at that and at what has become of the children together.
 pub(super) static FAMILY: Mutex<()> = Mutex::new(());
@@ -199,12 +197,6 @@ pub struct ChildEvent {
     pub value: i32,
     pub time: u64,
 }
-
-pub const WNOHANG: u64 = 1;
-pub const WSTOPPED: u64 = 2;
-pub const WEXITED: u64 = 4;
-pub const WCONTINUED: u64 = 8;
-pub const WNOWAIT: u64 = 0x0100_0000;
 
 /// Waits until one of the children that `wanted` names has changed its state in one of the ways that `options` name.
 ///

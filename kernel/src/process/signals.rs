@@ -4,6 +4,7 @@ use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
+use linux_raw_sys::general;
 use samara_mm::Errno;
 
 use super::exit::{self, exit_group};
@@ -11,21 +12,14 @@ use super::thread::{Process, State, Thread};
 use super::{Frame, oom, scheduler, table};
 use crate::arch::{self, UserFrame};
 
-pub const SIGINT: i32 = 2;
-pub const SIGQUIT: i32 = 3;
-pub const SIGKILL: i32 = 9;
-pub const SIGBUS: i32 = 7;
-pub const SIGSEGV: i32 = 11;
-pub const SIGPIPE: i32 = 13;
-pub const SIGALRM: i32 = 14;
-pub const SIGCHLD: i32 = 17;
-pub const SIGCONT: i32 = 18;
-pub const SIGSTOP: i32 = 19;
-pub const SIGTSTP: i32 = 20;
-pub const SIGTTIN: i32 = 21;
-pub const SIGTTOU: i32 = 22;
-pub const SIGURG: i32 = 23;
-pub const SIGWINCH: i32 = 28;
+macro_rules! constants {
+    ($type:ty: $($name:ident)*) => { $(pub const $name: $type = general::$name as $type;)* };
+}
+
+constants!(i32: SIGINT SIGQUIT SIGKILL SIGBUS SIGSEGV SIGPIPE SIGALRM SIGCHLD SIGCONT SIGSTOP SIGTSTP SIGTTIN SIGTTOU);
+constants!(i32: SIGURG SIGWINCH CLD_EXITED CLD_KILLED CLD_STOPPED CLD_CONTINUED);
+constants!(u64: SA_NOCLDSTOP SA_NOCLDWAIT SA_ONSTACK SA_RESTART SA_NODEFER SA_RESETHAND);
+constants!(u64: WNOHANG WSTOPPED WEXITED WCONTINUED WNOWAIT);
 /// The highest number.
 pub const LAST: i32 = 64;
 /// From here on each signal that is sent is kept, also of one number.
@@ -40,14 +34,8 @@ pub const UNMASKABLE: u64 = bit(SIGKILL) | bit(SIGSTOP);
 /// Signals that do nothing unless they are caught.
 const HARMLESS: u64 = bit(SIGCHLD) | bit(SIGCONT) | bit(SIGURG) | bit(SIGWINCH);
 
-pub const SA_NOCLDSTOP: u64 = 1;
-pub const SA_NOCLDWAIT: u64 = 2;
 /// The program has given what a handler returns to; otherwise the word for it says nothing.
 pub const SA_RESTORER: u64 = 0x0400_0000;
-pub const SA_ONSTACK: u64 = 0x0800_0000;
-pub const SA_RESTART: u64 = 0x1000_0000;
-pub const SA_NODEFER: u64 = 0x4000_0000;
-pub const SA_RESETHAND: u64 = 0x8000_0000;
 
 const SIG_DFL: u64 = 0;
 const SIG_IGN: u64 = 1;
@@ -199,7 +187,7 @@ fn is_ignored(process: &Process, signal: i32) -> bool {
     action.handler == SIG_IGN || action.handler == SIG_DFL && bit(signal) & HARMLESS != 0
 }
 
-/// Sends a signal to a process; any of its threads may take it.
+/// Sends a signal to a process; any of its threads may take it. Signal 0 does nothing.
 pub fn send(process: &Arc<Process>, info: &Info) {
     if !arrives(process, info.signal) {
         return;
@@ -214,7 +202,7 @@ pub fn send(process: &Arc<Process>, info: &Info) {
     threads.iter().for_each(scheduler::notify);
 }
 
-/// Sends a signal to one thread.
+/// Sends a signal to one thread. Signal 0 does nothing.
 pub fn send_to_thread(thread: &Arc<Thread>, info: &Info) {
     if !arrives(&thread.process, info.signal) {
         return;
@@ -230,7 +218,7 @@ pub fn send_to_thread(thread: &Arc<Thread>, info: &Info) {
 
 /// What a signal does as soon as it is sent: one that continues ends the stop and what would stop, and the other way round.
 fn arrives(process: &Arc<Process>, signal: i32) -> bool {
-    if process.is_ended() {
+    if signal == 0 || process.is_ended() {
         return false;
     }
     let opposite = match signal {
@@ -256,9 +244,7 @@ pub fn send_to_group(group: i32, info: &Info) -> bool {
     for process in table::processes() {
         if process.group.load(Ordering::Relaxed) == group && !process.is_ended() {
             found = true;
-            if info.signal != 0 {
-                send(&process, info);
-            }
+            send(&process, info);
         }
     }
     found

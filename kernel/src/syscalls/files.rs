@@ -20,42 +20,35 @@ use crate::process::wait::{self, Ended, Queue};
 
 pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
     let [a, b, c, d, ..] = call.args;
+    let call = &*call;
+    let on = |perform: &dyn Fn(&Open) -> Outcome| open(call, a).and_then(|open| perform(&open));
+    let parts = || user::parts(&call.memory(), b, c);
     Some(match name {
-        Sysno::read => open(call, a).and_then(|open| read(call, &open, None, &[(b, c)])),
-        Sysno::write => open(call, a).and_then(|open| write(call, &open, None, &[(b, c)])),
-        Sysno::pread64 => {
-            open(call, a).and_then(|open| read(call, &open, Some(offset(d)?), &[(b, c)]))
-        }
-        Sysno::pwrite64 => {
-            open(call, a).and_then(|open| write(call, &open, Some(offset(d)?), &[(b, c)]))
-        }
-        Sysno::readv => open(call, a)
-            .and_then(|open| read(call, &open, None, &user::parts(&call.memory(), b, c)?)),
-        Sysno::writev => open(call, a)
-            .and_then(|open| write(call, &open, None, &user::parts(&call.memory(), b, c)?)),
-        Sysno::preadv => open(call, a).and_then(|open| {
-            read(call, &open, Some(offset(d)?), &user::parts(&call.memory(), b, c)?)
-        }),
-        Sysno::pwritev => open(call, a).and_then(|open| {
-            write(call, &open, Some(offset(d)?), &user::parts(&call.memory(), b, c)?)
-        }),
+        Sysno::read => on(&|open| read(call, open, None, &[(b, c)])),
+        Sysno::write => on(&|open| write(call, open, None, &[(b, c)])),
+        Sysno::pread64 => on(&|open| read(call, open, Some(offset(d)?), &[(b, c)])),
+        Sysno::pwrite64 => on(&|open| write(call, open, Some(offset(d)?), &[(b, c)])),
+        Sysno::readv => on(&|open| read(call, open, None, &parts()?)),
+        Sysno::writev => on(&|open| write(call, open, None, &parts()?)),
+        Sysno::preadv => on(&|open| read(call, open, Some(offset(d)?), &parts()?)),
+        Sysno::pwritev => on(&|open| write(call, open, Some(offset(d)?), &parts()?)),
         Sysno::sendfile => sendfile(call),
         Sysno::copy_file_range => copy_file_range(call),
-        Sysno::lseek => open(call, a).and_then(|open| open.seek(b as i64, c)).map(|at| at as i64),
+        Sysno::lseek => on(&|open| open.seek(b as i64, c).map(|at| at as i64)),
         Sysno::close => call.thread.process.files.lock().clone().close(a).map(|()| 0),
         Sysno::close_range => close_range(call),
         Sysno::dup => add(call, a, 0, false),
         Sysno::dup3 => dup3(call),
         Sysno::fcntl => fcntl(call),
-        Sysno::ioctl => open(call, a).and_then(|open| terminal::ioctl(call, &open)),
+        Sysno::ioctl => on(&|open| terminal::ioctl(call, open)),
         Sysno::pipe2 => pipe2(call),
-        Sysno::fstat => open(call, a)
-            .and_then(|open| user::write(&call.memory(), b, &paths::stat_of(open.node())))
-            .map(|()| 0),
-        Sysno::ftruncate => open(call, a).and_then(|open| ftruncate(&open, b)),
-        Sysno::fallocate => open(call, a).and_then(|open| fallocate(&open, b, c, d)),
-        Sysno::fsync | Sysno::fdatasync | Sysno::syncfs | Sysno::flock => open(call, a).map(|_| 0),
-        Sysno::fadvise64 => open(call, a).map(|_| 0),
+        Sysno::fstat => {
+            on(&|open| user::write(&call.memory(), b, &paths::stat_of(open.node())).map(|()| 0))
+        }
+        Sysno::ftruncate => on(&|open| ftruncate(open, b)),
+        Sysno::fallocate => on(&|open| fallocate(open, b, c, d)),
+        Sysno::fsync | Sysno::fdatasync | Sysno::syncfs => on(&|_| Ok(0)),
+        Sysno::flock | Sysno::fadvise64 => on(&|_| Ok(0)),
         Sysno::sync => Ok(0),
         Sysno::getdents64 => getdents(call),
         Sysno::memfd_create => memfd_create(call),

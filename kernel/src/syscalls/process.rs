@@ -35,24 +35,15 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         Sysno::getpid => Ok(process.pid.into()),
         Sysno::gettid => Ok(call.thread.tid.into()),
         Sysno::getppid => Ok(process.parent.lock().upgrade().map_or(0, |parent| parent.pid).into()),
+        // There is one user.
         Sysno::getuid | Sysno::geteuid | Sysno::getgid | Sysno::getegid => Ok(0),
-        Sysno::setuid
-        | Sysno::setgid
-        | Sysno::setreuid
-        | Sysno::setregid
-        | Sysno::setresuid
-        | Sysno::setresgid
-        | Sysno::setgroups => Ok(0),
-        Sysno::getgroups => Ok(0),
+        Sysno::setuid | Sysno::setgid | Sysno::setreuid | Sysno::setregid => Ok(0),
+        Sysno::setresuid | Sysno::setresgid | Sysno::setgroups | Sysno::getgroups => Ok(0),
         Sysno::getresuid | Sysno::getresgid => {
             [a, b, c].iter().try_for_each(|&to| user::write(&call.memory(), to, &0u32)).map(|()| 0)
         }
-        Sysno::getpgid => {
-            named(call, a as i32).map(|process| process.group.load(Ordering::Relaxed).into())
-        }
-        Sysno::getsid => {
-            named(call, a as i32).map(|process| process.session.load(Ordering::Relaxed).into())
-        }
+        Sysno::getpgid => named(call, a as i32).map(|it| it.group.load(Ordering::Relaxed).into()),
+        Sysno::getsid => named(call, a as i32).map(|it| it.session.load(Ordering::Relaxed).into()),
         Sysno::setpgid => set_group(call, a as i32, b as i32),
         Sysno::setsid => set_session(call),
         Sysno::prlimit64 => limit(call, a as i32, b, c, d),
@@ -71,14 +62,8 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
 
 fn clone(call: &Call<'_>) -> Outcome {
     let [flags, stack, parent_tid, child_tid, thread_pointer] = Arch::clone_arguments(call.args);
-    let clone = Clone {
-        flags: flags & !0xff,
-        exit_signal: flags as i32 & 0xff,
-        stack,
-        thread_pointer,
-        parent_tid,
-        child_tid,
-    };
+    let (flags, exit_signal) = (flags & !0xff, flags as i32 & 0xff);
+    let clone = Clone { flags, exit_signal, stack, thread_pointer, parent_tid, child_tid };
     process::clone(call.thread, call.frame, &clone)
 }
 
@@ -94,14 +79,8 @@ fn clone3(call: &Call<'_>) -> Outcome {
         return Err(Errno::EINVAL);
     }
     let stack = stack.checked_add(stack_size).ok_or(Errno::EINVAL)?;
-    let clone = Clone {
-        flags,
-        exit_signal: exit_signal as i32,
-        stack,
-        thread_pointer,
-        parent_tid,
-        child_tid,
-    };
+    let exit_signal = exit_signal as i32;
+    let clone = Clone { flags, exit_signal, stack, thread_pointer, parent_tid, child_tid };
     process::clone(call.thread, call.frame, &clone)
 }
 

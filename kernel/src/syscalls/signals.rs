@@ -1,5 +1,6 @@
 //! Signals.
 
+use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
 
 use samara_mm::Errno;
@@ -9,7 +10,7 @@ use super::{Call, GOES_ON_ELSEWHERE, Outcome, time, user};
 use crate::arch::{Arch, Machine, UserFrame};
 use crate::process::signals::{self, Action, Info, LAST, SIGKILL, SIGSTOP, UNMASKABLE};
 use crate::process::wait;
-use crate::process::{find, find_thread, scheduler};
+use crate::process::{Thread, find, find_thread, scheduler};
 
 pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
     let [a, b, c, d, _, _] = call.args;
@@ -178,19 +179,11 @@ fn kill(call: &Call<'_>, pid: i32, signal: i32) -> Outcome {
         -1 => {
             let others = crate::process::processes();
             let others = others.iter().filter(|other| other.pid != 1 && other.pid != own.pid);
-            others.fold(false, |_, other| {
-                if signal != 0 {
-                    signals::send(other, &info);
-                }
-                true
-            })
+            others.inspect(|other| signals::send(other, &info)).count() > 0
         }
         ..0 => signals::send_to_group(-pid, &info),
         _ => {
-            let process = find(pid).ok_or(Errno::ESRCH)?;
-            if signal != 0 {
-                signals::send(&process, &info);
-            }
+            signals::send(&find(pid).ok_or(Errno::ESRCH)?, &info);
             true
         }
     };
@@ -207,21 +200,17 @@ fn queue(call: &Call<'_>, process: Option<i32>, to: i32, signal: i32, info: u64)
         return Err(Errno::EPERM);
     }
     match process {
-        None => {
-            let process = find(to).ok_or(Errno::ESRCH)?;
-            if signal != 0 {
-                signals::send(&process, &info);
-            }
-        }
-        Some(pid) => {
-            let thread = find_thread(to).filter(|thread| thread.process.pid == pid);
-            let thread = thread.ok_or(Errno::ESRCH)?;
-            if signal != 0 {
-                signals::send_to_thread(&thread, &info);
-            }
-        }
+        None => signals::send(&find(to).ok_or(Errno::ESRCH)?, &info),
+        pid => signals::send_to_thread(&thread_of(pid, to)?, &info),
     }
     Ok(0)
+}
+
+/// The thread with this number, if it is one of this process.
+fn thread_of(process: Option<i32>, tid: i32) -> Result<Arc<Thread>, Errno> {
+    let thread = find_thread(tid);
+    let thread = thread.filter(|thread| process.is_none_or(|pid| thread.process.pid == pid));
+    thread.ok_or(Errno::ESRCH)
 }
 
 fn to_thread(call: &Call<'_>, process: Option<i32>, tid: i32, signal: i32) -> Outcome {
@@ -229,11 +218,7 @@ fn to_thread(call: &Call<'_>, process: Option<i32>, tid: i32, signal: i32) -> Ou
     if tid <= 0 {
         return Err(Errno::EINVAL);
     }
-    let thread = find_thread(tid)
-        .filter(|thread| process.is_none_or(|pid| thread.process.pid == pid))
-        .ok_or(Errno::ESRCH)?;
-    if signal != 0 {
-        signals::send_to_thread(&thread, &Info::thread(signal, call.thread.process.pid));
-    }
+    let info = Info::thread(signal, call.thread.process.pid);
+    signals::send_to_thread(&thread_of(process, tid)?, &info);
     Ok(0)
 }

@@ -2,31 +2,19 @@
 
 use core::sync::atomic::Ordering;
 
+use linux_raw_sys::ioctl::{
+    FIOCLEX, FIONBIO, FIONCLEX, FIONREAD, TCFLSH, TCGETS, TCSBRK, TCSETS, TCSETSF, TIOCGPGRP,
+    TIOCGSID, TIOCGWINSZ, TIOCNOTTY, TIOCSCTTY, TIOCSPGRP, TIOCSWINSZ,
+};
 use samara_mm::Errno;
 
 use super::{Call, Outcome, user};
-use crate::files::console::{Console, Settings};
+use crate::files::console::Console;
 use crate::files::{Device, Kind, O_NONBLOCK, Open};
-
-const TCGETS: u64 = 0x5401;
-const TCSETS: u64 = 0x5402;
-const TCSETSF: u64 = 0x5404;
-const TCSBRK: u64 = 0x5409;
-const TCFLSH: u64 = 0x540b;
-const TIOCSCTTY: u64 = 0x540e;
-const TIOCGPGRP: u64 = 0x540f;
-const TIOCSPGRP: u64 = 0x5410;
-const TIOCGWINSZ: u64 = 0x5413;
-const TIOCSWINSZ: u64 = 0x5414;
-const FIONREAD: u64 = 0x541b;
-const FIONBIO: u64 = 0x5421;
-const TIOCNOTTY: u64 = 0x5422;
-const TIOCGSID: u64 = 0x5429;
-const FIONCLEX: u64 = 0x5450;
-const FIOCLEX: u64 = 0x5451;
 
 pub(super) fn ioctl(call: &Call<'_>, open: &Open) -> Outcome {
     let [descriptor, request, argument, ..] = call.args;
+    let request = request as u32;
     match (request, &open.node().kind) {
         (FIOCLEX | FIONCLEX, _) => {
             let table = call.thread.process.files.lock().clone();
@@ -52,10 +40,11 @@ fn terminal(call: &Call<'_>, console: &Console) -> Outcome {
     let [_, request, argument, ..] = call.args;
     let memory = call.memory();
     let process = &call.thread.process;
+    let request = request as u32;
     match request {
-        TCGETS => user::write(&memory, argument, &console.settings().0)?,
+        TCGETS => user::write(&memory, argument, &console.settings())?,
         TCSETS..=TCSETSF => {
-            let settings = Settings(user::read(&memory, argument)?);
+            let settings = user::read(&memory, argument)?;
             if request == TCSETSF {
                 console.flush_input();
             }

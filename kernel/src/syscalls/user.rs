@@ -26,11 +26,12 @@ macro_rules! plain {
 }
 
 plain!(
-    u8, u16, i32, u32, i64, u64, [u8; 8], [u8; 16], [u8; 36], [u8; 64], [u8; 128], [u64; 2],
-    [u64; 3], [u64; 4], [u64; 5], [u64; 8], [u64; 11], [u64; 14], [u32; 3]
+    u8, u16, i32, u32, i64, u64, [u8; 8], [u8; 16], [u8; 64], [u8; 128], [u64; 2], [u64; 3],
+    [u64; 4], [u64; 5], [u64; 8], [u64; 11], [u64; 14], [u32; 3]
 );
 plain!(
     linux_raw_sys::general::stat,
+    linux_raw_sys::general::termios,
     linux_raw_sys::general::statfs,
     linux_raw_sys::general::statx,
     linux_raw_sys::system::new_utsname,

@@ -10,12 +10,11 @@
 
 use super::context::Float;
 use super::frame::{CLASS, Frame};
+use crate::arch::signal_bytes::{Bytes, Places};
 use crate::process::signals::Interrupted;
 
-const INFO: usize = 0;
-const CONTEXT: usize = 128;
-const ALTERNATE: usize = 144;
-const MASK: usize = 168;
+const PLACES: Places = Places { info: 0, alternate: 144, mask: 168 };
+const CONTEXT: u64 = 128;
 const FAULT: usize = 304;
 const REGISTERS: usize = 312;
 const FLOAT: usize = 592;
@@ -34,14 +33,6 @@ unsafe extern "C" {
     static signal_return: u8;
 }
 
-fn put(bytes: &mut [u8; WRITTEN], at: usize, word: u64) {
-    bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
-}
-
-fn get(bytes: &[u8; WRITTEN], at: usize) -> u64 {
-    u64::from_le_bytes(core::array::from_fn(|i| bytes[at + i]))
-}
-
 pub fn push_signal(
     frame: &mut Frame,
     interrupted: &Interrupted,
@@ -49,43 +40,30 @@ pub fn push_signal(
 ) -> bool {
     let record = (interrupted.stack.wrapping_sub(16)) & !15;
     let at = record.wrapping_sub(SIZE as u64);
-    let mut bytes = [0; WRITTEN];
-    bytes[INFO..CONTEXT].copy_from_slice(&interrupted.info);
-    let (base, flags, size) = interrupted.alternate;
-    put(&mut bytes, ALTERNATE, base);
-    put(&mut bytes, ALTERNATE + 8, flags as u32 as u64);
-    put(&mut bytes, ALTERNATE + 16, size);
-    put(&mut bytes, MASK, interrupted.mask);
+    let mut bytes = Bytes::<WRITTEN>::new(&PLACES, interrupted);
     // Aborts of instructions and data.
     if matches!(frame.class(), 0x20 | 0x24) {
-        put(&mut bytes, SYNDROME, SYNDROME_RECORD);
-        put(&mut bytes, SYNDROME + 8, frame.syndrome);
-        let address = get(&bytes, INFO + 16);
-        put(&mut bytes, FAULT, address);
+        bytes.put(SYNDROME, SYNDROME_RECORD);
+        bytes.put(SYNDROME + 8, frame.syndrome);
+        bytes.put(FAULT, bytes.get(PLACES.info + 16));
     }
-    for (i, &register) in frame.x.iter().enumerate() {
-        put(&mut bytes, REGISTERS + 8 * i, register);
-    }
-    for (i, word) in [frame.sp, frame.pc, frame.pstate].into_iter().enumerate() {
-        put(&mut bytes, REGISTERS + 8 * (31 + i), word);
-    }
+    bytes.put_all(REGISTERS, frame.x);
+    bytes.put_all(REGISTERS + 8 * 31, [frame.sp, frame.pc, frame.pstate]);
     let float = Float::of_processor();
-    put(&mut bytes, FLOAT, FLOAT_RECORD);
-    put(&mut bytes, FLOAT + 8, u64::from(float.status) | u64::from(float.control) << 32);
-    for (i, vector) in float.vectors.iter().enumerate() {
-        put(&mut bytes, FLOAT + 16 + 16 * i, *vector as u64);
-        put(&mut bytes, FLOAT + 24 + 16 * i, (*vector >> 64) as u64);
-    }
+    bytes.put(FLOAT, FLOAT_RECORD);
+    bytes.put(FLOAT + 8, u64::from(float.status) | u64::from(float.control) << 32);
+    let halves = float.vectors.iter().flat_map(|&vector| [vector as u64, (vector >> 64) as u64]);
+    bytes.put_all(FLOAT + 16, halves);
     let mut kept = [0; 16];
     kept[..8].copy_from_slice(&frame.x[29].to_le_bytes());
     kept[8..].copy_from_slice(&frame.x[30].to_le_bytes());
     let end = [0; 16];
-    if !write(record, &kept) || !write(at + WRITTEN as u64, &end) || !write(at, &bytes) {
+    if !write(record, &kept) || !write(at + WRITTEN as u64, &end) || !write(at, &bytes.0) {
         return false;
     }
     frame.x[0] = interrupted.signal as u64;
-    frame.x[1] = at + INFO as u64;
-    frame.x[2] = at + CONTEXT as u64;
+    frame.x[1] = at + PLACES.info as u64;
+    frame.x[2] = at + CONTEXT;
     frame.x[29] = record;
     frame.x[30] = match interrupted.restorer {
         0 => &raw const signal_return as u64,
@@ -101,26 +79,22 @@ pub fn pop_signal(
     frame: &mut Frame,
     read: &mut dyn FnMut(u64, &mut [u8]) -> bool,
 ) -> Option<(u64, (u64, i32, u64))> {
-    let mut bytes = [0; WRITTEN];
-    if !frame.sp.is_multiple_of(16) || !read(frame.sp, &mut bytes) {
+    let mut bytes = Bytes([0; WRITTEN]);
+    if !frame.sp.is_multiple_of(16) || !read(frame.sp, &mut bytes.0) {
         return None;
     }
-    for (i, register) in frame.x.iter_mut().enumerate() {
-        *register = get(&bytes, REGISTERS + 8 * i);
-    }
-    frame.sp = get(&bytes, REGISTERS + 8 * 31);
-    frame.pc = get(&bytes, REGISTERS + 8 * 32);
-    frame.set_flags(get(&bytes, REGISTERS + 8 * 33));
+    bytes.get_all(REGISTERS, &mut frame.x);
+    frame.sp = bytes.get(REGISTERS + 8 * 31);
+    frame.pc = bytes.get(REGISTERS + 8 * 32);
+    frame.set_flags(bytes.get(REGISTERS + 8 * 33));
     // No call to restart, whatever x0 holds.
     frame.syndrome = 0x3f << CLASS;
-    if get(&bytes, FLOAT) != FLOAT_RECORD {
+    if bytes.get(FLOAT) != FLOAT_RECORD {
         return None;
     }
-    let word = |at: usize| u128::from(get(&bytes, FLOAT + 16 + at));
-    let modes = get(&bytes, FLOAT + 8);
+    let word = |at: usize| u128::from(bytes.get(FLOAT + 16 + at));
+    let modes = bytes.get(FLOAT + 8);
     let vectors = core::array::from_fn(|i| word(16 * i) | word(16 * i + 8) << 64);
     Float { vectors, status: modes as u32, control: (modes >> 32) as u32 }.load();
-    let alternate =
-        (get(&bytes, ALTERNATE), get(&bytes, ALTERNATE + 8) as i32, get(&bytes, ALTERNATE + 16));
-    Some((get(&bytes, MASK), alternate))
+    Some(bytes.kept(&PLACES))
 }

@@ -1,0 +1,49 @@
+//! What the signal frames of all architectures have in common.
+
+use crate::process::signals::Interrupted;
+
+/// Where a frame has what all have.
+pub struct Places {
+    pub info: usize,
+    /// The alternate stack: three words.
+    pub alternate: usize,
+    pub mask: usize,
+}
+
+/// Bytes of a frame.
+pub struct Bytes<const SIZE: usize>(pub [u8; SIZE]);
+
+impl<const SIZE: usize> Bytes<SIZE> {
+    pub fn new(places: &Places, interrupted: &Interrupted) -> Self {
+        let mut bytes = Bytes([0; SIZE]);
+        bytes.0[places.info..places.info + 128].copy_from_slice(&interrupted.info);
+        let (base, flags, size) = interrupted.alternate;
+        bytes.put_all(places.alternate, [base, flags as u32 as u64, size]);
+        bytes.put(places.mask, interrupted.mask);
+        bytes
+    }
+
+    pub fn put(&mut self, at: usize, word: u64) {
+        self.0[at..at + 8].copy_from_slice(&word.to_le_bytes());
+    }
+
+    /// Puts words one behind the other.
+    pub fn put_all(&mut self, at: usize, words: impl IntoIterator<Item = u64>) {
+        words.into_iter().enumerate().for_each(|(i, word)| self.put(at + 8 * i, word));
+    }
+
+    pub fn get(&self, at: usize) -> u64 {
+        u64::from_le_bytes(core::array::from_fn(|i| self.0[at + i]))
+    }
+
+    /// Gets words one behind the other.
+    pub fn get_all<'w>(&self, at: usize, words: impl IntoIterator<Item = &'w mut u64>) {
+        words.into_iter().enumerate().for_each(|(i, word)| *word = self.get(at + 8 * i));
+    }
+
+    /// The mask and the alternate stack.
+    pub fn kept(&self, places: &Places) -> (u64, (u64, i32, u64)) {
+        let word = |i: usize| self.get(places.alternate + 8 * i);
+        (self.get(places.mask), (word(0), word(1) as i32, word(2)))
+    }
+}
