@@ -21,6 +21,14 @@ pub fn end(status: i32) -> ! {
     Arch::power_off()
 }
 
+/// Blocks of the heap beyond those that are there for ever: of the machine, the root directory and each processor, and the room of lists that are empty now.
+fn blocks_too_many() -> u64 {
+    const OF_MACHINE: u64 = 16;
+    const OF_PROCESSOR: u64 = 3;
+    let kept = OF_MACHINE + OF_PROCESSOR * u64::from(scheduler::online().count_ones());
+    memory::heap::blocks().saturating_sub(kept)
+}
+
 /// Tells of all that should have been freed.
 fn leaks() -> bool {
     let stats = memory::machine().stats();
@@ -29,6 +37,7 @@ fn leaks() -> bool {
         ("tables of processes", stats.tables),
         ("private frames", stats.anon),
         ("frames of files", stats.file),
+        ("blocks of the heap, as areas and nodes of trees have", blocks_too_many()),
     ] {
         if count > 0 {
             log!("\u{2}leak: {count} {what}");

@@ -72,6 +72,13 @@ pub fn enough() -> Result<(), Errno> {
     if LOW.load(Ordering::Relaxed) { Err(Errno::ENOMEM) } else { Ok(()) }
 }
 
+/// Blocks that are allocated, without the reserve.
+pub fn blocks() -> u64 {
+    let heap = HEAP.lock();
+    let reserve = u64::from(heap.oom_handler.reserve.is_some());
+    heap.get_counters().allocation_count as u64 - reserve
+}
+
 /// Begins the heap.
 ///
 /// # Safety
