@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use crossbeam_skiplist::SkipMap;
 use im::OrdMap;
 use maple_tree::alloc::SharedPool;
-use maple_tree::{Epoch, MapleTree, Reclaim, SyncMapleTree, UserRcu};
+use maple_tree::{Epoch, MapleTree, Reclaim, SyncMapleTree, UserRcu, Waiting};
 use parking_lot::{Mutex, RwLock};
 use samara_bench_data::Item;
 use scc::{Guard, TreeIndex};
@@ -31,6 +31,8 @@ where
 
 /// RCU in user space.
 pub type MapleShared = MapleOver<UserRcu>;
+/// Writers that wait for readers, which is what a map has that says nothing else.
+pub type MapleWaiting = MapleOver<Waiting>;
 /// The epochs of `crossbeam-epoch`, which `crossbeam-skiplist` uses, too.
 pub type MapleEpoch = MapleOver<Epoch>;
 
@@ -44,8 +46,27 @@ impl Reclaimed for UserRcu {
     const NAME: &'static str = "maple-tree";
 }
 
+impl Reclaimed for Waiting {
+    const NAME: &'static str = "maple-tree, waiting";
+}
+
 impl Reclaimed for Epoch {
     const NAME: &'static str = "maple-tree, epochs";
+}
+
+impl<R: Reclaimed> MapleOver<R> {
+    /// As [`pair`](SharedMap::pair), while this thread reads.
+    pub fn pair_while_reading(&self, items: &[Item]) {
+        let _reader = self.0.read();
+        items.iter().for_each(|&item| self.pair(item));
+    }
+
+    /// Goes through so many entries from one on, as one reader.
+    pub fn scan(&self, from: u64, entries: usize) -> u64 {
+        let reader = self.0.read();
+        let values = reader.range(from..).map(|(_, value)| u64::from(value));
+        values.take(entries).fold(0, u64::wrapping_add)
+    }
 }
 
 impl<R: Reclaimed> SharedMap for MapleOver<R> {

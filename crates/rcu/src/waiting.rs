@@ -13,15 +13,20 @@ use crate::free::{Free, boxed, call};
 use crate::reclaim::Reclaim;
 use crate::room;
 
-/// How often a writer looks whether a reader has left before it goes on without: some tens of microseconds. The model checker's writers
-/// wait, as it tries every order anyway.
+/// How often a writer looks whether a reader has left before it goes on without. A look costs what the processor's instruction for waiting does:
+/// 5 ns on some, 50 ns on others, so that this is a microsecond to six for each of two counters. The model checker's writers wait, as it tries every order
+/// anyway.
 const PATIENCE: usize = if cfg!(samara_loom) {
     usize::MAX
 } else if cfg!(miri) {
     8
 } else {
-    1 << 14
+    128
 };
+
+/// As [`PATIENCE`], where a reader stayed beyond that the last time: it may be about still, and may be one of the writer's own thread, for which no wait is
+/// long enough. A reader that looks one thing up leaves within so many looks.
+const PATIENCE_IN_VAIN: usize = if cfg!(samara_loom) { usize::MAX } else { 4 };
 
 /// Over how many counters readers are spread.
 const LANES: usize = if cfg!(samara_loom) { 2 } else { 16 };
@@ -59,8 +64,8 @@ fn wait_for(counter: &AtomicUsize, left: &mut usize) -> bool {
     true
 }
 
-/// Writers wait for the readers that are about, for some tens of microseconds; what a reader that stays longer may have found is freed when it has
-/// left. Needs no threads, and memory only where a reader stays, so that it suits a kernel before it has anything better.
+/// Writers wait for the readers that are about, for some microseconds; what a reader that stays longer may have found is freed when it has
+/// left. As long as that one is about, writers no longer wait for it. Needs no threads, and memory only where a reader stays, so that it suits a kernel before it has anything better.
 ///
 /// Where the readers have left, what is [retired](Reclaim::retire) is freed at once. Else it is freed when something is retired for the first time after
 /// the last of those readers has left, or with this. There is one writer at a time.
@@ -69,7 +74,8 @@ fn wait_for(counter: &AtomicUsize, left: &mut usize) -> bool {
 ///
 /// # A thread that writes while it reads
 ///
-/// It may: each time that something has been [published](Reclaim::published) takes those tens of microseconds, and what is retired stays as long as its reader.
+/// It may: the first time that something is [published](Reclaim::published) beside its reader takes those microseconds, each later time a tenth of one or two, and
+/// what is retired stays as long as its reader.
 ///
 /// Where there is no memory to note what is retired either, the writer does wait until the readers have left, as Linux does in the same place; for
 /// its own thread's reader it then waits for ever. [Grace periods](Reclaim::start_poll) need no such note.
@@ -104,6 +110,8 @@ pub struct Waiting {
     passed: AtomicUsize,
     /// Whether they had when it last looked: 0 for yes. Only for the writer.
     late: AtomicUsize,
+    /// Whether one of them stayed beyond the patience of the last attempt: 0 for no. Only for the writer.
+    stayed: AtomicUsize,
     /// Whether something waits for them: 0 for no. Only for the writer.
     noted: AtomicUsize,
     /// What waits for them. Taken for a moment, and by the writer alone.
@@ -123,6 +131,7 @@ impl Waiting {
                 turn: core::sync::atomic::AtomicUsize::new(0),
                 passed: AtomicUsize::new(0),
                 late: AtomicUsize::new(0),
+                stayed: AtomicUsize::new(0),
                 noted: AtomicUsize::new(0),
                 later: spin::Mutex::new(Vec::new()),
             }
@@ -203,6 +212,19 @@ impl Waiting {
         let passed = self.passed.load(Ordering::Relaxed).wrapping_add(1);
         self.passed.store(passed, Ordering::Relaxed);
         true
+    }
+
+    /// As [`pass`](Self::pass), with the patience that the last attempt has left.
+    #[inline]
+    fn pass_in_time(&self) -> bool {
+        let patience = if self.stayed.load(Ordering::Relaxed) == 0 {
+            PATIENCE
+        } else {
+            PATIENCE_IN_VAIN
+        };
+        let passed = self.pass(patience);
+        self.stayed.store(usize::from(!passed), Ordering::Relaxed);
+        passed
     }
 
     /// Frees what has been noted, and then `last`. If one of them panics, goes on with the others.
@@ -311,7 +333,7 @@ unsafe impl Reclaim for Waiting {
     #[inline]
     fn start_poll(&self) -> Option<u64> {
         let passed = self.passed.load(Ordering::Relaxed);
-        self.pass(PATIENCE);
+        self.pass_in_time();
         Some(passed.wrapping_add(1) as u64)
     }
 
@@ -326,7 +348,7 @@ unsafe impl Reclaim for Waiting {
 
     #[inline]
     fn published(&self) {
-        let late = usize::from(!self.pass(PATIENCE));
+        let late = usize::from(!self.pass_in_time());
         self.late.store(late, Ordering::Relaxed);
     }
 

@@ -5,7 +5,9 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use samara_bench::shared::{Locked, MapleEpoch, MapleShared, Scc, SharedMap, Skip, Swapped};
+use samara_bench::shared::{
+    Locked, MapleEpoch, MapleShared, MapleWaiting, Scc, SharedMap, Skip, Swapped,
+};
 use samara_bench::{Options, Random, Ranges, Report, Row, Sense, Target, pin};
 
 /// Entries of the maps.
@@ -88,7 +90,67 @@ pub(crate) fn rows(options: &Options, quick: bool, all: bool) -> Vec<Row> {
             rows.push(row);
         }
     }
+    rows.extend(staying(options, &ranges, time));
     rows
+}
+
+/// Entries that a reader goes through before it leaves.
+const SCANNED: usize = 4_000;
+
+/// Rows for writers beside readers that stay, where writers wait for readers: those of their own thread, and one that goes through thousands of entries.
+fn staying(options: &Options, ranges: &Ranges, time: Duration) -> Vec<Row> {
+    const OWN: &str = "erase + store pairs beside a reader of the same thread";
+    const SCAN: &str = "erase + store pairs beside a reader of 4,000 entries a section";
+    let mut rows = Vec::new();
+    for (name, scans) in [(OWN, false), (SCAN, true)] {
+        if !options.wants(name) {
+            continue;
+        }
+        let figures = (0..options.runs).map(|run| {
+            let items = ranges.shuffled(&mut Random::new(u64::from(run) + 1));
+            let map = MapleWaiting::filled(&ranges.items);
+            if scans {
+                beside_scans(&map, &items, time)
+            } else {
+                let items = &items[..10_000];
+                let begin = Instant::now();
+                map.pair_while_reading(items);
+                items.len() as f64 / begin.elapsed().as_secs_f64() / 1e6
+            }
+        });
+        let figures = vec![figures.collect()];
+        let mut row = Row::new(name, Sense::More, &[MapleWaiting::NAME], &figures);
+        row.unit = Some("M/s".to_owned());
+        // 100,000 writes a second, of which a pair has two.
+        row.target = Some(Target::new(0.05, &[], None));
+        rows.push(row);
+    }
+    rows
+}
+
+/// Millions of pairs a second beside a thread that reads section after section.
+fn beside_scans(map: &MapleWaiting, items: &[samara_bench::peers::Item], time: Duration) -> f64 {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            pin(0);
+            let mut from = items.iter().cycle();
+            while !stop.load(Ordering::Relaxed) {
+                let from = from.next().map_or(0, |item| item.0);
+                black_box(map.scan(from, SCANNED));
+            }
+        });
+        pin(1);
+        let begin = Instant::now();
+        let mut done = 0;
+        while begin.elapsed() < time {
+            map.pair(items[done % items.len()]);
+            done += 1;
+        }
+        let rate = done as f64 / begin.elapsed().as_secs_f64() / 1e6;
+        stop.store(true, Ordering::Relaxed);
+        rate
+    })
 }
 
 fn target(readers: usize, writer: bool, pairs: bool) -> Option<Target> {

@@ -193,7 +193,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     /// Enters as a reader. Never waits.
     ///
     /// Keep readers short: what is removed meanwhile is not freed. A thread may write while it has a reader: with [`Waiting`](crate::Waiting) a write
-    /// that removes something then takes some tens of microseconds, and what it removes is freed by a later write.
+    /// that removes something then takes some microseconds, the next ones a tenth of that, and what it removes is freed by a later write.
     ///
     /// ```
     /// use maple_tree::{SyncMapleTree, Waiting};
