@@ -1,9 +1,14 @@
 //! A pool of nodes that belongs to one structure.
 
 use core::alloc::Layout;
+use core::mem;
 use core::ptr::NonNull;
+#[cfg(not(samara_loom))]
+use core::sync::atomic::{AtomicUsize, Ordering};
 
-use spin::Mutex;
+#[cfg(samara_loom)]
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use spin::{Mutex, MutexGuard};
 
 use crate::slabs::Slabs;
 use crate::{Fork, Global, NodeAlloc};
@@ -19,6 +24,9 @@ use crate::{Fork, Global, NodeAlloc};
 /// Threads may share it, if they may share its source. It takes and gives back under a lock, though, which an interrupt handler must not wait for: see
 /// [`SharedPool`](crate::SharedPool). The source is called under that lock, and must not use the pool.
 ///
+/// A pool that was [split](NodeAlloc::split) has its slabs in common with the other one: either takes and gives back nodes of both, each waiting for the other
+/// meanwhile, and the slabs are given back with the last of them.
+///
 /// `SIZE` is a multiple of two words; others do not compile.
 ///
 /// ```
@@ -32,12 +40,28 @@ use crate::{Fork, Global, NodeAlloc};
 /// assert_eq!(slabs.live(), 0);
 /// ```
 pub struct Pool<A: NodeAlloc, const SIZE: usize> {
-    /// The lock is never contended by a structure of one writer, which has it exclusively.
+    /// The lock is never contended by a structure of one writer, which has it exclusively. Nothing, if there are slabs in `common`.
     slabs: Mutex<Slabs<SIZE>>,
+    common: Option<NonNull<Common<SIZE>>>,
     source: A,
 }
 
-pool!(Pool, NodeAlloc, pool => pool.slabs.lock().bytes());
+/// Slabs that several pools have in common.
+struct Common<const SIZE: usize> {
+    pools: AtomicUsize,
+    slabs: Mutex<Slabs<SIZE>>,
+}
+
+/// Far from what a word holds, so that no number of threads that count at the same time gets there.
+const TOO_MANY: usize = 1 << (usize::BITS - 1);
+
+// SAFETY: what pools have in common is behind a lock, and counted by atomics; the last one frees it by its source, which is interchangeable with those of the
+// others, on other threads, too (promise of `split`).
+unsafe impl<A: NodeAlloc + Send, const SIZE: usize> Send for Pool<A, SIZE> {}
+// SAFETY: as above.
+unsafe impl<A: NodeAlloc + Sync, const SIZE: usize> Sync for Pool<A, SIZE> {}
+
+pool!(Pool, NodeAlloc, pool => pool.slabs().bytes());
 
 impl<A: NodeAlloc, const SIZE: usize> Pool<A, SIZE> {
     /// An empty pool of slabs from `source`. Allocates nothing.
@@ -45,7 +69,41 @@ impl<A: NodeAlloc, const SIZE: usize> Pool<A, SIZE> {
     pub const fn new_in(source: A) -> Self {
         Self {
             slabs: Mutex::new(Slabs::new()),
+            common: None,
             source,
+        }
+    }
+
+    #[inline]
+    fn common(&self) -> Option<&Common<SIZE>> {
+        // SAFETY: it is freed with the last of its pools.
+        self.common.map(|common| unsafe { common.as_ref() })
+    }
+
+    /// Its slabs, or those that it has in common with others.
+    #[inline]
+    fn slabs(&self) -> MutexGuard<'_, Slabs<SIZE>> {
+        match self.common() {
+            None => self.slabs.lock(),
+            Some(common) => common.slabs.lock(),
+        }
+    }
+
+    /// Whether no other pool has the same slabs. Then none can come but by this one. All that others did with the slabs is before what comes.
+    fn is_alone(&self) -> bool {
+        self.common()
+            .is_none_or(|common| common.pools.load(Ordering::Acquire) == 1)
+    }
+
+    /// Makes its slabs, which no other pool has, its own, and frees what it had in common with others.
+    fn part(&mut self) {
+        if let Some(common) = self.common.take() {
+            // SAFETY: nobody else leads there, and it was allocated by this source, or by one that is interchangeable with it.
+            unsafe {
+                *self.slabs.get_mut() = common.read().slabs.into_inner();
+                let layout = Layout::new::<Common<SIZE>>();
+                self.source.deallocate(common.cast(), layout);
+            }
         }
     }
 }
@@ -60,7 +118,7 @@ unsafe impl<A: NodeAlloc, const SIZE: usize> NodeAlloc for Pool<A, SIZE> {
         if layout != Self::BLOCK {
             return self.source.allocate(layout);
         }
-        self.slabs.lock().take(&self.source)
+        self.slabs().take(&self.source)
     }
 
     #[inline]
@@ -70,14 +128,14 @@ unsafe impl<A: NodeAlloc, const SIZE: usize> NodeAlloc for Pool<A, SIZE> {
             return unsafe { self.source.deallocate(block, layout) };
         }
         // SAFETY: the caller's promise.
-        unsafe { self.slabs.lock().put(block) }
+        unsafe { self.slabs().put(block) }
     }
 
     fn allocate_run(&self, layout: Layout, count: usize) -> Option<NonNull<u8>> {
         if layout != Self::BLOCK || count == 0 {
             return None;
         }
-        self.slabs.lock().take_run(count, &self.source)
+        self.slabs().take_run(count, &self.source)
     }
 
     #[inline]
@@ -85,18 +143,93 @@ unsafe impl<A: NodeAlloc, const SIZE: usize> NodeAlloc for Pool<A, SIZE> {
         if layout != Self::BLOCK || count == 0 {
             return None;
         }
+        if self.common.is_some() {
+            return self.allocate_run(layout, count);
+        }
         self.slabs.get_mut().take_run(count, &self.source)
     }
 
     unsafe fn deallocate_all(&self) -> bool {
-        // SAFETY: the caller's promise.
-        unsafe { self.slabs.lock().free_all(&self.source) };
+        if !self.is_alone() {
+            return false;
+        }
+        // SAFETY: the caller's promise; no other pool has these slabs.
+        unsafe { self.slabs().free_all(&self.source) };
         true
+    }
+
+    fn split(&mut self) -> Option<Self> {
+        let source = self.source.split()?;
+        let common = match self.common {
+            Some(common) => common,
+            None => {
+                let block = self.source.allocate(Layout::new::<Common<SIZE>>())?;
+                let common = block.cast::<Common<SIZE>>();
+                let slabs = mem::replace(self.slabs.get_mut(), Slabs::new());
+                let (pools, slabs) = (AtomicUsize::new(1), Mutex::new(slabs));
+                // SAFETY: the memory is fresh, large enough and aligned.
+                unsafe { common.write(Common { pools, slabs }) };
+                *self.common.insert(common)
+            }
+        };
+        // SAFETY: this pool is one of those that have it.
+        let pools = unsafe { &(*common.as_ptr()).pools };
+        if pools.fetch_add(1, Ordering::Relaxed) >= TOO_MANY {
+            // Most of them have been forgotten.
+            pools.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        let mut split = Self::new_in(source);
+        split.common = Some(common);
+        Some(split)
+    }
+
+    unsafe fn join(&mut self, other: &mut Self) -> bool {
+        if self.common.is_some() && self.common == other.common {
+            other.leave();
+            return true;
+        }
+        let (alone, other_alone) = (self.is_alone(), other.is_alone());
+        // SAFETY: the caller's promise; what `other` has is memory of its source, whose blocks are given back to this one's from now on.
+        if !(alone || other_alone) || !unsafe { self.source.join(&mut other.source) } {
+            return false;
+        }
+        if other_alone {
+            other.part();
+        } else {
+            // This one's become the others', and it is one of those that have them.
+            self.part();
+            mem::swap(&mut self.common, &mut other.common);
+            mem::swap(&mut self.slabs, &mut other.slabs);
+        }
+        let slabs = mem::replace(other.slabs.get_mut(), Slabs::new());
+        self.slabs().absorb(slabs);
+        true
+    }
+}
+
+impl<A: NodeAlloc, const SIZE: usize> Pool<A, SIZE> {
+    /// Gives up what it has in common with others. Gives it, if this was the last of them.
+    fn leave(&mut self) -> Option<NonNull<Common<SIZE>>> {
+        let common = self.common.take()?;
+        // SAFETY: this pool is one of those that have it until now.
+        let pools = unsafe { &(*common.as_ptr()).pools };
+        if pools.fetch_sub(1, Ordering::Release) != 1 {
+            return None;
+        }
+        // Acquire: what the others did with the slabs came before. A load rather than a fence, which thread sanitizers do not understand.
+        // SAFETY: nobody else leads there any more, and it has not been freed.
+        unsafe { common.as_ref() }.pools.load(Ordering::Acquire);
+        Some(common)
     }
 }
 
 impl<A: NodeAlloc, const SIZE: usize> Drop for Pool<A, SIZE> {
     fn drop(&mut self) {
+        if self.common.is_some() {
+            self.common = self.leave();
+            self.part();
+        }
         // SAFETY: nodes are memory until the pool is dropped, and no longer: nobody uses one any more.
         unsafe { self.slabs.get_mut().free_all(&self.source) };
     }

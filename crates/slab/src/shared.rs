@@ -206,6 +206,15 @@ unsafe impl<A: NodeAlloc + Clone, const SIZE: usize> NodeAlloc for SharedPool<A,
         unsafe { shared.slabs.lock().free_all(&self.source) };
         true
     }
+
+    fn split(&mut self) -> Option<Self> {
+        self.share()
+    }
+
+    unsafe fn join(&mut self, other: &mut Self) -> bool {
+        let theirs = other.shared.load(Ordering::Acquire);
+        theirs.is_null() || theirs == self.shared.load(Ordering::Acquire)
+    }
 }
 
 impl<A: NodeAlloc + Clone, const SIZE: usize> Clone for SharedPool<A, SIZE> {

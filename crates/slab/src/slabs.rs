@@ -30,10 +30,14 @@ const MOST_BYTES: usize = 127 * 256;
 pub(crate) struct Slabs<const SIZE: usize> {
     /// Nodes that were given back, linked through their first words.
     free: *mut u8,
+    /// More lists of such nodes, which came from others: the first nodes are linked through their second words.
+    lists: *mut u8,
     /// The nodes of the newest slab that were never used.
     fresh: *mut u8,
     left: usize,
     slabs: *mut Slab,
+    /// The last one in that list.
+    oldest: *mut Slab,
     /// Nodes in all slabs.
     nodes: usize,
     bytes: usize,
@@ -63,9 +67,11 @@ impl<const SIZE: usize> Slabs<SIZE> {
         let _ = Self::BLOCK;
         Self {
             free: ptr::null_mut(),
+            lists: ptr::null_mut(),
             fresh: ptr::null_mut(),
             left: 0,
             slabs: ptr::null_mut(),
+            oldest: ptr::null_mut(),
             nodes: 0,
             bytes: 0,
         }
@@ -79,7 +85,7 @@ impl<const SIZE: usize> Slabs<SIZE> {
     /// Whether [`take`](Self::take) needs a new slab.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.free.is_null() && self.left == 0
+        self.free.is_null() && self.left == 0 && self.lists.is_null()
     }
 
     #[inline]
@@ -90,9 +96,25 @@ impl<const SIZE: usize> Slabs<SIZE> {
             return Some(node);
         }
         if self.left == 0 {
+            if self.next_list() {
+                return self.take(from);
+            }
             self.grow(self.next_slab(), from)?;
         }
         self.cut(1)
+    }
+
+    /// Goes on with another list of nodes that were given back. `false` if there is none.
+    #[cold]
+    fn next_list(&mut self) -> bool {
+        debug_assert!(self.free.is_null());
+        let Some(list) = NonNull::new(self.lists) else {
+            return false;
+        };
+        self.free = self.lists;
+        // SAFETY: the first nodes of these lists are nobody else's, and have their second words from `absorb`.
+        self.lists = unsafe { list.cast::<*mut u8>().add(1).read() };
+        true
     }
 
     /// `count` nodes, one behind the other. None if it took a new slab, although as many have been given back: else there would be more with each structure that is
@@ -109,8 +131,15 @@ impl<const SIZE: usize> Slabs<SIZE> {
 
     /// Whether so many nodes were given back. O(`count`), as to take them is.
     fn has_free(&self, count: usize) -> bool {
-        let mut node = self.free;
+        let (mut node, mut lists) = (self.free, self.lists);
         for _ in 0..count {
+            if node.is_null()
+                && let Some(list) = NonNull::new(lists)
+            {
+                node = lists;
+                // SAFETY: as in `next_list`.
+                lists = unsafe { list.cast::<*mut u8>().add(1).read() };
+            }
             let Some(free) = NonNull::new(node) else {
                 return false;
             };
@@ -163,6 +192,44 @@ impl<const SIZE: usize> Slabs<SIZE> {
         }
     }
 
+    /// Takes over all that another one has, its slabs and its nodes. Their memory came from the same source, or from interchangeable ones. O(1), but for what
+    /// is left of the newest slab of one of the two.
+    pub(crate) fn absorb(&mut self, mut other: Self) {
+        if self.left < other.left {
+            core::mem::swap(&mut self.fresh, &mut other.fresh);
+            core::mem::swap(&mut self.left, &mut other.left);
+        }
+        while let Some(node) = (other.left > 0).then(|| other.cut(1)).flatten() {
+            // SAFETY: it was cut off just now.
+            unsafe { self.put(node) };
+        }
+        if let Some(list) = NonNull::new(other.free) {
+            // SAFETY: it is nobody else's, and nodes are two words at least.
+            unsafe { list.cast::<*mut u8>().add(1).write(other.lists) };
+            other.lists = other.free;
+        }
+        // One list at a time: few have more than one.
+        while let Some(list) = NonNull::new(other.lists) {
+            // SAFETY: as in `next_list`.
+            unsafe {
+                let second = list.cast::<*mut u8>().add(1);
+                other.lists = second.read();
+                second.write(self.lists);
+            }
+            self.lists = list.as_ptr();
+        }
+        if let Some(oldest) = NonNull::new(other.oldest) {
+            // SAFETY: a slab that is allocated, and nobody else's.
+            unsafe { (&raw mut (*oldest.as_ptr()).next).write(self.slabs) };
+            self.slabs = other.slabs;
+            if self.oldest.is_null() {
+                self.oldest = other.oldest;
+            }
+        }
+        self.nodes += other.nodes;
+        self.bytes += other.bytes;
+    }
+
     fn next_slab(&self) -> usize {
         match self.nodes {
             0 => FIRST,
@@ -185,6 +252,9 @@ impl<const SIZE: usize> Slabs<SIZE> {
         // SAFETY: the memory is fresh, large enough and aligned.
         unsafe { base.cast().write(Slab { next, bytes }) };
         self.slabs = base.as_ptr().cast();
+        if next.is_null() {
+            self.oldest = self.slabs;
+        }
         self.nodes += count;
         self.bytes += bytes;
         // Those that are left of the slab before are as good as given back.

@@ -100,6 +100,29 @@ pub unsafe trait NodeAlloc {
     unsafe fn deallocate_all(&self) -> bool {
         false
     }
+
+    /// An allocator for the part of a structure that is split off: one that is interchangeable with this one from then on, on another thread, too, if the type is
+    /// `Send`. `None` if there is no memory for what the two have in common, or (as here) if there is no such allocator: then nodes have to be copied.
+    fn split(&mut self) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        None
+    }
+
+    /// Takes over all blocks that `other` has allocated, which are given back here from then on; `other` has none. `false` if (as here) it
+    /// cannot: nothing has changed then, and nodes have to be copied.
+    ///
+    /// # Safety
+    ///
+    /// Whoever has blocks of `other`, or of an allocator that is interchangeable with it alone, keeps to that.
+    unsafe fn join(&mut self, other: &mut Self) -> bool
+    where
+        Self: Sized,
+    {
+        let _ = other;
+        false
+    }
 }
 
 /// An allocator that can provide for the duplicate of a structure.
@@ -129,6 +152,16 @@ unsafe impl NodeAlloc for Global {
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         // SAFETY: the caller promises that `block` came from `allocate` above with this layout.
         unsafe { std_alloc::alloc::dealloc(block.as_ptr(), layout) }
+    }
+
+    #[inline]
+    fn split(&mut self) -> Option<Self> {
+        Some(Self)
+    }
+
+    #[inline]
+    unsafe fn join(&mut self, _: &mut Self) -> bool {
+        true
     }
 }
 
@@ -168,6 +201,16 @@ macro_rules! handle {
                 take: &mut dyn FnMut(NonNull<u8>, usize),
             ) -> bool {
                 (**self).allocate_many(layout, count, take)
+            }
+
+            #[inline]
+            fn split(&mut self) -> Option<Self> {
+                Some(self.clone())
+            }
+
+            #[inline]
+            unsafe fn join(&mut self, other: &mut Self) -> bool {
+                core::ptr::addr_eq(&raw const **self, &raw const **other)
             }
         }
 
