@@ -36,7 +36,13 @@ pub(crate) const ALL: &[(&str, Operation)] = &[
     ("destroy", destroy),
     ("gap-up", gap_up),
     ("gap-down", gap_down),
+    ("alloc-up", alloc_up),
+    ("alloc-down", alloc_down),
     ("rcu-pair", rcu_pair),
+    ("rcu-pair-reading", rcu_pair_reading),
+    ("gap-aligned", gap_aligned),
+    ("gap-aligned-down", gap_aligned_down),
+    ("gap-aligned-none", gap_aligned_none),
 ];
 
 pub(crate) fn ranges(n: u64) -> (Ranges, Random) {
@@ -213,6 +219,88 @@ fn gap_down() -> u32 {
         }
     });
     keys.len() as u32
+}
+
+/// As many ranges of one page as other trees have entries, from the lowest index up.
+fn alloc_up() -> u32 {
+    let mut tree = Tree::with_gaps();
+    measured(|| {
+        for i in 0..ENTRIES {
+            let _ = black_box(tree.alloc_range(.., 1 + i % 4, 0));
+        }
+    });
+    ENTRIES as u32
+}
+
+/// As [`alloc_up`], from the highest down.
+fn alloc_down() -> u32 {
+    let mut tree = Tree::with_gaps();
+    measured(|| {
+        for i in 0..ENTRIES {
+            let _ = black_box(tree.alloc_rrange(.., 1 + i % 4, 0));
+        }
+    });
+    ENTRIES as u32
+}
+
+/// As the holes of [`filled`] are at most 64 pages but for a few.
+fn gap_aligned() -> u32 {
+    let (ranges, mut random) = ranges(ENTRIES);
+    let tree = filled(&ranges);
+    let keys = ranges.anywhere(LOOKUPS, &mut random);
+    measured(|| {
+        for &key in &keys {
+            black_box(tree.gap_up_aligned(key.., 8, 512, 0));
+        }
+    });
+    keys.len() as u32
+}
+
+fn gap_aligned_down() -> u32 {
+    let (ranges, mut random) = ranges(ENTRIES);
+    let tree = filled(&ranges);
+    let keys = ranges.anywhere(LOOKUPS, &mut random);
+    measured(|| {
+        for &key in &keys {
+            black_box(tree.gap_down_aligned(..key, 8, 512, 0));
+        }
+    });
+    keys.len() as u32
+}
+
+/// One multiple lies within the bounds, and it is taken.
+fn gap_aligned_none() -> u32 {
+    const CALLS: u32 = 100;
+    let (ranges, _) = ranges(ENTRIES);
+    let tree = filled(&ranges);
+    let taken = ranges.items[ranges.items.len() / 2].0;
+    measured(|| {
+        for _ in 0..CALLS {
+            black_box(tree.gap_up_aligned(1..ranges.end, 1, 1 << 30, taken));
+        }
+    });
+    CALLS
+}
+
+/// Beside a reader of the same thread, which stays.
+fn rcu_pair_reading() -> u32 {
+    const PAIRS: usize = 1_000;
+    let (ranges, mut random) = ranges(ENTRIES);
+    let items = ranges.shuffled(&mut random);
+    let tree: SyncMapleTree<u64, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    let mut writer = tree.write();
+    for &(first, end, value) in &ranges.items {
+        let _ = writer.insert_range(first..end, value);
+    }
+    let reader = tree.read();
+    measured(|| {
+        for &(first, end, value) in &items[..PAIRS] {
+            let _ = black_box(writer.remove(first));
+            let _ = writer.store_range(first..end, value);
+        }
+    });
+    drop(reader);
+    PAIRS as u32
 }
 
 fn rcu_pair() -> u32 {

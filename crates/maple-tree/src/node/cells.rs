@@ -204,7 +204,11 @@ impl<K: Key, S: Shape> Cells<K, S> {
         slots: usize,
         pivots: usize,
     ) {
-        // SAFETY: the caller's promise.
+        if slots > FEW {
+            // SAFETY: the caller's promise.
+            return unsafe { self.shift_many(kind, from, to, slots, pivots) };
+        }
+        // SAFETY: the caller's promise; there are no more pivots than slots.
         unsafe {
             shift(self.pivots(), from, to, pivots);
             shift(self.slots(kind), from, to, slots);
@@ -213,9 +217,29 @@ impl<K: Key, S: Shape> Cells<K, S> {
             }
         }
     }
+
+    /// As [`shift`](Self::shift), of more than a few.
+    ///
+    /// # Safety
+    ///
+    /// As above.
+    #[inline(never)]
+    unsafe fn shift_many(self, kind: Kind, from: usize, to: usize, slots: usize, pivots: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            shift_many(self.pivots(), from, to, pivots);
+            shift_many(self.slots(kind), from, to, slots);
+            if kind == Kind::Gap {
+                shift_many(self.gaps(), from, to, slots);
+            }
+        }
+    }
 }
 
-/// Moves `count` elements from index `from` to index `to`. A few of them, as there are after an insertion near the end, without a call.
+/// So many slots are moved in line.
+const FEW: usize = 4;
+
+/// Moves `count` elements, [`FEW`] at most, from index `from` to index `to`, as there are after an insertion near the end.
 ///
 /// # Safety
 ///
@@ -225,14 +249,30 @@ unsafe fn shift<T: Copy>(array: *mut T, from: usize, to: usize, count: usize) {
     // SAFETY: the caller's promise.
     unsafe {
         let (old, new) = (array.add(from), array.add(to));
-        if count <= 2 {
-            if count != 0 {
-                ends::<T, 1>(old, new, count);
-            }
-        } else if count <= 4 {
+        if count > 2 {
             ends::<T, 2>(old, new, count);
-        } else {
+        } else if count != 0 {
+            ends::<T, 1>(old, new, count);
+        }
+    }
+}
+
+/// As [`shift`], of any number: as many as most nodes have are few registers, where a call of `memmove` takes longer.
+///
+/// # Safety
+///
+/// As above.
+#[inline(always)]
+unsafe fn shift_many<T: Copy>(array: *mut T, from: usize, to: usize, count: usize) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (old, new) = (array.add(from), array.add(to));
+        if !(4..=16).contains(&count) || size_of::<T>() > 8 {
             ptr::copy(old, new, count);
+        } else if count > 8 {
+            ends::<T, 8>(old, new, count);
+        } else {
+            ends::<T, 4>(old, new, count);
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! In a tree that tracks gaps a subtree without a hole that is large enough is not entered; since no hole
 //! crosses from one slot to the next, at most two paths (those along the bounds) are entered in vain, unless an
-//! alignment rules out holes that are large enough. In other trees every slot within the bounds is looked at.
+//! alignment rules out holes that are large enough. In other trees every slot within the bounds is looked at. A subtree that has no aligned place
+//! is not entered either, so that a search that finds nothing looks at no more holes than there are multiples within the bounds.
 //!
 //! Both searches are one, which goes `UP` or down: what comes first on the way is the lowest, or the highest.
 
@@ -223,6 +224,7 @@ fn below<const UP: bool, K: Key, S: Shape>(
     let slot = node.search(either::<UP, _>(want.lo.max(min), want.hi.min(max)));
     // What the slots after the last one hold is anything.
     let mut slots = (1 << slot | beyond::<UP>(slot)) & !beyond::<true>(node.end());
+    let aligned = want.align != K::ONE;
     while let Some(i) = take_first::<UP>(&mut slots) {
         let (first, last) = (node.first(i, min), node.last(i, max));
         if first > want.hi || last < want.lo {
@@ -232,6 +234,8 @@ fn below<const UP: bool, K: Key, S: Shape>(
             Kind::Leaf if node.slot(i).is_null() => want.place::<UP>(first, last),
             Kind::Leaf => None,
             Kind::Gap if node.gap(i) < want.size => None,
+            // No place in all that is below it, even if that were one hole.
+            Kind::Gap | Kind::Range if aligned && want.place::<UP>(first, last).is_none() => None,
             Kind::Gap | Kind::Range => below::<UP, K, S>(node.child(i), first, last, want),
         };
         if found.is_some() {
