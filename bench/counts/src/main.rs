@@ -9,6 +9,7 @@ mod arena;
 mod c;
 mod cursor;
 mod entries;
+mod halves;
 mod memblock;
 mod mm;
 mod operations;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         for (name, _) in operations::ALL
             .iter()
             .chain(entries::ALL)
+            .chain(halves::ALL)
             .chain(cursor::ALL)
             .chain(snap::ALL)
             .chain(c::ALL)
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
     let Some((_, perform)) = operations::ALL
         .iter()
         .chain(entries::ALL)
+        .chain(halves::ALL)
         .chain(cursor::ALL)
         .chain(snap::ALL)
         .chain(c::ALL)
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         .chain(memblock::ALL)
         .chain(process::ALL)
         .chain(rival::ALL)
+        .chain(halves::RIVALS)
         .find(|(known, _)| *known == name)
     else {
         eprintln!("samara-counts: there is no operation {name}");

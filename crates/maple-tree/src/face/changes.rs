@@ -476,6 +476,7 @@ macro_rules! all_changes {
     ($cursor:ty, $gone:ty, $taker:ident, $fate:literal, $seen:literal, $setup:literal) => {
         $crate::face::changes::changes!($fate, $seen, $setup);
         $crate::face::changes::host_changes!($cursor, $gone, $taker, $fate, $seen, $setup);
+        $crate::face::equals!($fate, $seen, $setup);
         $crate::face::changes::allocs!(gap, $setup);
     };
 }

@@ -9,6 +9,7 @@ use core::ptr::NonNull;
 use crate::base::{Key, Mut, Native, Ref, Shape, Value, opaque};
 use crate::face::{State, entry};
 use crate::node::RawTree;
+use crate::read::Found;
 use crate::read::iterate::by_leaf::Scan;
 
 /// An iterator that goes both ways by a method `step`, which goes `UP` or down; and what else it has of its own.
@@ -248,7 +249,8 @@ impl<I: ExactSizeIterator<Item = (R, T)>, R, T> ExactSizeIterator for Ranges<I> 
 #[derive(Clone)]
 pub struct Holes<'a, K: Key, S: Shape = Native> {
     tree: &'a RawTree<K, S>,
-    /// Up to where holes are still to be looked for.
+    /// From where on, and up to where, holes are still to be looked for; `None` if there are no more.
+    from: K,
     to: Option<K>,
     at: State<K, S>,
 }
@@ -264,6 +266,7 @@ impl<'a, K: Key, S: Shape> Holes<'a, K, S> {
     pub(crate) fn new(tree: &'a RawTree<K, S>, bounds: Option<(K, K)>) -> Self {
         Self {
             tree,
+            from: bounds.map_or(K::MIN, |(lo, _)| lo),
             to: bounds.map(|(_, hi)| hi),
             at: State::new(bounds),
         }
@@ -277,8 +280,22 @@ impl<K: Key, S: Shape> Iterator for Holes<'_, K, S> {
         while let Some(to) = self.to {
             let word = self.at.seek::<true, false>(self.tree, to, true);
             self.to = (self.at.last < to).then_some(to);
+            self.from = self.at.last.successor().unwrap_or(K::MAX);
             if word.is_null() {
                 return Some(self.at.index..=self.at.last);
+            }
+        }
+        None
+    }
+}
+
+impl<K: Key, S: Shape> DoubleEndedIterator for Holes<'_, K, S> {
+    fn next_back(&mut self) -> Option<RangeInclusive<K>> {
+        while let Some(to) = self.to {
+            let Found { first, last, word } = self.tree.lookup(to);
+            self.to = first.predecessor().filter(|&before| before >= self.from);
+            if word.is_null() {
+                return Some(first..=last);
             }
         }
         None

@@ -243,6 +243,33 @@ macro_rules! look_ups {
             $crate::Clipped::new($iter::new(self.raw(), bounds), bounds)
         }
 
+        /// The entries that a store or an erasure at `range` only shortens, with their whole ranges: the one that reaches into it from below, and the one that goes on
+        /// above it. They are the same entry if that is around the range. O(log n).
+        ///
+        /// ```
+        #[doc = $setup]
+        /// assert_eq!(map.shortened_by(15..45), (Some((10..=19, 1)), Some((40..=49, 3))));
+        /// assert_eq!(map.shortened_by(20..25), (None, Some((20..=29, 2))));
+        /// ```
+        pub fn shortened_by(
+            &self,
+            range: impl RangeBounds<K>,
+        ) -> (
+            Option<(RangeInclusive<K>, Ref<'_, V>)>,
+            Option<(RangeInclusive<K>, Ref<'_, V>)>,
+        ) {
+            let Some((first, last)) = inclusive(&range) else {
+                return (None, None);
+            };
+            let below = self
+                .get_range(first)
+                .filter(|(range, _)| *range.start() < first);
+            let above = self
+                .get_range(last)
+                .filter(|(range, _)| *range.end() > last);
+            (below, above)
+        }
+
         /// Whether an entry intersects `bounds`. O(log n).
         ///
         /// ```
@@ -316,6 +343,7 @@ macro_rules! look_ups {
         /// ```
         #[doc = $setup]
         /// assert_eq!(map.holes(..50).collect::<Vec<_>>(), [0..=9, 30..=39]);
+        /// assert_eq!(map.holes(..).rev().next(), Some(50..=u32::MAX));
         /// ```
         pub fn holes(&self, bounds: impl RangeBounds<K>) -> $crate::Holes<'_, K, S> {
             $crate::Holes::new(self.raw(), inclusive(&bounds))

@@ -60,13 +60,12 @@ macro_rules! one_by_one {
     };
 }
 
-/// Taking the entries of a [`MapleTree`](crate::MapleTree) over. `$fate` is what becomes of what they cover; `$seen` says what readers see. `$setup` are the
+/// Taking the entries of a [`MapleTree`](crate::MapleTree) over. `$take_over` does so with its nodes if it can, and tells; `$cost` is what it takes. `$fate` is what becomes of what they cover; `$seen` says what readers see. `$setup` are the
 /// lines of the examples that make an empty `map`, and an empty `other`.
 macro_rules! appends {
-    ($fate:literal, $seen:literal, $setup:literal) => {
+    ($take_over:expr, $cost:literal, $fate:literal, $seen:literal, $setup:literal) => {
         /// Moves all entries of `other` into this map. Where they meet entries of this one, those of `other` prevail, as with `BTreeMap`: what they
-        #[doc = concat!("cover is ", $fate, ", what overlaps one end of them keeps what is outside. O(n + m): the map is built anew, with full leaves;")]
-        /// the nodes of both maps are given up when that has succeeded.
+        #[doc = concat!("cover is ", $fate, ", what overlaps one end of them keeps what is outside. ", $cost)]
         ///
         #[doc = $seen]
         ///
@@ -111,6 +110,9 @@ macro_rules! appends {
             other: &mut MapleTree<K, V, A, S>,
             split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
         ) -> Result<(), EraseError> {
+            if $take_over(self, other).map_err(|AllocError| EraseError::Alloc)? {
+                return Ok(());
+            }
             merge::<true, _, _, _, _, _>(self, other, |_, _, _| None, split)
         }
     };

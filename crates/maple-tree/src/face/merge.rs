@@ -1,12 +1,12 @@
 //! Two trees made one, and one made two: new trees are built from the entries, in order. The old ones stay as they are: a failure needs no undoing.
 
 use core::mem;
-use core::ops::RangeInclusive;
+use core::ops::{ControlFlow, RangeInclusive};
 use std_alloc::vec::Vec;
 
 use crate::alloc::{AllocError, Fork, NodeAlloc};
 use crate::base::{EraseError, Key, Offset, Ref, Shape, Value, each};
-use crate::face::{Held, Host, MapleTree, view};
+use crate::face::{Held, Host, MapleTree, store, view};
 use crate::node::{NULL, RawTree, Root, Word};
 use crate::read::Found;
 use crate::read::iterate::by_leaf::Scan;
@@ -17,10 +17,10 @@ use crate::write::{Sink, bury};
 type Unfinished<'a, K, S, A> = Builder<'a, K, S, A, fn(Word)>;
 
 /// Values that were made on the way, dropped again unless the whole succeeds.
-struct Made<V: Value>(Vec<Held<V>>);
+pub(super) struct Made<V: Value>(Vec<Held<V>>);
 
 impl<V: Value> Made<V> {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(Vec::new())
     }
 
@@ -29,7 +29,7 @@ impl<V: Value> Made<V> {
     /// # Safety
     ///
     /// The word is that of a value, which nobody removes meanwhile.
-    unsafe fn remake<K>(
+    pub(super) unsafe fn remake<K>(
         &mut self,
         word: Word,
         range: RangeInclusive<K>,
@@ -45,7 +45,7 @@ impl<V: Value> Made<V> {
     }
 
     /// The words have been stored: the tree owns the values.
-    fn keep(mut self) {
+    pub(super) fn keep(mut self) {
         self.0.drain(..).for_each(mem::forget);
     }
 }
@@ -205,6 +205,28 @@ where
     Ok(())
 }
 
+/// Whether a key is within an entry that begins before it.
+fn is_within<K: Key, S: Shape>(tree: &RawTree<K, S>, key: K) -> bool {
+    let found = tree.lookup(key);
+    found.first < key && !found.word.is_null()
+}
+
+impl<K: Key, S: Shape, A: NodeAlloc> Unfinished<'_, K, S, A> {
+    /// Adds the entries of a tree within a range, none of which goes on beyond it.
+    fn take(&mut self, tree: &RawTree<K, S>, (first, last): (K, K)) -> Result<(), Refused> {
+        let added = tree.visit_up(first, |found| {
+            if found.first > last {
+                return ControlFlow::Break(Ok(()));
+            }
+            match self.push(found.first, found.last, found.word) {
+                Ok(()) => ControlFlow::Continue(()),
+                refused => ControlFlow::Break(refused),
+            }
+        });
+        added.break_value().unwrap_or(Ok(()))
+    }
+}
+
 /// Takes a range out of a host's tree, as a map with the same modes and a [fork](Fork) of the allocator. Entries within it `MOVE` there, or are copied as the
 /// pieces of others are: these get the values that `copy` makes from the entry and the range of the piece. Of an entry that goes on at both ends it makes also the
 /// value for what is above, and first. If that fails, nothing has changed.
@@ -217,8 +239,21 @@ where
     A: Fork,
     H: Host<K, V, S, Alloc = A>,
 {
+    let cut = MapleTree::from_parts(host.tree().empty_like(), host.nodes().fork());
+    if MOVE
+        && !is_within(host.tree(), first)
+        && !last
+            .successor()
+            .is_some_and(|after| is_within(host.tree(), after))
+    {
+        // No entry is on both sides of an end: the shortest way to erase them will do.
+        let mut part = Unfinished::new(cut.raw().inner_kind(), cut.allocator(), |_| {});
+        part.take(host.tree(), (first, last))?;
+        store::erase(host, Some((first, last)), |_, _| None, |_, _, _| {})?;
+        part.finish(cut.raw());
+        return Ok(cut);
+    }
     let tree = host.tree();
-    let cut = MapleTree::from_parts(tree.empty_like(), host.nodes().fork());
     let mut made = Made::<V>::new();
     let mut plan = tree.plan_store(first, last, NULL);
     if plan.splits

@@ -9,7 +9,7 @@
 //! | [`words`] | the tree of words itself, for shells in other languages |
 //!
 //! What the faces have in common is written once: [`host`] says what a map is to a write, [`store`] takes values to words and through plan, reserve and apply; [`look_ups`],
-//! [`changes`] and [`many`] are the methods that every face has; [`makers`] makes the maps that are a tree and an allocator; [`iter`] holds the iterators; [`merge`] makes one map of two and two of one; `compare` shows maps as values.
+//! [`changes`], [`equal`] and [`many`] are the methods that every face has; [`makers`] makes the maps that are a tree and an allocator; [`iter`] holds the iterators; [`merge`] makes one map of two and two of one; `compare` shows maps as values.
 //!
 //! May know: all other rooms. Among the faces, `sync` and `snap` may know `map`; none of the rest knows another.
 
@@ -17,6 +17,7 @@ pub(crate) mod between;
 pub(crate) mod changes;
 mod compare;
 pub(crate) mod cursor;
+pub(crate) mod equal;
 pub(crate) mod host;
 pub(crate) mod iter;
 pub(crate) mod look_ups;
@@ -33,6 +34,7 @@ pub mod words;
 pub(crate) use changes::{all_changes, allocs, changes};
 use cursor::State;
 pub(crate) use cursor::Writing;
+pub(crate) use equal::equals;
 pub(crate) use host::{Host, Touch};
 pub(crate) use iter::{Iter, IterMut, Ranges, Values, both_ways};
 pub(crate) use look_ups::{all_asked, entry, surveys, view, views};

@@ -20,6 +20,8 @@
 //! | … `above` | nobody reads, and the node above has no room for one more leaf | a sixteenth of an insertion |
 //! | [`plan`], [`apply`] | all others: several leaves, an entry that is split, a root, nodes above that join | |
 //!
+//! Whole parts of trees go to other trees by [`halves`].
+//!
 //! In trees that share nodes, what a write touches is first made the tree's own, so that it names its parents (`face::snap`); then the write is made as in any
 //! other. What is found to be touched only by planning, a neighbour that joins or shares, [stops the plan](Plan::shared) until it is owned.
 //!
@@ -45,6 +47,7 @@ pub(crate) mod apply;
 pub(crate) mod build;
 mod bulk;
 pub(crate) mod duplicate;
+pub(crate) mod halves;
 pub(crate) mod holes;
 mod last;
 pub(crate) mod level;

@@ -28,9 +28,12 @@ mod dup;
 #[cfg(not(sanitized))]
 mod edges;
 #[cfg(not(sanitized))]
+mod equal;
+#[cfg(not(sanitized))]
 mod faces;
 #[cfg(not(sanitized))]
 mod gaps;
+mod halves;
 #[cfg(not(sanitized))]
 mod iterate;
 #[cfg(not(sanitized))]

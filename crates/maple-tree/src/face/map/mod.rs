@@ -3,6 +3,7 @@
 mod build;
 mod change;
 mod entry;
+mod halves;
 mod look;
 #[cfg(feature = "serde")]
 mod serde;

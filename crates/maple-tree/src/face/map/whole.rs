@@ -1,7 +1,7 @@
 //! Changes of the map as a whole, and duplicates.
 
 use core::convert::Infallible;
-use core::mem::needs_drop;
+use core::mem::{needs_drop, swap};
 use core::ops::{RangeBounds, RangeInclusive};
 
 use crate::alloc::{AllocError, Fork, NodeAlloc};
@@ -62,7 +62,8 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
             .try_for_each(|gone| gone.map(drop))
     }
 
-    /// Takes the entries from `key` on out of the map, as a map with the same modes and a [fork](Fork) of the allocator. O(n) in what is taken.
+    /// Takes the entries from `key` on out of the map, as a map with the same modes and a [fork](Fork) of the allocator. O(log n), as a
+    /// [`cut`](MapleTree::cut).
     ///
     /// ```
     /// # use maple_tree::{EraseError, MapleTree};
@@ -114,7 +115,11 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// Takes what is within `range` out of the map, and gives it as a map with the same modes and a [fork](Fork) of the allocator: an erase that hands
     /// over what it removes, with the pieces of entries that reach beyond an end. These keep what is outside, and their piece within has the value
     /// that `split` makes from the entry and the range of the piece. Of an entry that goes on at both ends `split` makes also the value for what is above,
-    /// and first. O(log n), and O(m) in what is taken.
+    /// and first.
+    ///
+    /// O(log n): the nodes go with the entries, and the two maps have the memory of a [`Pool`](crate::alloc::Pool) in common from then on, which is given back with
+    /// the last of them. O(m) in what is taken if that is no more than a leaf holds, or if the allocator is one that cannot be
+    /// [split](NodeAlloc::split).
     ///
     /// ```
     /// # use maple_tree::{EraseError, MapleTree};
@@ -137,11 +142,23 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     where
         A: Fork,
     {
+        let mut split = split;
         let (first, last) = inclusive(&range).ok_or(EraseError::EmptyRange)?;
+        if let Some(low) = self.few_below(first).filter(|_| last == K::MAX) {
+            // The other way round: what stays is made anew, and the nodes go with the rest.
+            let mut low = cut::<true, _, _, _, _, _>(self, (K::MIN, low), split)?;
+            swap(self, &mut low);
+            return Ok(low);
+        }
+        if let Some(cut) = self.take_out((first, last), &mut split)? {
+            return Ok(cut);
+        }
         cut::<true, _, _, _, _, _>(self, (first, last), split)
     }
 
     appends!(
+        Self::take_over,
+        "O(log n) if all of `other` lies before, after, or between two entries of this map (and the allocators can be [joined](NodeAlloc::join), as pools can): the nodes go with the entries. Else O(n + m): the map is built anew, with full leaves, and the nodes of both are given up when that has succeeded.",
         "dropped",
         "",
         "# use maple_tree::MapleTree;

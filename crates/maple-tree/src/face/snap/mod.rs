@@ -47,6 +47,10 @@ use own::release;
 ///
 /// What one has allocated may be given back to a clone that was made meanwhile (as [`NodeAlloc`] promises), or to a clone of that, or the
 /// other way round: also after the first has been dropped, and, if the type is `Send`, on another thread while the first is in use.
+#[diagnostic::on_unimplemented(
+    message = "nodes of `{Self}` cannot be shared by snapshots",
+    note = "a `CowMapleTree` takes over maps whose allocator is `Global`, a reference to a pool, or a `SharedPool`: make the map by `MapleTree::new_in(Global)`, `try_from_sorted_in(entries, Global)` or the like; the `Pool` that `MapleTree::new` takes belongs to one map"
+)]
 pub unsafe trait SharedAlloc: NodeAlloc + Clone {}
 
 // SAFETY: all values stand for the program's one allocator.

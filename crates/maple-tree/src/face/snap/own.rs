@@ -256,8 +256,12 @@ unsafe impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Host<K, V, S> for Owni
         self.made = true;
     }
 
-    fn sink(&self, _: Option<K>, entry: impl FnMut(K, K, Word)) -> impl Sink<K> {
-        // No entry is ever kept: that is for entries that grow.
+    fn sink(&self, kept: Option<K>, mut entry: impl FnMut(K, K, Word)) -> impl Sink<K> {
+        let entry = move |first, last, word| {
+            if Some(first) != kept {
+                entry(first, last, word);
+            }
+        };
         Releasing { tree: self, entry }
     }
 

@@ -9,7 +9,8 @@ use crate::base::{
 };
 use crate::face::snap::own::{At, NO_COPIES, Owning};
 use crate::face::{
-    CowMapleTree, Host, IterMut, MapleTree, SharedAlloc, Touch, allocs, changes, one_by_one, store,
+    CowMapleTree, Host, IterMut, MapleTree, SharedAlloc, Touch, allocs, changes, equals,
+    one_by_one, store,
 };
 use crate::node::{Node, Root, Word};
 
@@ -56,6 +57,13 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     }
 
     changes!(
+        "given up",
+        "",
+        "# use maple_tree::CowMapleTree;
+let mut map: CowMapleTree<u32, u32> = CowMapleTree::with_gaps();"
+    );
+
+    equals!(
         "given up",
         "",
         "# use maple_tree::CowMapleTree;
@@ -253,6 +261,39 @@ let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();"
         Ok(IterMut::new(&mut self.raw, Some((K::MIN, K::MAX))))
     }
 
+    /// The entries that intersect `bounds`, in order, to be changed; snapshots keep what they have. What is shared of the nodes that hold them is copied first, O(log n)
+    /// and O(m) for m entries.
+    ///
+    /// ```
+    /// let mut map = maple_tree::CowMapleTree::<u64, u32>::new();
+    /// map.try_extend([(0..10, 1), (10..20, 2), (20..30, 3)])?;
+    /// let before = map.snapshot();
+    /// for (_, value) in map.range_mut(15..)? {
+    ///     *value *= 10;
+    /// }
+    /// assert_eq!(map.values().collect::<Vec<_>>(), [1, 20, 30]);
+    /// assert_eq!(before.values().collect::<Vec<_>>(), [1, 2, 3]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory to copy what is shared.
+    pub fn range_mut(
+        &mut self,
+        bounds: impl RangeBounds<K>,
+    ) -> Result<IterMut<'_, K, V, S>, AllocError> {
+        let bounds = inclusive(&bounds);
+        // Nothing is copied in vain.
+        if let Some(bounds) = bounds
+            && self.raw.find::<true>(bounds).is_some()
+            && let Root::Node(root) = self.raw.root()
+        {
+            self.own_within(None, root, bounds)?;
+        }
+        Ok(IterMut::new(&mut self.raw, bounds))
+    }
+
     /// A map for one owner out of this one: nodes that are its own are taken over, those that it shares are copied. O(n).
     ///
     /// ```
@@ -289,6 +330,26 @@ let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();"
         Ok(())
     }
 
+    /// As [`own_all`](Self::own_all), of the nodes that cover some of `lo..=hi`, which the first does.
+    fn own_within(
+        &self,
+        above: At<K, S>,
+        node: Node<K, S>,
+        (lo, hi): (K, K),
+    ) -> Result<(), AllocError> {
+        let node = self.own(above, node)?;
+        if !node.is_leaf() {
+            let (from, to) = (node.search(lo), node.search(hi));
+            for i in from..=to.min(node.end()) {
+                // What is below a slot between is all within.
+                let lo = if i == from { lo } else { K::MIN };
+                let hi = if i == to { hi } else { K::MAX };
+                self.own_within(Some((node, i)), node.child(i), (lo, hi))?;
+            }
+        }
+        Ok(())
+    }
+
     /// As [`Owning::own`], for good.
     #[inline(never)]
     fn own(&self, above: At<K, S>, node: Node<K, S>) -> Result<Node<K, S>, AllocError> {
@@ -302,7 +363,8 @@ let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();"
 }
 
 impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
-    /// Takes over the nodes of a map. O(1), nothing is copied.
+    /// Takes over the nodes of a map. O(1), nothing is copied. The map has an allocator that snapshots can share: [`Global`](crate::alloc::Global), as here, and not the
+    /// [`Pool`](crate::alloc::Pool) of a map that [`MapleTree::new`] makes.
     ///
     /// ```
     /// use maple_tree::{CowMapleTree, MapleTree};

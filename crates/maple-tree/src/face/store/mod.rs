@@ -133,7 +133,7 @@ pub(crate) fn joined<K: Key, V: Value, S: Shape>(
     tree: &RawTree<K, S>,
     range: Option<(K, K)>,
     value: V,
-    mut same: impl FnMut(Ref<'_, V>, Ref<'_, V>) -> bool,
+    mut same: impl for<'x> FnMut(Ref<'x, V>, Ref<'x, V>) -> bool,
 ) -> Result<(RangeInclusive<K>, V), StoreError<V>> {
     let Some((first, last)) = range else {
         return Err(StoreError::EmptyRange(value));

@@ -180,6 +180,9 @@ let mut map = shared.write();"
     );
 
     appends!(
+        // Beside readers the nodes of a map are not changed where they are.
+        |_: &mut Self, _: &mut _| Ok::<_, AllocError>(false),
+        "O(n + m): the map is built anew, with full leaves, and the nodes of both maps are given up when that has succeeded.",
         "retired",
         "Readers see all of it at once: every look-up finds the map as it was, or as it is with everything of `other` in it.",
         "# use maple_tree::alloc::SharedPool;

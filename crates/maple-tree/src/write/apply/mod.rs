@@ -17,6 +17,7 @@ use crate::write::{Action, Plan, Sink};
 pub(crate) use bury::bury;
 #[cfg(not(samara_loom))]
 pub(crate) use dismantle::dismantle;
+pub(super) use rebuild::{build, root_of, splice};
 pub(crate) use removed::Removed;
 
 impl<K: Key, S: Shape> RawTree<K, S> {

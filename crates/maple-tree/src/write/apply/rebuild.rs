@@ -3,7 +3,7 @@
 
 use crate::alloc::Reserve;
 use crate::base::{Key, Offset, Shape};
-use crate::node::{Geometry, Kind, Node, NodeMut, RawTree, Root, Unread};
+use crate::node::{Geometry, Kind, Node, NodeMut, RawTree, Root, Unread, Word};
 use crate::read::{Found, Place};
 use crate::write::apply::fill::Fill;
 use crate::write::holes::{tell_ancestors, tell_from};
@@ -38,13 +38,7 @@ pub(super) fn apply<K: Key, S: Shape>(
             span = above;
             height += 1;
         } else if level.whole {
-            let root = match *items.as_slice() {
-                [only] => only.word,
-                _ => {
-                    height += 1;
-                    Fill::<K, S>::root(inner, &items, reserve)
-                }
-            };
+            let (root, height) = root_of::<K, S>(&items, inner, height, reserve);
             tree.publish_root(root, height);
             return bury(old_root, K::MIN, K::MAX, gone, sink);
         } else {
@@ -66,8 +60,21 @@ pub(super) fn apply<K: Key, S: Shape>(
     }
 }
 
+/// The root of a tree whose topmost level has these nodes, which are so many levels high, and the height of the tree.
+pub(in crate::write) fn root_of<K: Key, S: Shape>(
+    items: &Items<K>,
+    inner: Kind,
+    height: u32,
+    reserve: &mut Reserve,
+) -> (Word, u32) {
+    match *items.as_slice() {
+        [only] => (only.word, height),
+        _ => (Fill::<K, S>::root(inner, items, reserve), height + 1),
+    }
+}
+
 /// Builds the new nodes of a level.
-fn build<K: Key, S: Shape>(
+pub(in crate::write) fn build<K: Key, S: Shape>(
     span: &Span<K, S>,
     level: &Level<K, S>,
     items: &Items<K>,
@@ -127,7 +134,12 @@ pub(super) fn in_place<K: Key, S: Shape>(
 }
 
 /// Replaces the slots `from..=to` of a node by the items, with their gaps if it keeps those, and tells children.
-fn splice<K: Key, S: Shape>(node: NodeMut<K, S>, from: usize, to: usize, items: &[Item<K>]) {
+pub(in crate::write) fn splice<K: Key, S: Shape>(
+    node: NodeMut<K, S>,
+    from: usize,
+    to: usize,
+    items: &[Item<K>],
+) {
     if from + items.len() != to + 1 {
         node.shift(to + 1, from + items.len());
     }

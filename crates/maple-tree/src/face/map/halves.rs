@@ -1,0 +1,217 @@
+//! Parts of maps that go from one to another with their nodes.
+
+use core::ops::RangeInclusive;
+use core::ptr::NonNull;
+
+use crate::alloc::{AllocError, NodeAlloc, Reserve};
+use crate::base::{EraseError, Key, Ref, Shape, Value};
+use crate::face::merge::Made;
+use crate::face::{Host, MapleTree};
+use crate::node::{LAYOUT, RawTree, Root, Unread};
+use crate::read::{Found, descend};
+use crate::write::halves::{Sides, most_for_join, most_for_split};
+
+/// Splits and joins trees with nodes from a reserve, and gives back those that are in none of them any more.
+struct Hands<'a, A: NodeAlloc> {
+    alloc: &'a A,
+    reserve: Reserve,
+    unread: Unread,
+}
+
+impl<'a, A: NodeAlloc> Hands<'a, A> {
+    /// # Safety
+    ///
+    /// The nodes of the trees, of which the caller is the only user, and those of the reserve are given back to `alloc`.
+    unsafe fn new(alloc: &'a A, reserve: Reserve) -> Self {
+        // SAFETY: nobody else uses the trees (the caller's promise).
+        let unread = unsafe { Unread::new() };
+        Self {
+            alloc,
+            reserve,
+            unread,
+        }
+    }
+
+    fn free(alloc: &A) -> impl FnMut(NonNull<u8>) + '_ {
+        // SAFETY: it is in no tree any more, and is given back there (promise of `new`).
+        |block| unsafe { alloc.deallocate(block, LAYOUT) }
+    }
+
+    fn split<K: Key, S: Shape>(
+        &mut self,
+        tree: &RawTree<K, S>,
+        key: K,
+        above: &RawTree<K, S>,
+        sides: Option<Sides>,
+    ) {
+        let free = &mut Self::free(self.alloc);
+        tree.split(key, above, sides, &mut self.reserve, self.unread, free);
+    }
+
+    fn join<K: Key, S: Shape>(&mut self, tree: &RawTree<K, S>, above: &RawTree<K, S>) {
+        let free = &mut Self::free(self.alloc);
+        tree.join(above, &mut self.reserve, self.unread, free);
+    }
+}
+
+impl<A: NodeAlloc> Drop for Hands<'_, A> {
+    fn drop(&mut self) {
+        // SAFETY: promise of `new`.
+        unsafe { self.reserve.release(self.alloc) };
+    }
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
+    /// Whether both keys are in one leaf, or in two that neighbour each other, or there are no nodes: entries between them are few, and are moved one by one. That
+    /// takes no longer, and no memory is had in common then.
+    fn are_near(&self, key: K, other: K) -> bool {
+        let Root::Node(root) = self.raw.root() else {
+            return true;
+        };
+        let max = descend(root, key).max;
+        max.successor()
+            .is_none_or(|next| other <= max || descend(root, next).covers(other))
+    }
+
+    /// Gives a single entry that stands in the root by itself a node, which the reserve has.
+    fn root_to_node(&mut self, reserve: &mut Reserve) {
+        if let Root::Single(word) = self.raw.root() {
+            let mut plan = self.raw.plan_store(K::MIN, K::MIN, word);
+            plan.leave_root_to_nodes();
+            // It is the entry that is there already.
+            self.carry_out_with(plan, reserve, None, |_, _, _| {});
+        }
+    }
+
+    /// The last index below `key` if few entries are below it, and not all the others are few, and it is within none.
+    pub(super) fn few_below(&self, key: K) -> Option<K> {
+        let below = key.predecessor()?;
+        if !self.are_near(K::MIN, below) || self.are_near(key, K::MAX) {
+            return None;
+        }
+        let found = self.raw.lookup(below);
+        (found.word.is_null() || found.last == below).then_some(below)
+    }
+
+    /// Takes over the entries of another map with their nodes. `false`, and nothing has changed, if entries of this map are among or between those, or
+    /// nodes cannot go from the one to the other.
+    pub(in crate::face) fn take_over(&mut self, other: &mut Self) -> Result<bool, AllocError> {
+        let all = (K::MIN, K::MAX);
+        let (Some(first), Some(last)) = (other.raw.find::<true>(all), other.raw.find::<false>(all))
+        else {
+            return Ok(true);
+        };
+        let (first, last) = (first.first, last.last);
+        if self.raw.tracks_gaps() != other.raw.tracks_gaps()
+            || self.raw.find::<true>((first, last)).is_some()
+        {
+            return Ok(false);
+        }
+        let below = first.predecessor();
+        let low = below.is_some_and(|below| self.raw.find::<false>((K::MIN, below)).is_some());
+        let after = last.successor();
+        let high = after.is_some_and(|after| self.raw.find::<true>((after, K::MAX)).is_some());
+        let singles = [&self.raw, &other.raw].map(|tree| matches!(tree.root(), Root::Single(_)));
+        let nodes = match (low, high) {
+            (false, false) => 0,
+            // Each gets a leaf first.
+            _ if singles != [false; 2] => {
+                2 + most_for_join(self.raw.height().max(1), other.raw.height().max(1))
+            }
+            (true, false) => self.raw.nodes_for_join(&other.raw),
+            (false, true) => other.raw.nodes_for_join(&self.raw),
+            (true, true) => {
+                // Each split or join may add a level.
+                let (height, others) = (self.raw.height() + 1, other.raw.height());
+                self.raw.nodes_for_split(first)
+                    + most_for_join(height, others)
+                    + most_for_join(height.max(others) + 1, height)
+            }
+        };
+        let mut reserve = self.reserved(nodes)?;
+        // SAFETY: all blocks of the other map's allocator are its nodes, which are given back to this one's from now on.
+        if !unsafe { self.alloc.join(&mut other.alloc) } {
+            // SAFETY: it was filled from there.
+            unsafe { reserve.release(&self.alloc) };
+            return Ok(false);
+        }
+        if nodes > 0 {
+            self.root_to_node(&mut reserve);
+            other.root_to_node(&mut reserve);
+        }
+        // SAFETY: both maps are exclusively borrowed, and all nodes are this one's allocator's.
+        let mut hands = unsafe { Hands::new(&self.alloc, reserve) };
+        if high {
+            let above = self.raw.empty_like();
+            hands.split(&self.raw, first, &above, None);
+            hands.join(&other.raw, &above);
+        }
+        hands.join(&self.raw, &other.raw);
+        let exact = !(low && high) && singles == [false; 2];
+        debug_assert!(!exact || hands.reserve.is_empty(), "counted wrongly");
+        Ok(true)
+    }
+
+    /// Takes a range out of the map, with its nodes, as a map of its own. For `copy` see [`cut`](crate::face::cut). `None`, and nothing has changed, if few entries are
+    /// within the range, or nodes cannot go from the one to the other.
+    pub(in crate::face) fn take_out(
+        &mut self,
+        (first, last): (K, K),
+        mut copy: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+    ) -> Result<Option<Self>, EraseError> {
+        if self.are_near(first, last) {
+            return Ok(None);
+        }
+        let Some(alloc) = self.alloc.split() else {
+            return Ok(None);
+        };
+        let cut = Self::from_parts(self.raw.empty_like(), alloc);
+        let mut made = Made::<V>::new();
+        // Of one entry around the whole range both ends would be near: these are two, if both are there.
+        let low = Some(self.raw.lookup(first)).filter(|of| !of.word.is_null() && of.first < first);
+        let high = Some(self.raw.lookup(last)).filter(|of| !of.word.is_null() && last < of.last);
+        let mut piece = |of: Found<K>| {
+            let range = of.first.max(first)..=of.last.min(last);
+            // SAFETY: words in the tree are values, and it is exclusively borrowed.
+            unsafe { made.remake(of.word, range, &mut copy) }
+        };
+        let low = low.map(|of| {
+            piece(of).map(|above| {
+                let below = of.word;
+                Sides { below, above }
+            })
+        });
+        let low = low.transpose()?;
+        let high = high.map(|of| {
+            piece(of).map(|below| {
+                let above = of.word;
+                Sides { below, above }
+            })
+        });
+        let high = high.transpose()?;
+        let after = last.successor();
+        // Each split may add a level.
+        let height = self.raw.height() + 1;
+        let nodes = match after {
+            None => self.raw.nodes_for_split(first),
+            Some(after) if first == K::MIN => self.raw.nodes_for_split(after),
+            Some(_) => {
+                let more = most_for_split(height) + most_for_join(height, height + 1);
+                self.raw.nodes_for_split(first) + more
+            }
+        };
+        let reserve = self.reserved(nodes).map_err(|_| EraseError::Alloc)?;
+        made.keep();
+        // SAFETY: the map is exclusively borrowed; the two allocators are interchangeable.
+        let mut hands = unsafe { Hands::new(&self.alloc, reserve) };
+        hands.split(&self.raw, first, &cut.raw, low);
+        if let Some(after) = after {
+            let rest = self.raw.empty_like();
+            hands.split(&cut.raw, after, &rest, high);
+            hands.join(&self.raw, &rest);
+        }
+        let exact = first == K::MIN || after.is_none();
+        debug_assert!(!exact || hands.reserve.is_empty(), "counted wrongly");
+        Ok(Some(cut))
+    }
+}

@@ -1,0 +1,255 @@
+//! One tree made two.
+
+use core::ptr::NonNull;
+
+use crate::alloc::{Reserve, TakeNodes};
+use crate::base::{Key, Offset, Shape};
+use crate::node::{Geometry, Kind, NULL, Node, RawTree, Root, Unread, Word};
+use crate::read::{Place, descend};
+use crate::write::apply::{build, root_of};
+use crate::write::halves::free_above;
+use crate::write::holes::{largest_in_leaf, tell_from};
+use crate::write::last::{link, tell_above};
+use crate::write::level::Level;
+use crate::write::{Item, Items, Span};
+
+/// The words that an entry has on both sides of the key, if there is one around it.
+#[derive(Clone, Copy)]
+pub(crate) struct Sides {
+    pub(crate) below: Word,
+    pub(crate) above: Word,
+}
+
+/// Where a tree is split.
+struct Cut<K, S> {
+    /// The leaf with the last index below the key, and the slot of that.
+    place: Place<K, S>,
+    slot: usize,
+    /// What is replaced by a hole, and what is left of the entry around the key, for the tree of all that is above.
+    span: Span<K, S>,
+    items: Items<K>,
+}
+
+impl<K: Key, S: Shape> Cut<K, S> {
+    fn new(root: Node<K, S>, below: K, above: Option<Word>) -> Self {
+        let place = descend(root, below);
+        let slot = place.leaf.search(below);
+        // What is above begins with one hole, which may go on in the next leaf.
+        let mut right = place;
+        let (mut to, mut last) = right.hole_to::<true>(slot, below);
+        if last == right.max && !right.leaf.slot(to).is_null() {
+            let after = descend(root, last.wrapping_add(K::ONE));
+            if last != K::MAX && after.leaf.slot(0).is_null() {
+                (right, to) = (after, 0);
+                last = after.slot(0).last;
+            }
+        }
+        let tail = right.slot(to);
+        let mut items = Items::new();
+        items.push(Item::of_leaf(NULL, last));
+        if last < tail.last {
+            items.push(Item::of_leaf(above.unwrap_or(tail.word), tail.last));
+        }
+        let span = Span {
+            left: descend(root, K::MIN).leaf,
+            from: 0,
+            right: right.leaf,
+            to,
+            min: K::MIN,
+            max: right.max,
+        };
+        Self {
+            place,
+            slot,
+            span,
+            items,
+        }
+    }
+
+    /// Whether what is below ends with an entry in the last slot that its leaf has room for: the hole after it takes another leaf.
+    fn needs_leaf(&self) -> bool {
+        !self.place.leaf.slot(self.slot).is_null() && self.slot + 1 == Geometry::<K, S>::SLOTS
+    }
+}
+
+/// As many nodes as splitting a tree of so many levels can take.
+pub(crate) fn most_for_split(height: u32) -> usize {
+    // Three on each level, and a root, for what is above; a leaf, one on each level, and a root for the hole at the end of what is below.
+    4 * height as usize + 3
+}
+
+/// The topmost node of what is below `key`, of a tree or a part of it with the root `root`: the first one that is split, or the leaf. How many levels down that is.
+fn top<K: Key, S: Shape>(root: Node<K, S>, key: K) -> (Node<K, S>, u32) {
+    let (mut node, mut down) = (root, 0);
+    while !node.is_leaf() && node.search(key) == 0 {
+        node = node.child(0);
+        down += 1;
+    }
+    (node, down)
+}
+
+/// How many nodes it takes to link a leaf after the one that covers `key`, when the nodes below `root` on the way there end with it.
+fn nodes_above_cut<K: Key, S: Shape>(root: Node<K, S>, key: K) -> usize {
+    // The last run of full ones, from the leaf up.
+    let (mut node, mut full, mut all) = (root, 0, true);
+    while !node.is_leaf() {
+        let slot = node.search(key);
+        if slot + 1 == node.capacity() {
+            full += 1;
+        } else {
+            (full, all) = (0, false);
+        }
+        node = node.child(slot);
+    }
+    full + usize::from(all)
+}
+
+impl<K: Key, S: Shape> RawTree<K, S> {
+    /// How many nodes it takes to [split](Self::split) the tree.
+    pub(crate) fn nodes_for_split(&self, key: K) -> usize {
+        let (Root::Node(root), Some(below)) = (self.root(), key.predecessor()) else {
+            return 0;
+        };
+        if !self.has_both(key, below) {
+            return 0;
+        }
+        let inner = self.inner_kind();
+        let cut = Cut::new(root, below, None);
+        let (mut span, mut items) = (cut.span, cut.items.as_slice().len());
+        let mut nodes = 0;
+        let whole = loop {
+            let level = Level::of(&span, items, inner, true);
+            nodes += level.parts + usize::from(level.whole && level.parts > 1);
+            let Some(above) = level.above(&span, inner) else {
+                break level.whole;
+            };
+            (span, items) = (above, level.parts);
+        };
+        if cut.needs_leaf() {
+            let root = if whole { root } else { span.left };
+            nodes += 1 + nodes_above_cut(top(root, below).0, below);
+        }
+        nodes
+    }
+
+    /// Whether there are entries on both sides of a key.
+    fn has_both(&self, key: K, below: K) -> bool {
+        self.find::<false>((K::MIN, below)).is_some() && self.find::<true>((key, K::MAX)).is_some()
+    }
+
+    /// Moves what is at `key` and above to another tree, which is empty and has the same modes. An entry around the key gets the words of `sides`: those that
+    /// it has if there are none. Nodes that are in neither tree any more go to `free`.
+    ///
+    /// The reserve has as many nodes as [`nodes_for_split`](Self::nodes_for_split) says.
+    pub(crate) fn split(
+        &self,
+        key: K,
+        other: &Self,
+        sides: Option<Sides>,
+        reserve: &mut Reserve,
+        unread: Unread,
+        free: &mut impl FnMut(NonNull<u8>),
+    ) {
+        let below = key.predecessor();
+        let low = below.is_some_and(|below| self.find::<false>((K::MIN, below)).is_some());
+        if !low {
+            return other.take(self);
+        }
+        let (Root::Node(old), Some(below)) = (self.root(), below) else {
+            return;
+        };
+        if self.find::<true>((key, K::MAX)).is_none() {
+            return;
+        }
+        let inner = self.inner_kind();
+        let cut = Cut::new(old, below, sides.map(|sides| sides.above));
+        let needs_leaf = cut.needs_leaf();
+        let Cut {
+            place,
+            slot,
+            mut span,
+            mut items,
+        } = cut;
+        // The node on the way to the key, on the level of the span.
+        let mut way = place.leaf;
+        let mut height = 1;
+        let (root, height) = loop {
+            let level = Level::of(&span, items.as_slice().len(), inner, true);
+            items = build(&span, &level, &items, reserve);
+            let above = level.above(&span, inner);
+            let (left, right) = (span.left, span.right);
+            let way_above = way.parent(inner);
+            if let Some(above) = above {
+                span = above;
+            } else if level.whole {
+                // All that is above is on this level, however many levels there were.
+                let (word, height) = root_of::<K, S>(&items, inner, height, reserve);
+                other.publish_root(word, height);
+                free_above(level.after.unwrap_or(right), Some(way), inner, free);
+            } else if let (Some(parent), [new]) = (left.parent(inner), items.as_slice()) {
+                // The one new node takes the place of the old one, which is the first of its level.
+                // SAFETY: the word is that of the node just built.
+                let node = unsafe { Node::<K, S>::from_word(new.word) };
+                node.set_parent(Some(parent));
+                parent.publish(0, new.word);
+                if inner == Kind::Gap {
+                    tell_from(parent, 0, K::MIN, new.gap);
+                }
+                other.publish_root(self.root_word(), self.height());
+            } else {
+                debug_assert!(false, "only a whole level has no parent");
+            }
+            let gone = [(right != way).then_some(right), level.after];
+            gone.into_iter()
+                .flatten()
+                .for_each(|node| free(node.block()));
+            match (above, way_above) {
+                (Some(_), Some(up)) => {
+                    way = up;
+                    height += 1;
+                }
+                _ if level.whole => break (old, self.height()),
+                _ => break (way, height),
+            }
+        };
+        // What is below the key: the nodes on the way to it end there.
+        root.set_parent(None);
+        let (root, down) = top(root, below);
+        free_above(root, None, inner, free);
+        root.set_parent(None);
+        let mut node = root;
+        while !node.is_leaf() {
+            let slot = node.search(below);
+            let child = node.child(slot);
+            node.write(unread).shift(node.end() + 1, slot + 1);
+            node = child;
+        }
+        let Place { leaf, min, .. } = place;
+        let write = leaf.write(unread);
+        write.shift(leaf.end() + 1, slot + 1);
+        if !leaf.slot(slot).is_null() {
+            if let Some(sides) = sides {
+                write.set_slot(slot, sides.below);
+            }
+            if !needs_leaf {
+                write.set_end(slot + 1);
+                write.set_pivot(slot, below);
+            }
+        }
+        self.publish_root(root.word(), height - down);
+        let mut last = leaf;
+        let mut gap = if needs_leaf {
+            largest_in_leaf(leaf, min, below)
+        } else {
+            largest_in_leaf(leaf, min, K::MAX)
+        };
+        if needs_leaf {
+            let new = reserve.take_node(Kind::Leaf);
+            if let Some(root) = link(leaf, gap, new, key, inner, reserve, unread) {
+                self.publish_root(root.word(), height - down + 1);
+            }
+            (last, gap) = (new.node(), K::span(key, K::MAX));
+        }
+        tell_above(last, gap, inner);
+    }
+}
