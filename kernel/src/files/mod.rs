@@ -28,6 +28,7 @@ pub use device::{Device, fill_random};
 pub use node::{Kind, Node, wall_time};
 pub use open::{Open, Transfer};
 pub use place::{Place, create, drop_all, find, find_parent, mount, remove, rename, root, unmount};
+pub use process_files::of_process;
 pub use table::{Descriptor, Table};
 
 pub const O_RDONLY: u32 = 0;

@@ -15,6 +15,7 @@ use super::place::Place;
 use super::regular::Regular;
 use crate::arch::{Arch, Machine};
 use crate::memory::heap;
+use crate::process::Process;
 
 pub struct Node {
     pub number: u64,
@@ -63,6 +64,11 @@ pub type Named = (Vec<u8>, Arc<Node>);
 pub trait Entries: Send + Sync {
     fn find(&self, name: &[u8]) -> Option<Arc<Node>>;
     fn names(&self) -> Vec<Vec<u8>>;
+
+    /// Returns the process, if this is its directory.
+    fn process(&self) -> Option<Arc<Process>> {
+        None
+    }
 }
 
 pub const S_IFMT: u32 = 0o170_000;
@@ -114,6 +120,14 @@ impl Node {
     /// `ENOMEM`.
     pub fn regular(mode: u32) -> Result<Arc<Self>, Errno> {
         Ok(Self::new(Kind::Regular(Regular::new()?), mode))
+    }
+
+    /// Returns the process, if this is its directory.
+    pub fn process(&self) -> Option<Arc<Process>> {
+        match &self.kind {
+            Kind::Directory(Directory::Computed(entries)) => entries.process(),
+            _ => None,
+        }
     }
 
     pub fn link(target: Vec<u8>) -> Arc<Self> {

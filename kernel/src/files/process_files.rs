@@ -21,6 +21,11 @@ pub(super) fn root() -> Arc<Node> {
     computed(All)
 }
 
+/// The directory of a process. A descriptor of it is a descriptor of the process.
+pub fn of_process(process: &Arc<Process>) -> Arc<Node> {
+    computed(One(Arc::downgrade(process)))
+}
+
 fn computed(entries: impl Entries + 'static) -> Arc<Node> {
     Node::new(Kind::Directory(Directory::Computed(Box::new(entries))), 0o555)
 }
@@ -49,8 +54,7 @@ impl Entries for All {
         if let Some((_, make)) = MACHINE.iter().find(|(other, _)| *other == name) {
             return Some(Node::text(0o444, || Ok(make().into_bytes())));
         }
-        let process = process::find(name.parse().ok()?)?;
-        Some(computed(One(Arc::downgrade(&process))))
+        Some(of_process(&process::find(name.parse().ok()?)?))
     }
 
     fn names(&self) -> Vec<Vec<u8>> {
@@ -136,6 +140,10 @@ impl Entries for One {
         let links = ["cwd", "exe", "fd", "pagemap", "root", "task"];
         let files = FILES.iter().map(|(name, _)| *name);
         files.chain(links).map(|name| name.as_bytes().to_vec()).collect()
+    }
+
+    fn process(&self) -> Option<Arc<Process>> {
+        self.0.upgrade()
     }
 }
 

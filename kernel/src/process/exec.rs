@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use samara_mm::exec::{
     Auxiliary, Choice, Exec, ExecError, Image, Personality, Program, SetId, Settings, Started,
 };
-use samara_mm::{Config, Errno};
+use samara_mm::{Capabilities, Config, Errno};
 
 use super::exit::{self, end_other_threads, exit_group};
 use super::signals::SIGSEGV;
@@ -68,7 +68,20 @@ fn load(
     environment: &[&[u8]],
 ) -> Result<Loaded, ExecError> {
     let end = Arch::TASK_SIZE;
-    let config = Config { task_size: end, window: end, shmem_huge: false, ..Config::default() };
+    let capabilities = Capabilities {
+        ipc_lock: true,
+        sys_admin: true,
+        sys_nice: true,
+        sys_rawio: true,
+        sys_resource: true,
+    };
+    let config = Config {
+        task_size: end,
+        window: end,
+        shmem_huge: false,
+        capabilities,
+        ..Config::default()
+    };
     let settings = Settings { architecture: Arch::PROGRAMS, ..Settings::default() };
     let exec = Exec {
         path,

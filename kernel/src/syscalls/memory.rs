@@ -6,7 +6,7 @@ use alloc::string::String;
 use samara_mm::{Call as Request, Errno, FileArg};
 use syscalls::Sysno;
 
-use super::{Call, Outcome, user};
+use super::{Call, Outcome, files, user};
 use crate::trace;
 
 pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
@@ -21,6 +21,7 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         }
         Sysno::brk => Request::Brk { addr: a },
         Sysno::madvise => Request::Madvise { addr: a, len: b, advice: c as i32 },
+        Sysno::process_madvise => return Some(advise(call)),
         Sysno::mlock => Request::Mlock { addr: a, len: b, flags: 0 },
         Sysno::mlock2 => Request::Mlock { addr: a, len: b, flags: c },
         Sysno::munlock => Request::Munlock { addr: a, len: b },
@@ -65,6 +66,21 @@ fn mmap(call: &Call<'_>) -> Outcome {
     }
     let request = Request::Mmap { addr, len, prot, flags, file, offset };
     perform(call, &request)
+}
+
+/// Advice on the memory of the process that a descriptor of `pidfd_open(2)` names: of others only what does not change their bytes.
+fn advise(call: &Call<'_>) -> Outcome {
+    const OF_OTHERS: [i32; 4] = [3, 20, 21, 25];
+    let [descriptor, at, count, advice, flags, _] = call.args;
+    let process = files::open(call, descriptor)?.node().process().ok_or(Errno::EBADF)?;
+    let ranges = user::parts(&call.memory(), at, count)?.into_boxed_slice();
+    let advice = advice as i32;
+    if process.pid != call.thread.process.pid && !OF_OTHERS.contains(&advice) {
+        return Err(Errno::EINVAL);
+    }
+    let memory = process.memory.lock().clone().ok_or(Errno::ESRCH)?;
+    let request = Request::ProcessMadvise { ranges, advice, flags };
+    trace::perform(call.thread.tid, &memory, &request).map(|value| value as i64)
 }
 
 fn bind(call: &Call<'_>) -> Outcome {

@@ -9,6 +9,7 @@ use syscalls::Sysno;
 
 use super::{Call, GOES_ON_ELSEWHERE, Outcome, files, user};
 use crate::arch::{Arch, Machine};
+use crate::files::{Descriptor, O_RDONLY, Open, Place, of_process};
 use crate::memory::heap;
 use crate::process::{
     self, ChildEvent, Clone, Process, execute, exit_group, exit_thread, wait_for_child,
@@ -32,6 +33,12 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         }
         Sysno::wait4 => wait4(call, a as i32, b, c, d),
         Sysno::waitid => waitid(call, a, b as i32, c, d),
+        Sysno::pidfd_open => named(call, a as i32).and_then(|process| {
+            let node = of_process(&process);
+            let open = Open::new(Place::nameless(node, b"anon_inode:[pidfd]".to_vec()), O_RDONLY)?;
+            let table = call.thread.process.files.lock().clone();
+            table.add(Descriptor { open, close_on_exec: true }, 0)
+        }),
         Sysno::getpid => Ok(process.pid.into()),
         Sysno::gettid => Ok(call.thread.tid.into()),
         Sysno::getppid => Ok(process.parent.lock().upgrade().map_or(0, |parent| parent.pid).into()),

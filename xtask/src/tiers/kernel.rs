@@ -9,6 +9,8 @@ use xshell::{Shell, cmd};
 use crate::kernel::{self, Arch, Cross};
 use crate::setup;
 
+mod histories;
+
 /// What both run, in an empty folder: the script, then each program, with their statuses.
 const ALL: &str = "cd $1 || exit 1
 sh $2/script.sh 2>&1; echo \"status $?\"
@@ -37,6 +39,30 @@ fn lint(shell: &Shell, arch: Arch) -> Result<()> {
     )
     .run()?;
     Ok(())
+}
+
+/// Runs a program in the kernel, with this command's options. Returns what it prints.
+fn in_guest(
+    shell: &Shell,
+    arch: Arch,
+    archive: &Path,
+    options: &[&str],
+    program: &[&str],
+) -> Result<String> {
+    let (xtask, name) = (std::env::current_exe()?, arch.name());
+    let ran = cmd!(
+        shell,
+        "{xtask} kernel --arch {name} --initrd {archive} --timeout 600 {options...} -- {program...}"
+    )
+    .quiet()
+    .read();
+    ran.with_context(|| {
+        format!(
+            "{} fails on {name}, {}",
+            program.join(" "),
+            options.join(" ")
+        )
+    })
 }
 
 /// A compiler of static C programs, given a source and what it is to make.
@@ -146,6 +172,7 @@ pub(super) fn run(shell: &Shell) -> Result<()> {
         "cc -O1 -Wall -Wno-unused-result -static -pthread {storm} -o {to}"
     )
     .run()?;
+    histories::build(shell, &tests.join("pages"))?;
     let archive = kernel::archive(shell, &root)?;
     let expected = on_linux(shell, &root, &names)?;
     let record = root.with_extension("record");
@@ -174,28 +201,31 @@ pub(super) fn run(shell: &Shell) -> Result<()> {
     )
     .run()?;
     typed(shell, Arch::X86_64, &archive)?;
-    let xtask = std::env::current_exe()?;
-    let output = cmd!(
+    let out_of_memory = ["sh", "/tests/out-of-memory.sh"];
+    let output = in_guest(
         shell,
-        "{xtask} kernel --memory 128M --initrd {archive} --timeout 600 -- sh /tests/out-of-memory.sh"
-    )
-    .read()
-    .context("the kernel fails where memory is short")?;
+        Arch::X86_64,
+        &archive,
+        &["--quiet", "--memory", "128M"],
+        &out_of_memory,
+    )?;
     let expected = shell.read_file(short.join("expected"))?;
     compare(&expected, &output).context("where memory is short")?;
     println!("kernel: programs that take all memory are killed, and the shell goes on");
-    let output = cmd!(
+    let storm = ["/tests/storm", "4", "1500", "1"];
+    let output = in_guest(
         shell,
-        "{xtask} kernel --cpus 4 --initrd {archive} --timeout 600 -- /tests/storm 4 1500 1"
-    )
-    .read()
-    .context("the kernel fails in a storm of calls")?;
+        Arch::X86_64,
+        &archive,
+        &["--quiet", "--cpus", "4"],
+        &storm,
+    )?;
     ensure!(
         output == "storm is over",
         "a storm of calls prints {output:?}"
     );
     println!("kernel: a storm of calls by threads and their children ends on 4 processors");
-    Ok(())
+    histories::run(shell, &root, &archive, 1..=1)
 }
 
 /// Runs all of it on this machine, with the same BusyBox.

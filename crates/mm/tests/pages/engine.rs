@@ -1,5 +1,6 @@
 //! The engine's side, and the comparison.
 
+use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 
 use samara_mm::process::{
@@ -380,11 +381,12 @@ fn result(result: Result<u64, Errno>) -> Answer {
     }
 }
 
-/// Performs a history on both sides.
+/// Performs a history on both sides. Returns what each step came to in the real processes, a line a step.
 ///
 /// # Errors
 /// The number of the first step after which they differ, and how.
-pub(crate) fn compare(history: &[Step], mode: ForkMode) -> Result<(), (usize, String)> {
+pub(crate) fn compare(history: &[Step], mode: ForkMode) -> Result<String, (usize, String)> {
+    let mut log = String::new();
     let mut real = Real::start();
     let mut engine = Engine::start(mode);
     let reads = (0..SLOTS).flat_map(|who| {
@@ -423,12 +425,14 @@ pub(crate) fn compare(history: &[Step], mode: ForkMode) -> Result<(), (usize, St
         if expected != found {
             return differs(format!("kernel {expected:x?}, engine {found:x?}"));
         }
+        let _ = writeln!(log, "{number} {step:x?} {expected:x?}");
         // In the larger arena, what is read at the end is looked at alone.
         if number >= history.len() && pages() > 64 {
             continue;
         }
         for other in (0..SLOTS).filter(|&other| real.lives(other)) {
             let (expected, found) = (real.maps(other), engine.maps(other));
+            let _ = writeln!(log, "  {other} {}", expected.join(", "));
             if expected != found {
                 return differs(format!(
                     "maps of {other}:\nkernel {expected:#?}\nengine {found:#?}"
@@ -472,5 +476,5 @@ pub(crate) fn compare(history: &[Step], mode: ForkMode) -> Result<(), (usize, St
             return differs(what);
         }
     }
-    Ok(())
+    Ok(log)
 }

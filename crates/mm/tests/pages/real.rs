@@ -130,6 +130,9 @@ fn touch(op: Op) -> Answer {
     }
 }
 
+/// `MADV_COLLAPSE`: musl's headers do not have it.
+const COLLAPSE: i32 = 25;
+
 /// Has the kernel make huge pages free, where it can; Documentation/admin-guide/sysctl/vm.rst.
 fn compact_memory() {
     // SAFETY: a path and a byte of ours; the descriptor is closed again.
@@ -358,7 +361,7 @@ impl Real {
                         let advise = || call(libc::SYS_madvise, &[addr, len, advice as u64]);
                         let mut result = advise();
                         // For want of a huge page, perhaps, which is no property of the process.
-                        let collapse = advice == libc::MADV_COLLAPSE;
+                        let collapse = advice == COLLAPSE;
                         if collapse && result == -i64::from(libc::ENOMEM) && is_mapped(addr, len) {
                             compact_memory();
                             result = advise();

@@ -25,14 +25,13 @@ fn moved() -> Vec<u64> {
 ///
 /// # Errors
 /// How they differed at last.
-pub(crate) fn steadily<E>(mut compare: impl FnMut() -> Result<(), E>) -> Result<(), E> {
-    let mut result = Ok(());
-    for _ in 0..TRIES {
+pub(crate) fn steadily<T, E>(mut compare: impl FnMut() -> Result<T, E>) -> Result<T, E> {
+    for _ in 1..TRIES {
         let before = moved();
-        result = compare();
+        let result = compare();
         if result.is_ok() || moved() == before {
-            break;
+            return result;
         }
     }
-    result
+    compare()
 }
