@@ -2,6 +2,8 @@
 //!
 //! Three runs of each: one counts instructions (`-icount shift=0`, under which the processor's clock is their count), one takes times, one has two processors.
 
+mod profile;
+
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -23,6 +25,9 @@ pub(crate) struct Options {
     /// Leave out Debian's kernel.
     #[arg(long)]
     alone: bool,
+    /// Show in which functions the instructions of this operation are executed, instead of measuring all.
+    #[arg(long, value_name = "OPERATION")]
+    profile: Option<String>,
 }
 
 /// The version of Debian's kernel, and the release that has it.
@@ -34,7 +39,7 @@ const PATIENCE: u64 = 900;
 const MACHINE: &str = "-M q35 -accel tcg -cpu qemu64 -display none -nodefaults -no-reboot -device isa-debug-exit,iobase=0xf4,iosize=4";
 
 /// The most that ours may take of what Linux takes.
-const TARGETS: [(&str, f64); 18] = [
+const TARGETS: [(&str, f64); 20] = [
     ("boot", 0.25),
     ("fault, anonymous", 0.5),
     ("fault, file, read", 0.5),
@@ -47,14 +52,23 @@ const TARGETS: [(&str, f64); 18] = [
     ("mprotect", 0.5),
     ("fork + exit, few areas", 0.5),
     ("fork + exit, 24 areas", 0.5),
+    ("fork + exit, 223 areas", 0.5),
     ("fork + exit, 4022 areas", 0.5),
-    ("fork + exit, 256 MiB", 0.1),
+    (LARGE_FORK, 0.1),
+    (COPYING_FORK, 0.5),
     ("script of 200 processes", 0.5),
     ("page_fault1, two threads / one", 1.7),
     (IN_USE, 4096.0),
     (IMAGE, 1.5 * 1024.0),
 ];
+const LARGE_FORK: &str = "fork + exit, 256 MiB";
+const COPYING_FORK: &str = "fork + exit, 256 MiB, copied tables";
 const IN_USE: &str = "memory in use, KiB";
+/// What is no memory for programs: the image, and what is written down of each frame.
+const TAKEN: &str = "memory taken before, KiB";
+const MEMBLOCK: &str = "memblock's part of the boot, %";
+/// How often `bench.c` measures each operation.
+const ROUNDS: u64 = 5;
 const IMAGE: &str = "stripped image, KiB";
 
 /// What a run tells: of each operation, in order, instructions and nanoseconds.
@@ -69,6 +83,11 @@ struct Row {
 }
 
 pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
+    if let Some(operation) = &options.profile {
+        tools(shell)?;
+        let image = machines::build(shell, Arch::X86_64)?;
+        return profile::show(shell, &image, &archive(shell)?, operation);
+    }
     let (rows, release) = all(shell, options.alone)?;
     if options.json {
         print!("{}", json(&rows, &release));
@@ -86,12 +105,23 @@ pub(crate) fn figures(shell: &Shell) -> Result<String> {
 
 /// Measures all rows. Returns them with the release of Debian's kernel.
 fn all(shell: &Shell, alone: bool) -> Result<(Vec<Row>, String)> {
-    setup::debian(shell, "qemu-system-x86_64", "qemu-system-x86")?;
-    setup::debian(shell, "cc", "gcc")?;
-    let archive = archive(shell)?;
+    tools(shell)?;
+    let (archive, program) = archive(shell)?;
     let ours = machines::build(shell, Arch::X86_64)?;
     let line = kernel::command_line(&["console=plain"], &["/init".into()]);
-    let mut rows = rows(&measured(&ours, &archive, &line)?, 0);
+    let mut told = measured(&ours, &archive, &line)?;
+    let place = told.iter().position(|(name, ..)| name == LARGE_FORK);
+    let place = place.map_or(told.len(), |place| place + 1);
+    told.splice(place..place, with_copied_tables(&ours, &archive)?);
+    let mut rows = rows(&told, 0);
+    rows.push(Row {
+        name: MEMBLOCK.to_owned(),
+        instructions: [
+            Some(profile::memblock(shell, &ours, &archive, &program)?),
+            None,
+        ],
+        ..Row::default()
+    });
     rows.push(Row {
         name: IMAGE.to_owned(),
         instructions: [Some(stripped(shell, &ours)?), None],
@@ -110,6 +140,25 @@ fn all(shell: &Shell, alone: bool) -> Result<(Vec<Row>, String)> {
         merge(&mut rows, &measured(&image, &archive, line)?);
     }
     Ok((rows, release))
+}
+
+fn tools(shell: &Shell) -> Result<()> {
+    setup::debian(shell, "qemu-system-x86_64", "qemu-system-x86")?;
+    setup::debian(shell, "cc", "gcc")
+}
+
+/// What a fork takes that copies the page tables, as Linux does, instead of sharing them.
+fn with_copied_tables(image: &Path, archive: &Path) -> Result<Told> {
+    let program = ["/init", "only", LARGE_FORK, "2"].map(Into::into);
+    let line = kernel::command_line(&["console=plain", "fork=copy"], &program);
+    let clock = ["-smp", "1", "-icount", "shift=0,sleep=off"];
+    let mut told = boot(image, archive, &line, &clock)?;
+    told.retain(|(name, ..)| name == LARGE_FORK);
+    for (name, _, time) in &mut told {
+        *name = COPYING_FORK.to_owned();
+        *time = 0.0;
+    }
+    Ok(told)
 }
 
 /// Three runs: the counts of one, the times of another, what two processors do in the third.
@@ -182,8 +231,8 @@ fn boot(image: &Path, archive: &Path, line: &str, clock: &[&str]) -> Result<Told
     Ok(told)
 }
 
-/// The program as `/init`, with BusyBox.
-fn archive(shell: &Shell) -> Result<PathBuf> {
+/// An archive with the program as `/init`, and BusyBox; and the program with its names.
+fn archive(shell: &Shell) -> Result<(PathBuf, PathBuf)> {
     let from = kernel::root_folder(shell, Arch::X86_64)?;
     let root = from.with_file_name("bench-root");
     shell.remove_path(&root)?;
@@ -197,8 +246,10 @@ fn archive(shell: &Shell) -> Result<PathBuf> {
         "cc -O2 -Wall -Wno-unused-result -static -pthread kernel/bench/bench.c -o {init}"
     )
     .run()?;
+    let named = from.with_file_name("bench");
+    shell.copy_file(&init, &named)?;
     cmd!(shell, "strip {init}").run()?;
-    kernel::archive(shell, &root)
+    Ok((kernel::archive(shell, &root)?, named))
 }
 
 /// KiB of the kernel's image without names.
@@ -223,7 +274,15 @@ fn rows(told: &Told, side: usize) -> Vec<Row> {
 
 /// Adds what Linux takes.
 fn merge(ours: &mut [Row], told: &Told) {
-    for other in rows(told, 1) {
+    let mut others = rows(told, 1);
+    // Linux copies tables: one figure for both of ours.
+    if let Some(row) = others.iter().find(|row| row.name == LARGE_FORK) {
+        others.push(Row {
+            name: COPYING_FORK.to_owned(),
+            ..*row
+        });
+    }
+    for other in others {
         if let Some(row) = ours.iter_mut().find(|row| row.name == other.name) {
             row.instructions[1] = other.instructions[1];
             row.nanoseconds[1] = other.nanoseconds[1];
@@ -283,7 +342,8 @@ fn json(rows: &[Row], release: &str) -> String {
 
 fn unit(name: &str) -> &'static str {
     match name {
-        IN_USE | IMAGE => "KiB",
+        IN_USE | TAKEN | IMAGE => "KiB",
+        MEMBLOCK => "%",
         _ if is_speed(name) => "×",
         _ => "instructions",
     }
@@ -291,7 +351,7 @@ fn unit(name: &str) -> &'static str {
 
 /// The target is a figure, and not a part of Linux's.
 fn is_absolute(name: &str) -> bool {
-    [IN_USE, IMAGE].contains(&name) || is_speed(name)
+    [IN_USE, TAKEN, IMAGE, MEMBLOCK].contains(&name) || is_speed(name)
 }
 
 /// More is better.
@@ -309,7 +369,10 @@ fn table(rows: &[Row], release: &str) -> String {
         let shown = |figure: Option<f64>, digits| {
             figure.map_or(String::new(), |figure| format!("{figure:.digits$}"))
         };
-        let digits = if is_speed(&row.name) { 2 } else { 0 };
+        let digits = match row.name.as_str() {
+            MEMBLOCK => 2,
+            name => 2 * usize::from(is_speed(name)),
+        };
         let target = TARGETS.iter().find(|(name, _)| *name == row.name);
         let (own, target) = match target {
             Some((name, limit)) if is_absolute(name) => (row.instructions[0], Some(*limit)),

@@ -61,7 +61,7 @@ enum Command {
         #[arg(long)]
         quick: bool,
         /// Only `table`, `growth`, `readers`, `c` (the C interface), `pages` (processes beside the kernel) or `kernel` (a kernel on the libraries, beside Debian's); the others' figures of the last time are drawn again.
-        #[arg(long, value_parser = ["table", "growth", "readers", "c", "pages"])]
+        #[arg(long, value_parser = ["table", "growth", "readers", "c", "pages", "kernel"])]
         only: Option<String>,
         /// Draw and fill from the figures of the last time.
         #[arg(long, conflicts_with_all = ["quick", "only"])]

@@ -1,6 +1,7 @@
 //! Draws the pictures and fills the tables of the texts from the figures that the benchmarks wrote as JSON.
 //! `cargo xtask figures` runs the benchmarks first.
 
+mod beside_linux;
 mod c;
 mod full;
 mod pages;
@@ -53,6 +54,7 @@ fn run(cli: &Cli) -> Outcome<()> {
     pictures::growth(&growth, &cli.folder.join("growth.svg"))?;
     pictures::readers(&readers, &cli.folder.join("readers.svg"))?;
     pages::projection(&pages, &cli.folder.join("projection.svg"))?;
+    beside_linux::bars(&kernel, &cli.folder.join("kernel.svg"))?;
     fill(&cli.readme, "short", &short::table(&table))?;
     fill(&cli.readme, "c", &c::table(&c))?;
     fill(&cli.benchmarks, "table", &full::operations(&table))?;
