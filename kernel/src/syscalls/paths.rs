@@ -4,7 +4,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
-use linux_raw_sys::general::{stat, statfs, statx};
+use linux_raw_sys::general::{O_DIRECTORY, O_NOFOLLOW, stat, statfs, statx};
 use samara_mm::Errno;
 use syscalls::Sysno;
 
@@ -15,36 +15,37 @@ use crate::files::{
 };
 use crate::process::wait;
 
+/// A directory's descriptor, and the number of the argument that has the path from there.
+pub type At = (u64, usize);
+
 const AT_FDCWD: i32 = -100;
 const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
 const AT_REMOVEDIR: u64 = 0x200;
 const AT_SYMLINK_FOLLOW: u64 = 0x400;
 const AT_EMPTY_PATH: u64 = 0x1000;
-const O_DIRECTORY: u32 = linux_raw_sys::general::O_DIRECTORY;
-const O_NOFOLLOW: u32 = linux_raw_sys::general::O_NOFOLLOW;
 
 pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
     let [a, b, c, d, e, _] = call.args;
     Some(match name {
-        Sysno::openat => open_at(call, a, 1, c, d),
+        Sysno::openat => open_at(call, (a, 1), c, d),
         Sysno::statx => stat_extended(call, a, c, e),
-        Sysno::faccessat => access_at(call, a, 1, c, 0),
-        Sysno::faccessat2 => access_at(call, a, 1, c, d),
-        Sysno::readlinkat => read_link_at(call, a, 1, c, d),
-        Sysno::mkdirat => make_directory_at(call, a, 1, c),
-        Sysno::mknodat => make_node_at(call, a, 1, c),
-        Sysno::unlinkat => unlink_at(call, a, 1, c & AT_REMOVEDIR != 0),
-        Sysno::symlinkat => symbolic_link_at(call, 0, b, 2),
+        Sysno::faccessat => access_at(call, (a, 1), c, 0),
+        Sysno::faccessat2 => access_at(call, (a, 1), c, d),
+        Sysno::readlinkat => read_link_at(call, (a, 1), c, d),
+        Sysno::mkdirat => make_directory_at(call, (a, 1), c),
+        Sysno::mknodat => make_node_at(call, (a, 1), c),
+        Sysno::unlinkat => unlink_at(call, (a, 1), c & AT_REMOVEDIR != 0),
+        Sysno::symlinkat => symbolic_link_at(call, 0, (b, 2)),
         Sysno::linkat => link_at(call, (a, 1), (c, 3), e & AT_SYMLINK_FOLLOW != 0),
         Sysno::renameat2 => rename_at(call, (a, 1), (c, 3), e),
         Sysno::fchmod => {
             files::open(call, a).map(|open| open.node().set_mode(b as u32)).map(|()| 0)
         }
-        Sysno::fchmodat => change_mode_at(call, a, 1, c),
+        Sysno::fchmodat => change_mode_at(call, (a, 1), c),
         Sysno::fchown => {
             files::open(call, a).map(|open| change_owner(open.node(), b, c)).map(|()| 0)
         }
-        Sysno::fchownat => change_owner_at(call, a, 1, c, d, e),
+        Sysno::fchownat => change_owner_at(call, (a, 1), c, d, e),
         Sysno::utimensat => set_times(call, a, b, c, d),
         Sysno::truncate => truncate(call, b),
         Sysno::getcwd => working_directory(call, a, b),
@@ -88,23 +89,18 @@ fn at(call: &Call<'_>, directory: u64, path: &[u8], follow: bool) -> Result<Arc<
 }
 
 /// The file of a path, or of the descriptor if the path is empty and may be.
-fn at_or_open(
-    call: &Call<'_>,
-    directory: u64,
-    argument: usize,
-    flags: u64,
-) -> Result<Arc<Place>, Errno> {
-    if call.args[argument] == 0 && flags & AT_EMPTY_PATH != 0 {
-        return files::open(call, directory).map(|open| open.place.clone());
+fn at_or_open(call: &Call<'_>, file: At, flags: u64) -> Result<Arc<Place>, Errno> {
+    if call.args[file.1] == 0 && flags & AT_EMPTY_PATH != 0 {
+        return files::open(call, file.0).map(|open| open.place.clone());
     }
-    let path = call.path(argument)?;
+    let path = call.path(file.1)?;
     if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
-        if directory as i32 == AT_FDCWD {
+        if file.0 as i32 == AT_FDCWD {
             return Ok(call.thread.process.directory.lock().clone());
         }
-        return files::open(call, directory).map(|open| open.place.clone());
+        return files::open(call, file.0).map(|open| open.place.clone());
     }
-    at(call, directory, &path, flags & AT_SYMLINK_NOFOLLOW == 0)
+    at(call, file.0, &path, flags & AT_SYMLINK_NOFOLLOW == 0)
 }
 
 fn parent_at<'p>(
@@ -120,16 +116,16 @@ fn new_mode(call: &Call<'_>, mode: u64) -> u32 {
     mode as u32 & 0o7777 & !call.thread.process.umask.load(Ordering::Relaxed)
 }
 
-pub fn open_at(call: &Call<'_>, directory: u64, argument: usize, flags: u64, mode: u64) -> Outcome {
-    let path = call.path(argument)?;
+pub fn open_at(call: &Call<'_>, file: At, flags: u64, mode: u64) -> Outcome {
+    let path = call.path(file.1)?;
     let flags = flags as u32;
     let follow = flags & O_NOFOLLOW == 0 && flags & (O_CREAT | O_EXCL) != O_CREAT | O_EXCL;
-    let found = at(call, directory, &path, follow);
+    let found = at(call, file.0, &path, follow);
     let place = match found {
         Ok(_) if flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL => return Err(Errno::EEXIST),
         Ok(place) => place,
         Err(Errno::ENOENT) if flags & O_CREAT != 0 && !path.ends_with(b"/") => {
-            let (parent, name) = parent_at(call, directory, &path)?;
+            let (parent, name) = parent_at(call, file.0, &path)?;
             if parent.node.lookup(name).is_ok() {
                 // A link that leads nowhere.
                 return Err(Errno::ENOENT);
@@ -205,14 +201,14 @@ pub fn stat_of(node: &Node) -> stat {
     to
 }
 
-pub fn stat_at(call: &Call<'_>, directory: u64, argument: usize, to: u64, flags: u64) -> Outcome {
-    let place = at_or_open(call, directory, argument, flags)?;
+pub fn stat_at(call: &Call<'_>, file: At, to: u64, flags: u64) -> Outcome {
+    let place = at_or_open(call, file, flags)?;
     user::write(&call.memory(), to, &stat_of(&place.node))?;
     Ok(0)
 }
 
 fn stat_extended(call: &Call<'_>, directory: u64, flags: u64, to: u64) -> Outcome {
-    let place = at_or_open(call, directory, 1, flags)?;
+    let place = at_or_open(call, (directory, 1), flags)?;
     let from = place.node.stat();
     // SAFETY: integers, of which zero is a value.
     let mut all: statx = unsafe { core::mem::zeroed() };
@@ -236,31 +232,19 @@ fn stat_extended(call: &Call<'_>, directory: u64, flags: u64, to: u64) -> Outcom
     Ok(0)
 }
 
-pub fn access_at(
-    call: &Call<'_>,
-    directory: u64,
-    argument: usize,
-    wanted: u64,
-    flags: u64,
-) -> Outcome {
-    let place = at_or_open(call, directory, argument, flags)?;
+pub fn access_at(call: &Call<'_>, file: At, wanted: u64, flags: u64) -> Outcome {
+    let place = at_or_open(call, file, flags)?;
     // The only user may read and write everything; execute what anybody may.
     let executable = place.node.is_directory() || place.node.mode() & 0o111 != 0;
     if wanted & 1 != 0 && !executable { Err(Errno::EACCES) } else { Ok(0) }
 }
 
-pub fn read_link_at(
-    call: &Call<'_>,
-    directory: u64,
-    argument: usize,
-    to: u64,
-    len: u64,
-) -> Outcome {
-    let path = call.path(argument)?;
+pub fn read_link_at(call: &Call<'_>, file: At, to: u64, len: u64) -> Outcome {
+    let path = call.path(file.1)?;
     let place = if path.is_empty() {
-        files::open(call, directory)?.place.clone()
+        files::open(call, file.0)?.place.clone()
     } else {
-        at(call, directory, &path, false)?
+        at(call, file.0, &path, false)?
     };
     let (Kind::Link(target) | Kind::Magic(target, _)) = &place.node.kind else {
         return Err(Errno::EINVAL);
@@ -273,15 +257,15 @@ pub fn read_link_at(
     Ok(len as i64)
 }
 
-pub fn make_directory_at(call: &Call<'_>, directory: u64, argument: usize, mode: u64) -> Outcome {
-    let path = call.path(argument)?;
-    let (parent, name) = parent_at(call, directory, &path)?;
+pub fn make_directory_at(call: &Call<'_>, file: At, mode: u64) -> Outcome {
+    let path = call.path(file.1)?;
+    let (parent, name) = parent_at(call, file.0, &path)?;
     tree::create(&parent, name, Node::directory(new_mode(call, mode))).map(|_| 0)
 }
 
-pub fn make_node_at(call: &Call<'_>, directory: u64, argument: usize, mode: u64) -> Outcome {
-    let path = call.path(argument)?;
-    let (parent, name) = parent_at(call, directory, &path)?;
+pub fn make_node_at(call: &Call<'_>, file: At, mode: u64) -> Outcome {
+    let path = call.path(file.1)?;
+    let (parent, name) = parent_at(call, file.0, &path)?;
     let node = match (mode as u32 & 0o170_000) >> 12 {
         0 | 8 => Node::regular(new_mode(call, mode))?,
         1 => Node::new(Kind::Pipe(Arc::default()), new_mode(call, mode)),
@@ -290,30 +274,25 @@ pub fn make_node_at(call: &Call<'_>, directory: u64, argument: usize, mode: u64)
     tree::create(&parent, name, node).map(|_| 0)
 }
 
-pub fn unlink_at(call: &Call<'_>, directory: u64, argument: usize, is_directory: bool) -> Outcome {
-    let path = call.path(argument)?;
-    let (parent, name) = parent_at(call, directory, &path).map_err(|error| match error {
+pub fn unlink_at(call: &Call<'_>, file: At, is_directory: bool) -> Outcome {
+    let path = call.path(file.1)?;
+    let (parent, name) = parent_at(call, file.0, &path).map_err(|error| match error {
         Errno::EEXIST => Errno::EBUSY,
         error => error,
     })?;
     tree::remove(&parent, name, is_directory).map(|()| 0)
 }
 
-pub fn symbolic_link_at(
-    call: &Call<'_>,
-    target: usize,
-    directory: u64,
-    argument: usize,
-) -> Outcome {
-    let (target, path) = (call.path(target)?, call.path(argument)?);
+pub fn symbolic_link_at(call: &Call<'_>, target: usize, file: At) -> Outcome {
+    let (target, path) = (call.path(target)?, call.path(file.1)?);
     if target.is_empty() {
         return Err(Errno::ENOENT);
     }
-    let (parent, name) = parent_at(call, directory, &path)?;
+    let (parent, name) = parent_at(call, file.0, &path)?;
     tree::create(&parent, name, Node::link(target)).map(|_| 0)
 }
 
-pub fn link_at(call: &Call<'_>, from: (u64, usize), to: (u64, usize), follow: bool) -> Outcome {
+pub fn link_at(call: &Call<'_>, from: At, to: At, follow: bool) -> Outcome {
     let (old, new) = (call.path(from.1)?, call.path(to.1)?);
     let place = at(call, from.0, &old, follow)?;
     if place.node.is_directory() {
@@ -325,7 +304,7 @@ pub fn link_at(call: &Call<'_>, from: (u64, usize), to: (u64, usize), follow: bo
     Ok(0)
 }
 
-pub fn rename_at(call: &Call<'_>, from: (u64, usize), to: (u64, usize), flags: u64) -> Outcome {
+pub fn rename_at(call: &Call<'_>, from: At, to: At, flags: u64) -> Outcome {
     const NOREPLACE: u64 = 1;
     if flags & !NOREPLACE != 0 {
         return Err(Errno::EINVAL);
@@ -339,9 +318,9 @@ pub fn rename_at(call: &Call<'_>, from: (u64, usize), to: (u64, usize), flags: u
     tree::rename(&from, old, &to, new, flags & NOREPLACE == 0).map(|()| 0)
 }
 
-pub fn change_mode_at(call: &Call<'_>, directory: u64, argument: usize, mode: u64) -> Outcome {
-    let path = call.path(argument)?;
-    at(call, directory, &path, true)?.node.set_mode(mode as u32);
+pub fn change_mode_at(call: &Call<'_>, file: At, mode: u64) -> Outcome {
+    let path = call.path(file.1)?;
+    at(call, file.0, &path, true)?.node.set_mode(mode as u32);
     Ok(0)
 }
 
@@ -353,15 +332,8 @@ fn change_owner(node: &Node, owner: u64, group: u64) {
     }
 }
 
-pub fn change_owner_at(
-    call: &Call<'_>,
-    directory: u64,
-    argument: usize,
-    owner: u64,
-    group: u64,
-    flags: u64,
-) -> Outcome {
-    change_owner(&at_or_open(call, directory, argument, flags)?.node, owner, group);
+pub fn change_owner_at(call: &Call<'_>, file: At, owner: u64, group: u64, flags: u64) -> Outcome {
+    change_owner(&at_or_open(call, file, flags)?.node, owner, group);
     Ok(0)
 }
 
@@ -371,7 +343,7 @@ fn set_times(call: &Call<'_>, directory: u64, path: u64, times: u64, flags: u64)
     let place = if path == 0 {
         files::open(call, directory)?.place.clone()
     } else {
-        at_or_open(call, directory, 1, flags)?
+        at_or_open(call, (directory, 1), flags)?
     };
     let [.., seconds, rest] =
         if times == 0 { [0, 0, 0, NOW] } else { user::read::<[u64; 4]>(&call.memory(), times)? };

@@ -204,7 +204,7 @@ impl Machine for Arch {
     fn own_call(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         let [a, _, c, d, ..] = call.args;
         match name {
-            Sysno::fstatat => Some(paths::stat_at(call, a, 1, c, d)),
+            Sysno::fstatat => Some(paths::stat_at(call, (a, 1), c, d)),
             Sysno::renameat => Some(paths::rename_at(call, (a, 1), (c, 3), 0)),
             _ => None,
         }

@@ -175,7 +175,7 @@ impl Machine for Arch {
     fn own_call(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         let [a, _, c, d, ..] = call.args;
         match name {
-            Sysno::newfstatat => Some(paths::stat_at(call, a, 1, c, d)),
+            Sysno::newfstatat => Some(paths::stat_at(call, (a, 1), c, d)),
             // What is executed has been fenced when it was mapped; here a program has written it.
             Sysno::riscv_flush_icache => {
                 let memory = call.memory();

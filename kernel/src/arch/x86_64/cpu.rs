@@ -6,6 +6,7 @@ use core::mem::offset_of;
 
 use spin::Once;
 use x86_64::VirtAddr;
+use x86_64::instructions::segmentation::{CS, DS, ES, SS, Segment};
 use x86_64::instructions::tables::load_tss;
 use x86_64::registers::model_specific::{
     Efer, EferFlags, GsBase, KernelGsBase, LStar, Msr, SFMask,
@@ -74,8 +75,10 @@ pub(super) fn start(number: usize) {
     // SAFETY: the tables stay for ever, and what they say is what the selectors below and in `entry.s` mean.
     unsafe {
         cpu.gdt.load_unsafe();
-        load_code_segment();
-        asm!("mov ss, {0:x}", "mov ds, {1:x}", "mov es, {1:x}", in(reg) u32::from(KERNEL_DATA), in(reg) 0u32);
+        CS::set_reg(SegmentSelector(KERNEL_CODE));
+        SS::set_reg(SegmentSelector(KERNEL_DATA));
+        DS::set_reg(SegmentSelector::NULL);
+        ES::set_reg(SegmentSelector::NULL);
         load_tss(SegmentSelector(selector.0));
     }
     let stubs = &raw const trap_stubs as u64;
@@ -105,25 +108,6 @@ pub(super) fn start(number: usize) {
     unsafe {
         Msr::new(0xc000_0081).write(u64::from(KERNEL_CODE) << 32 | 0x13 << 48);
         Efer::update(|efer| efer.insert(EferFlags::SYSTEM_CALL_EXTENSIONS));
-    }
-}
-
-/// Reloads the code segment, which only a far return does.
-///
-/// # Safety
-/// The segment is in the table that is loaded.
-unsafe fn load_code_segment() {
-    // SAFETY: returns to the next instruction.
-    unsafe {
-        asm!(
-            "push {selector}",
-            "lea {next}, [rip + 2f]",
-            "push {next}",
-            "retfq",
-            "2:",
-            selector = const KERNEL_CODE as u64,
-            next = lateout(reg) _,
-        );
     }
 }
 
