@@ -5,10 +5,11 @@ use xshell::{Shell, cmd};
 
 use crate::setup::{self, NIGHTLY};
 
-/// Inlining by Rust itself and no optimisation by LLVM: what a sanitizer adds takes LLVM three times as long to optimise as it saves the tests. Optimised are the
-/// standard library, of which every test has a part, and address spaces, whose C programs would take ten times as long. Lines are kept, which a sanitizer shows
-/// of a place.
-const SETTINGS: [&str; 15] = [
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// Inlining by Rust itself and no optimisation by LLVM: what a sanitizer adds takes LLVM three times as long to optimise as it saves the tests. Optimised are
+/// address spaces, whose C programs would take ten times as long. Lines are kept, which a sanitizer shows of a place.
+const SETTINGS: [&str; 9] = [
     "-Zprofile-rustflags",
     "--config",
     "profile.dev.opt-level=0",
@@ -17,39 +18,56 @@ const SETTINGS: [&str; 15] = [
     "--config",
     "profile.dev.rustflags=[\"-Zmir-opt-level=2\",\"-Zinline-mir\",\"-Zinline-mir-threshold=300\",\"-Zinline-mir-hint-threshold=300\"]",
     "--config",
+    "profile.dev.package.samara-mm.opt-level=1",
+];
+
+/// The standard library made for ThreadSanitizer, which would take what it does not see for a race; optimised, since every test has a part of it.
+/// AddressSanitizer does without: it sees all generic code, which is compiled where it is used, and the allocator.
+const STANDARD: [&str; 7] = [
+    "-Zbuild-std",
+    "--config",
     "profile.dev.package.core.opt-level=1",
     "--config",
     "profile.dev.package.alloc.opt-level=1",
     "--config",
     "profile.dev.package.std.opt-level=1",
-    "--config",
-    "profile.dev.package.samara-mm.opt-level=1",
 ];
+
+/// What cargo is told for a sanitizer.
+fn settings(sanitizer: &str) -> Vec<&'static str> {
+    let standard = match sanitizer {
+        "thread" => &STANDARD[..],
+        _ => &[],
+    };
+    [&SETTINGS[..], standard, &["--locked", "--target", TARGET]].concat()
+}
 
 pub(super) fn all(shell: &Shell) -> Result<()> {
     setup::components(shell, Some(NIGHTLY), &["rust-src"])?;
     for sanitizer in ["address", "thread"] {
+        let settings = &settings(sanitizer);
         cmd!(
             shell,
-            "cargo +nightly test {SETTINGS...} --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p samara-rcu -p samara-slab -p maple-tree -p samara-memblock --features samara-rcu/user,maple-tree/rcu --lib --test pool --test grace --test refused --test maps --test waiting --test histories --test snap --test snap_hard"
+            "cargo +nightly test {settings...} -p samara-rcu -p samara-slab -p maple-tree -p samara-memblock --features samara-rcu/user,maple-tree/rcu --lib --test pool --test grace --test refused --test maps --test waiting --test histories --test snap --test snap_hard"
         )
         .env("RUSTFLAGS", sanitizing(sanitizer))
         .env("CARGO_TARGET_DIR", format!("target/{sanitizer}"))
         .run()?;
         cmd!(
             shell,
-            "cargo +nightly test {SETTINGS...} --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p samara-paging --features samara-paging/hosted --tests"
+            "cargo +nightly test {settings...} -p samara-paging --features samara-paging/hosted --tests"
         )
         .env("RUSTFLAGS", sanitizing(sanitizer))
         .env("CARGO_TARGET_DIR", format!("target/{sanitizer}"))
         .run()?;
         sanitize_c(shell, sanitizer)?;
     }
+    let settings = &settings("thread");
     // Faults, calls, forks, walks and walkers beside each other. Left out is what has one thread and compares the process's own memory with the
     // kernel's, of which the sanitizer has a part.
     cmd!(
         shell,
-        "cargo +nightly test {SETTINGS...} --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p samara-mm --features samara-mm/hosted --test process --test concurrent -- --skip kernel:: --skip histories"
+        "cargo +nightly test {settings...} -p samara-mm --features samara-mm/hosted --test process --test concurrent -- --skip kernel:: --skip histories"
     )
     .env("RUSTFLAGS", sanitizing("thread"))
     .env("CARGO_TARGET_DIR", "target/thread")
@@ -64,16 +82,13 @@ fn sanitizing(sanitizer: &str) -> String {
 
 /// The C tests and examples, with library and program under the same sanitizer.
 fn sanitize_c(shell: &Shell, sanitizer: &str) -> Result<()> {
-    const TARGET: &str = "x86_64-unknown-linux-gnu";
+    let settings = &settings(sanitizer);
     setup::debian(shell, "cc", "build-essential")?;
     let target_dir = format!("target/{sanitizer}");
-    cmd!(
-        shell,
-        "cargo +nightly build {SETTINGS...} --locked -Zbuild-std --target {TARGET} -p samara-capi"
-    )
-    .env("RUSTFLAGS", sanitizing(sanitizer))
-    .env("CARGO_TARGET_DIR", &target_dir)
-    .run()?;
+    cmd!(shell, "cargo +nightly build {settings...} -p samara-capi")
+        .env("RUSTFLAGS", sanitizing(sanitizer))
+        .env("CARGO_TARGET_DIR", &target_dir)
+        .run()?;
     let library = format!("{target_dir}/{TARGET}/debug/libsamara.a");
     // The runtime library is the C compiler's; what it lacks of rustc's is in the shim.
     let shim: &[&str] = match sanitizer {
