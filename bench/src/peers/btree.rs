@@ -10,6 +10,7 @@ pub struct Btree(BTreeMap<u64, (u64, u32)>);
 
 impl RangeMap for Btree {
     const NAME: &'static str = "BTreeMap";
+    const MOVES_PARTS: bool = true;
 
     fn offers(kind: Kind) -> bool {
         !matches!(kind, Kind::Snapshot | Kind::Versions)
@@ -93,6 +94,14 @@ impl RangeMap for Btree {
                 .map(|(&first, &(end, value))| (first, (end, value ^ 1)))
                 .collect(),
         )
+    }
+
+    fn split_off(&mut self, key: u64) -> Self {
+        Self(self.0.split_off(&key))
+    }
+
+    fn append(&mut self, other: &mut Self) {
+        self.0.append(&mut other.0);
     }
 
     fn from_sorted(items: &[Item]) -> Self {

@@ -24,6 +24,7 @@ impl Maple {
 
 impl RangeMap for Maple {
     const NAME: &'static str = "maple-tree";
+    const MOVES_PARTS: bool = true;
 
     fn offers(kind: Kind) -> bool {
         !matches!(kind, Kind::Snapshot | Kind::Versions)
@@ -74,6 +75,14 @@ impl RangeMap for Maple {
             .get_many(*keys)
             .into_iter()
             .fold(0, |sum, value| sum.wrapping_add(value.map_or(1, u64::from)))
+    }
+
+    fn split_off(&mut self, key: u64) -> Self {
+        self.0.split_off(key).map(Self).unwrap_or_default()
+    }
+
+    fn append(&mut self, other: &mut Self) {
+        let _ = self.0.append(&mut other.0);
     }
 
     fn from_sorted(items: &[Item]) -> Self {

@@ -35,6 +35,14 @@ pub enum Kind {
     Iterate,
     /// Inserting in ascending order.
     Append,
+    /// Inserting in descending order.
+    Descend,
+    /// Taking all entries from the middle one on out of the map; a figure for the call.
+    SplitHalf,
+    /// Taking all but the first ten out of the map; a figure for the call.
+    SplitAllButTen,
+    /// Appending a map of one entry; a figure for the call.
+    AppendOne,
     /// Building from a sorted iterator.
     FromSorted,
     /// Inserting in random order.
@@ -63,10 +71,22 @@ pub enum Kind {
     Versions,
 }
 
+impl Kind {
+    /// Whether parts of maps go to other maps.
+    pub fn moves_parts(self) -> bool {
+        matches!(
+            self,
+            Kind::SplitHalf | Kind::SplitAllButTen | Kind::AppendOne
+        )
+    }
+}
+
 /// A map from ranges that do not overlap to words.
 pub trait RangeMap: Default {
     /// As the tables print it.
     const NAME: &'static str;
+    /// Whether parts of such maps go to other maps by one call.
+    const MOVES_PARTS: bool = false;
 
     /// Whether this map has an operation: by default all that have no default below.
     fn offers(kind: Kind) -> bool {
@@ -109,6 +129,12 @@ pub trait RangeMap: Default {
     fn renewed(&self) -> Self {
         Self::default()
     }
+    /// Takes what begins at a key or above out of the map.
+    fn split_off(&mut self, _key: u64) -> Self {
+        Self::default()
+    }
+    /// Takes over all of another map.
+    fn append(&mut self, _other: &mut Self) {}
     /// A map of ranges in ascending order.
     fn from_sorted(_items: &[Item]) -> Self {
         Self::default()

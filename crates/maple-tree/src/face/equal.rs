@@ -84,7 +84,7 @@ macro_rules! equals {
             Ok(range)
         }
 
-        #[doc = concat!("Joins entries of `range` that touch each other and are the `same`, and the entries beside them that are: of each run the first stays, the others are ", $fate, ".")]
+        #[doc = concat!("Joins entries that touch each other and are the `same`, if they are in `range` or touch it: of each run the first stays, the others are ", $fate, ".")]
         /// Gives how many went. `same` gets each two that touch, in order. O(n) in what is looked at, and O(log n) for each run.
         ///
         /// After [`merge`](crate::MapleTree::merge), or when [`range_mut`](crate::MapleTree::range_mut) has changed values, this joins what has become equal.
@@ -92,7 +92,7 @@ macro_rules! equals {
         /// ```
         #[doc = $setup]
         /// map.try_extend([(0..10, 1), (10..20, 1), (20..30, 2), (40..50, 2), (50..60, 2), (60..70, 2)])?;
-        /// assert_eq!(map.coalesce(25..55, |a, b| a == b)?, 2);
+        /// assert_eq!(map.coalesce(25..60, |a, b| a == b)?, 2);
         /// assert_eq!(map.ranges().collect::<Vec<_>>(), [0..=9, 10..=19, 20..=29, 40..=69]);
         /// assert_eq!(map.coalesce(.., |a, b| a == b)?, 1);
         /// assert_eq!(map.ranges().collect::<Vec<_>>(), [0..=19, 20..=29, 40..=69]);
