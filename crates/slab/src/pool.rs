@@ -81,12 +81,46 @@ impl<A: NodeAlloc, const SIZE: usize> Pool<A, SIZE> {
     }
 
     /// Its slabs, or those that it has in common with others.
-    #[inline]
     fn slabs(&self) -> MutexGuard<'_, Slabs<SIZE>> {
         match self.common() {
             None => self.slabs.lock(),
             Some(common) => common.slabs.lock(),
         }
+    }
+
+    /// Takes a node of those that it has in common with others. A call: it takes nothing from pools that have their own.
+    #[cold]
+    #[inline(never)]
+    fn take_common(&self) -> Option<NonNull<u8>> {
+        self.slabs().take(&self.source)
+    }
+
+    /// Gives one back.
+    ///
+    /// # Safety
+    ///
+    /// As for [`deallocate`](NodeAlloc::deallocate).
+    #[cold]
+    #[inline(never)]
+    unsafe fn put_common(&self, block: NonNull<u8>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.slabs().put(block) }
+    }
+
+    /// Frees all slabs, if no other pool has them. Tells whether that is so.
+    ///
+    /// # Safety
+    ///
+    /// As for [`deallocate_all`](NodeAlloc::deallocate_all).
+    #[cold]
+    #[inline(never)]
+    unsafe fn free_common(&self) -> bool {
+        let alone = self.is_alone();
+        if alone {
+            // SAFETY: the caller's promise; no other pool has these slabs.
+            unsafe { self.slabs().free_all(&self.source) };
+        }
+        alone
     }
 
     /// Whether no other pool has the same slabs. Then none can come but by this one. All that others did with the slabs is before what comes.
@@ -118,7 +152,10 @@ unsafe impl<A: NodeAlloc, const SIZE: usize> NodeAlloc for Pool<A, SIZE> {
         if layout != Self::BLOCK {
             return self.source.allocate(layout);
         }
-        self.slabs().take(&self.source)
+        if self.common.is_some() {
+            return self.take_common();
+        }
+        self.slabs.lock().take(&self.source)
     }
 
     #[inline]
@@ -128,7 +165,12 @@ unsafe impl<A: NodeAlloc, const SIZE: usize> NodeAlloc for Pool<A, SIZE> {
             return unsafe { self.source.deallocate(block, layout) };
         }
         // SAFETY: the caller's promise.
-        unsafe { self.slabs().put(block) }
+        unsafe {
+            if self.common.is_some() {
+                return self.put_common(block);
+            }
+            self.slabs.lock().put(block);
+        }
     }
 
     fn allocate_run(&self, layout: Layout, count: usize) -> Option<NonNull<u8>> {
@@ -150,11 +192,13 @@ unsafe impl<A: NodeAlloc, const SIZE: usize> NodeAlloc for Pool<A, SIZE> {
     }
 
     unsafe fn deallocate_all(&self) -> bool {
-        if !self.is_alone() {
-            return false;
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.common.is_some() {
+                return self.free_common();
+            }
+            self.slabs.lock().free_all(&self.source);
         }
-        // SAFETY: the caller's promise; no other pool has these slabs.
-        unsafe { self.slabs().free_all(&self.source) };
         true
     }
 
@@ -209,6 +253,14 @@ unsafe impl<A: NodeAlloc, const SIZE: usize> NodeAlloc for Pool<A, SIZE> {
 }
 
 impl<A: NodeAlloc, const SIZE: usize> Pool<A, SIZE> {
+    /// Gives up what it has in common with others, which becomes its own if it was the last of them.
+    #[cold]
+    #[inline(never)]
+    fn part_if_last(&mut self) {
+        self.common = self.leave();
+        self.part();
+    }
+
     /// Gives up what it has in common with others. Gives it, if this was the last of them.
     fn leave(&mut self) -> Option<NonNull<Common<SIZE>>> {
         let common = self.common.take()?;
@@ -227,10 +279,12 @@ impl<A: NodeAlloc, const SIZE: usize> Pool<A, SIZE> {
 impl<A: NodeAlloc, const SIZE: usize> Drop for Pool<A, SIZE> {
     fn drop(&mut self) {
         if self.common.is_some() {
-            self.common = self.leave();
-            self.part();
+            self.part_if_last();
         }
-        // SAFETY: nodes are memory until the pool is dropped, and no longer: nobody uses one any more.
-        unsafe { self.slabs.get_mut().free_all(&self.source) };
+        let slabs = self.slabs.get_mut();
+        if slabs.has_slabs() {
+            // SAFETY: nodes are memory until the pool is dropped, and no longer: nobody uses one any more.
+            unsafe { slabs.free_all(&self.source) };
+        }
     }
 }

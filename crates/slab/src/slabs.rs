@@ -82,6 +82,12 @@ impl<const SIZE: usize> Slabs<SIZE> {
         self.bytes
     }
 
+    /// Whether there is something to be freed.
+    #[inline]
+    pub(crate) fn has_slabs(&self) -> bool {
+        !self.slabs.is_null()
+    }
+
     /// Whether [`take`](Self::take) needs a new slab.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {

@@ -415,3 +415,53 @@ fn threads_take_and_give() {
     drop(pool);
     assert_eq!(slabs.live(), 0);
 }
+
+/// A pool that was split gives back what the other one took, whichever goes first; one that joins another has all that it had.
+#[test]
+fn split_pools_give_back_for_each_other() {
+    type Nodes<'a> = Pool<&'a Counted<Global>, 256>;
+    let slabs = Counted::new(Global);
+    for first in [0, 1] {
+        let mut pools = [Nodes::new_in(&slabs), Nodes::new_in(&slabs)];
+        let mut own: Vec<_> = (0..50).map(|_| pools[0].allocate(NODE).unwrap()).collect();
+        pools[1] = pools[0].split().unwrap();
+        own.extend((0..50).map(|_| pools[1].allocate(NODE).unwrap()));
+        assert_eq!(pools[0].bytes(), pools[1].bytes());
+        let bytes = pools[0].bytes();
+        for (i, node) in own.drain(..).enumerate() {
+            // SAFETY: it came from one of two pools that are interchangeable.
+            unsafe { pools[i % 2].deallocate(node, NODE) };
+        }
+        // SAFETY: nobody uses a node; but the other pool might.
+        assert!(!unsafe { pools[first].deallocate_all() });
+        // All of them are used again, before there is another slab.
+        own.extend((0..100).map(|i| pools[i % 2].allocate(NODE).unwrap()));
+        assert_eq!(pools[first].bytes(), bytes);
+        let [a, b] = pools;
+        let (gone, mut kept) = if first == 0 { (a, b) } else { (b, a) };
+        drop(gone);
+        // A third one, with nodes that are out and nodes that were given back, becomes part of it.
+        let mut third = Nodes::new_in(&slabs);
+        own.extend((0..40).map(|_| third.allocate(NODE).unwrap()));
+        // SAFETY: it came from there.
+        unsafe { third.deallocate(own.pop().unwrap(), NODE) };
+        // SAFETY: what it had is given back to the other one below.
+        assert!(unsafe { kept.join(&mut third) });
+        assert_eq!(third.bytes(), 0);
+        drop(third);
+        for node in own.drain(..) {
+            // SAFETY: 256 bytes of ours, until they are given back.
+            unsafe {
+                node.as_ptr().write_bytes(7, 256);
+                kept.deallocate(node, NODE);
+            }
+        }
+        let before = kept.bytes();
+        own.extend((0..139).map(|_| kept.allocate(NODE).unwrap()));
+        assert_eq!(kept.bytes(), before);
+        // SAFETY: nobody uses a node, and there is no other pool.
+        assert!(unsafe { kept.deallocate_all() });
+        drop(kept);
+        assert_eq!(slabs.live(), 0);
+    }
+}

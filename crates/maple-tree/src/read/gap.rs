@@ -98,6 +98,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     }
 
     /// As [`gap`](Self::gap), in a tree whose nodes do not know their parents.
+    #[inline(never)]
     pub(crate) fn gap_from_above<const UP: bool>(&self, want: &Want<K>) -> Option<K> {
         match self.root().at(K::MAX) {
             Ok(root) => below::<UP, K, S>(root, K::MIN, K::MAX, want),
