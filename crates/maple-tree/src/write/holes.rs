@@ -137,6 +137,20 @@ pub(crate) fn tell_last<K: Key, S: Shape>(node: Node<K, S>, gap: K) {
     }
 }
 
+/// As [`tell_from`], of the first gap node above the leaves: what is below its slot `at` begins with a hole up to `key`, and all that is after that may be less. Then
+/// that hole is the largest for all nodes above, as it is where ranges come in descending order from the top.
+#[inline(never)]
+pub(crate) fn tell_first<K: Key, S: Shape>(node: Node<K, S>, at: usize, key: K, gap: K) {
+    if gap != key.wrapping_sub(K::MIN) || gap <= K::MAX.wrapping_sub(key) {
+        return tell_from(node, at, key, gap);
+    }
+    let mut next = Some(node);
+    while let Some(node) = next {
+        node.set_gap(0, gap);
+        next = node.parent(Kind::Gap);
+    }
+}
+
 /// Tells the ancestors of a node, which covers `min..=max`, what its largest hole is, if `inner` nodes are to know.
 pub(crate) fn tell_ancestors<K: Key, S: Shape>(node: Node<K, S>, min: K, max: K, inner: Kind) {
     if inner == Kind::Gap

@@ -128,3 +128,29 @@ fn every_size_from_every_signed_index() {
         }
     }
 }
+
+/// From the top down the first hole is larger than all others together, until what is left of it is not: the nodes above know of both.
+#[test]
+fn what_is_allocated_downwards_leaves_true_sizes() {
+    fn downwards<K: Index, S: Shape>(size: K::Size, count: usize) {
+        let mut map: MapleTree<K, Number, Global, S> = MapleTree::with_gaps_in(Global);
+        let mut left = K::MAX;
+        for n in 0..count {
+            let first = map.alloc_rrange(.., size, n as Number).unwrap();
+            assert!(first < left);
+            left = first;
+            assert_eq!(map.check(), Ok(()));
+            if n % 5 == 4 {
+                // A hole that the next one does not fit.
+                map.insert(first.predecessor().unwrap(), 0).unwrap();
+                map.remove(first).unwrap();
+                map.insert(first, 0).unwrap();
+                assert_eq!(map.check(), Ok(()));
+            }
+        }
+    }
+    let most = if cfg!(miri) { 20 } else { 200 };
+    downwards::<u64, Fanout<4>>(3, most);
+    downwards::<i32, Native>(1 << 20, most);
+    downwards::<u16, Fanout<4>>(200, most);
+}

@@ -10,7 +10,7 @@ use core::hint::select_unpredictable;
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, NodeMut, RawTree, Root, Unread, Word};
 use crate::read::{Found, Place, Spot, spot};
-use crate::write::holes::{largest_of, tell_from, tell_last};
+use crate::write::holes::{largest_of, tell_first, tell_from, tell_last};
 
 /// A slot, and the way to it.
 #[derive(Clone, Copy)]
@@ -164,7 +164,11 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
         part.put(leaf.write(unread), slot, end, word);
         if let Some((parent, gap)) = told {
-            tell_from(parent, spot.at, first, gap);
+            if found.first == K::MIN {
+                tell_first(parent, spot.at, first, gap);
+            } else {
+                tell_from(parent, spot.at, first, gap);
+            }
         }
         true
     }
