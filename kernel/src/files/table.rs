@@ -102,13 +102,6 @@ impl Table {
         self.close_where(|descriptor| descriptor.close_on_exec);
     }
 
-    pub fn close_all(self: &Arc<Self>) {
-        // Others may share the table.
-        if Arc::strong_count(self) <= 2 {
-            self.close_where(|_| true);
-        }
-    }
-
     fn close_where(&self, wanted: impl Fn(&Descriptor) -> bool) {
         let mut closed = Vec::new();
         for place in self.0.lock().iter_mut() {

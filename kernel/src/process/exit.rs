@@ -82,8 +82,8 @@ fn finish_thread() {
 
 fn end_process(process: &Arc<Process>, status: i32) {
     // Files first: who reads the other end of a pipe may be waiting.
-    process.files.lock().close_all();
-    *process.files.lock() = crate::files::Table::empty();
+    let files = core::mem::replace(&mut *process.files.lock(), crate::files::Table::empty());
+    drop(files);
     release_memory(process);
     process.threads.lock().clear();
     *process.alarm.lock() = None;

@@ -4,12 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -140,5 +142,15 @@ int main(void) {
     chdir("..");
     system("rm -rf files");
     tell("gone", access("files", F_OK));
+    // A child with the same descriptors, which opens one and ends.
+    int shared[2];
+    pipe(shared);
+    pid_t sharer = (pid_t)syscall(SYS_clone, 0x400 /* CLONE_FILES */ | SIGCHLD, 0, 0, 0, 0);
+    if (sharer == 0) {
+        dup2(shared[1], 77);
+        _exit(0);
+    }
+    tell("shared descriptors", waitpid(sharer, NULL, 0) == sharer ? write(77, "x", 1) : -1);
+    tell("shared descriptor of before", write(shared[1], "y", 1));
     return 0;
 }
