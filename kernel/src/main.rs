@@ -11,6 +11,9 @@ mod log;
 mod memory;
 mod options;
 mod process;
+#[cfg(feature = "refusals")]
+#[path = "../tests/refusals/kernel.rs"]
+mod refusals;
 mod shutdown;
 mod syscalls;
 mod trace;

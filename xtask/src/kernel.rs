@@ -52,6 +52,12 @@ pub(crate) struct Options {
     /// What a fork does with page tables: both processes use them until one writes, or they are copied, as by Linux, or what suits the size of the process.
     #[arg(long, value_parser = ["share", "copy", "auto"], default_value = "auto")]
     fork: String,
+    /// Nanoseconds of the machine's time that an instruction takes, as a power of two. All processors then take turns in one thread.
+    #[arg(long, hide = true)]
+    icount: Option<u8>,
+    /// Features of the kernel that tests have, with commas.
+    #[arg(long, default_value = "", hide = true)]
+    features: String,
     /// Leave the kernel's messages out; a panic is told always.
     #[arg(long)]
     quiet: bool,
@@ -101,7 +107,7 @@ fn prepare(shell: &Shell, options: &Options) -> Result<Command> {
         }
         None => initial_files(shell, options.arch)?,
     };
-    let kernel = machines::build(shell, options.arch)?;
+    let kernel = machines::build(shell, options.arch, &options.features)?;
     machine.arg("-kernel").arg(kernel);
     machine.arg("-initrd").arg(initrd);
     let console = match io::stdin().is_terminal() {

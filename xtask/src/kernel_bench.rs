@@ -85,7 +85,7 @@ struct Row {
 pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     if let Some(operation) = &options.profile {
         tools(shell)?;
-        let image = machines::build(shell, Arch::X86_64)?;
+        let image = machines::build(shell, Arch::X86_64, "")?;
         return profile::show(shell, &image, &archive(shell)?, operation);
     }
     let (rows, release) = all(shell, options.alone)?;
@@ -107,7 +107,7 @@ pub(crate) fn figures(shell: &Shell) -> Result<String> {
 fn all(shell: &Shell, alone: bool) -> Result<(Vec<Row>, String)> {
     tools(shell)?;
     let (archive, program) = archive(shell)?;
-    let ours = machines::build(shell, Arch::X86_64)?;
+    let ours = machines::build(shell, Arch::X86_64, "")?;
     let line = kernel::command_line(&["console=plain"], &["/init".into()]);
     let mut told = measured(&ours, &archive, &line)?;
     let place = told.iter().position(|(name, ..)| name == LARGE_FORK);

@@ -28,7 +28,10 @@ unsafe impl DirectMap for Direct {
     }
 }
 
+#[cfg(not(feature = "refusals"))]
 pub type FrameArena = Arena<Ranges<Direct>>;
+#[cfg(feature = "refusals")]
+pub type FrameArena = crate::refusals::Refusing<Direct>;
 
 /// Frames of the first heap and all that the allocator has had: not those of the image and of what is written down of each frame.
 static MANAGED: AtomicU64 = AtomicU64::new(heap::FIRST / PAGE_SIZE);
@@ -115,9 +118,9 @@ pub fn begin<'s, M: memblock::PhysMap>(
         count += 1;
     }
     let ranges = &ranges[..count];
-    let room = take(&mut memblock, FrameArena::size_for(ranges)?)?;
+    let room = take(&mut memblock, Arena::<Ranges<Direct>>::size_for(ranges)?)?;
     let counts = take(&mut memblock, Frames::size_for(ranges)?)?;
-    let arena = Arena::over_ranges(Direct, ranges, room)?;
+    let arena = FrameArena::from(Arena::over_ranges(Direct, ranges, room)?);
     let mut taker = HandOver::new(&arena, mapped);
     let (memblock, _) = memblock.release(&mut taker);
     let later = Later(taker.later);

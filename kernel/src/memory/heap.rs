@@ -31,13 +31,13 @@ const RESERVE: Layout = match Layout::from_size_align(128 << 10, 16) {
 /// What is larger may fail.
 const LARGE: usize = 64 << 10;
 
-#[global_allocator]
-static HEAP: Talck<spin::Mutex<()>, Grow> = Talc::new(Grow { end: 0, reserve: None }).lock();
+#[cfg_attr(not(feature = "refusals"), global_allocator)]
+pub static HEAP: Talck<spin::Mutex<()>, Grow> = Talc::new(Grow { end: 0, reserve: None }).lock();
 
 /// The reserve is in use, or not yet made.
 static LOW: AtomicBool = AtomicBool::new(true);
 
-struct Grow {
+pub struct Grow {
     /// Where the heap that grew ends; 0 until it grows.
     end: u64,
     reserve: Option<NonNull<u8>>,
@@ -92,14 +92,22 @@ pub unsafe fn begin(start: u64, size: u64) {
 
 impl OomHandler for Grow {
     fn handle_oom(talc: &mut Talc<Self>, layout: Layout) -> Result<(), ()> {
-        grow(talc, layout).or_else(|()| {
-            let spent = talc.oom_handler.reserve.take_if(|_| layout.size() <= LARGE).ok_or(())?;
-            LOW.store(true, Ordering::Relaxed);
-            // SAFETY: allocated by `refill`, of this layout.
-            unsafe { talc.free(spent, RESERVE) };
-            Ok(())
-        })
+        grow(talc, layout).or_else(|()| spend(talc, layout))
     }
+}
+
+/// Gives the reserve to an allocation that there are no frames for.
+fn spend(talc: &mut Talc<Grow>, layout: Layout) -> Result<(), ()> {
+    let spent = talc.oom_handler.reserve.take_if(|_| layout.size() <= LARGE).ok_or(())?;
+    LOW.store(true, Ordering::Relaxed);
+    // SAFETY: allocated by `refill`, of this layout.
+    unsafe { talc.free(spent, RESERVE) };
+    Ok(())
+}
+
+#[cfg(feature = "refusals")]
+pub fn spend_reserve(layout: Layout) -> bool {
+    spend(&mut HEAP.lock(), layout).is_ok()
 }
 
 /// Maps frames behind the heap, enough for this.

@@ -15,7 +15,7 @@ use super::thread::{Process, Thread, first_frame};
 use super::{Context, Frame, scheduler, table};
 use crate::arch::{Arch, Machine, ThreadContext};
 use crate::files::{self, Node, Open, Place, Table};
-use crate::memory::{Memory, heap, machine};
+use crate::memory::{Memory, all_frames, heap, machine};
 use crate::trace;
 
 /// The bytes of a program's file.
@@ -79,6 +79,7 @@ fn load(
         task_size: end,
         window: end,
         shmem_huge: false,
+        total_pages: all_frames(),
         capabilities,
         ..Config::default()
     };

@@ -65,6 +65,10 @@ fn tell_once(name: Sysno) {
 
 /// `None`: the call is missing.
 fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
+    #[cfg(feature = "refusals")]
+    if let Some(outcome) = crate::refusals::dispatch(name, call) {
+        return Some(outcome);
+    }
     memory::dispatch(name, call)
         .or_else(|| files::dispatch(name, call))
         .or_else(|| paths::dispatch(name, call))

@@ -118,13 +118,13 @@ impl Cross {
     }
 
     /// The compiler, and where it finds its files.
-    fn command(&self) -> (String, String) {
+    pub(crate) fn command(&self) -> (String, String) {
         let (prefix, folder) = (&self.prefix, self.folder.display());
         (format!("{prefix}gcc"), format!("--sysroot={folder}"))
     }
 
     /// Where the compiler's own libraries are.
-    fn libraries(&self) -> PathBuf {
+    pub(crate) fn libraries(&self) -> PathBuf {
         self.folder.join("usr/lib/x86_64-linux-gnu")
     }
 

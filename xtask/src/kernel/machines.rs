@@ -106,17 +106,20 @@ pub(super) fn command(shell: &Shell, options: &Options) -> Result<Command> {
     command.args(arch.flags().split(' '));
     command.args(["-M", machine, "-m", &options.memory]);
     command.args(["-smp", &options.cpus.to_string()]);
+    if let Some(shift) = options.icount {
+        command.args(["-icount", &format!("shift={shift},sleep=off")]);
+    }
     Ok(command)
 }
 
 /// Builds the kernel, which is a workspace of its own with its own settings for the compiler. Returns the file that the machine loads.
-pub(crate) fn build(shell: &Shell, arch: Arch) -> Result<PathBuf> {
+pub(crate) fn build(shell: &Shell, arch: Arch, features: &str) -> Result<PathBuf> {
     let target = arch.target();
     setup::targets(shell, None, &[target])?;
     let _folder = shell.push_dir("kernel");
     cmd!(
         shell,
-        "cargo build --release --locked --quiet --target {target}"
+        "cargo build --release --locked --quiet --target {target} --features {features}"
     )
     .quiet()
     .run()?;

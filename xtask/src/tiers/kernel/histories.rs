@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use xshell::{Shell, cmd};
 
-use super::{Arch, compare, in_guest};
+use super::{Guest, compare};
 use crate::setup;
 
 /// Steps of a history, of which each suite has one.
@@ -30,19 +30,15 @@ pub(super) fn build(shell: &Shell, to: &Path) -> Result<()> {
 }
 
 /// The program that cargo's messages name last.
-pub(super) fn executable(messages: &str) -> Option<PathBuf> {
+fn executable(messages: &str) -> Option<PathBuf> {
     let named = messages.rsplit("\"executable\":\"").next()?;
     let (path, _) = named.split_once('"')?;
     Some(path.into())
 }
 
 /// Performs the histories of these seeds.
-pub(super) fn run(
-    shell: &Shell,
-    root: &Path,
-    archive: &Path,
-    seeds: RangeInclusive<u32>,
-) -> Result<()> {
+pub(super) fn run(guest: &Guest<'_>, seeds: RangeInclusive<u32>) -> Result<()> {
+    let Guest { shell, root, .. } = guest;
     let program = root.join("tests/pages");
     let mut lines = 0;
     for seed in seeds.clone() {
@@ -55,7 +51,7 @@ pub(super) fn run(
             .chain(settings)
             .chain(["/tests/pages"])
             .collect();
-        let output = in_guest(shell, Arch::X86_64, archive, &["--quiet"], &words)?;
+        let output = guest.run(&[], &words)?;
         compare(&expected, &output).with_context(|| format!("in histories with {seed}"))?;
         lines += expected.lines().count();
     }

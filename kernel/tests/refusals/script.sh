@@ -1,0 +1,15 @@
+# Some of all that a shell does, in little time: each of the allocations that it takes is refused once. What fails ends it.
+set -e -o pipefail
+echo one two | tr a-z A-Z
+x=$(echo inner); echo $x
+rm -rf folder; mkdir folder; echo content >folder/file; ln -s file folder/link; cat folder/link; rm -r folder
+cat <<END
+here
+END
+seq 1 300 | sort -rn | sed -n 1p
+(exit 7) || echo $?
+sleep 0 & wait $!
+trap 'echo trapped' USR1; kill -USR1 $$
+grep -c rw-p /proc/self/maps >/dev/null
+dd if=/dev/zero bs=64k count=2 2>/dev/null | wc -c
+/tests/touch
