@@ -149,5 +149,5 @@ pub use space::huge::pool::{HugeFigures, HugePool};
 pub use space::maps::MapsLine;
 pub use space::obstacles::Obstacles;
 pub use space::shared::{HeldArea, MapView, SharedMap};
-pub use space::vma::{AnonVma, Area, Backing, Policy, SharedObject, Vma};
+pub use space::vma::{AnonVma, Area, Backing, Policy, SharedObject, SpecialObject, Vma};
 pub use space::{AddressSpace, SeedVma, Stats};

@@ -8,27 +8,32 @@ const OFFSET: u64 = Arch::IMAGE_OFFSET;
 
 unsafe extern "C" {
     /// Where the parts begin, and the end. Numbers: parts may be empty, and symbols of two things never have one address for the compiler.
-    static image_bounds: [u64; 6];
+    static image_bounds: [u64; 7];
 }
 
-fn bounds() -> &'static [u64; 6] {
+fn bounds() -> &'static [u64; 7] {
     // SAFETY: the script's, and constant.
     unsafe { &image_bounds }
 }
 
 /// Physical addresses of all of it.
 pub(super) fn physical() -> Range<u64> {
-    bounds()[0] - OFFSET..bounds()[5] - OFFSET
+    bounds()[0] - OFFSET..bounds()[4] - OFFSET
 }
 
-/// Code, code that programs may execute, constants, data.
+/// The physical address of the page of code that programs map, if there is one.
+pub(super) fn program_page() -> Option<u64> {
+    let [start, end] = [bounds()[5], bounds()[6]];
+    (start < end).then_some(start - OFFSET)
+}
+
+/// Code, constants, data.
 pub(super) fn segments() -> impl Iterator<Item = Segment> {
-    (1..5).map(|i| Segment {
+    (1..4).map(|i| Segment {
         addresses: bounds()[i]..bounds()[i + 1],
         physical: bounds()[i] - OFFSET,
-        write: i == 4,
-        execute: i < 3,
-        user: i == 2,
+        write: i == 3,
+        execute: i == 1,
     })
 }
 

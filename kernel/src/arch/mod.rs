@@ -70,8 +70,6 @@ pub struct Segment {
     pub physical: u64,
     pub write: bool,
     pub execute: bool,
-    /// Programs may use it.
-    pub user: bool,
 }
 
 /// The registers of a program, as they were when it entered the kernel and will be when it goes on.
@@ -142,6 +140,10 @@ pub trait Machine {
     unsafe fn boot(info: u64, entry: &mut dyn FnMut(Item)) -> Boot;
     fn segments() -> impl Iterator<Item = Segment> {
         image::segments()
+    }
+    /// The frame with the code to which handlers return, if programs bring none: `rt_sigreturn(2)`.
+    fn signal_return() -> Option<u64> {
+        image::program_page()
     }
     /// Traps, timer and interrupts of this processor, which gets this number. The first has 0.
     fn start_processor(number: usize);

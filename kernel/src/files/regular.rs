@@ -19,6 +19,7 @@ pub struct Regular {
 /// Content that is nowhere but in its pages.
 struct Content(Arc<AtomicU64>);
 
+// ANCHOR: source
 impl PageSource for Content {
     fn read_page(&self, _: u64, into: &mut [u8; PAGE_BYTES]) -> Result<(), Errno> {
         into.fill(0);
@@ -41,6 +42,7 @@ impl PageSource for Content {
         true
     }
 }
+// ANCHOR_END: source
 
 /// Files do not grow into the last of so many parts of memory: programs need it.
 const KEPT: u64 = 8;

@@ -59,6 +59,7 @@ pub unsafe fn start(info: u64) -> Loaded {
         reserved.unwrap_or_else(|error| panic!("no room to reserve memory: {error}"));
     }
 
+    // ANCHOR: order
     let first = memblock.phys_alloc(heap::FIRST, PAGE_SIZE);
     let first = first.unwrap_or_else(|_| panic!("there is not enough memory"));
     // SAFETY: memblock has reserved it for this.
@@ -68,6 +69,7 @@ pub unsafe fn start(info: u64) -> Loaded {
     platform::begin(physical, Processors);
     map_kernel(&memblock);
     later.add(machine().physical().backing());
+    // ANCHOR_END: order
     log!("memory: {} KiB", memblock.phys_mem_size() >> 10);
     Loaded { archive: boot.archive, command_line: boot.command_line, memblock }
 }
@@ -87,17 +89,18 @@ fn map_kernel(memblock: &Memblock<'_, DirectMap>) {
             map(physical + Arch::DIRECT_MAP, PageSize::Small, physical, data | Arch::DEVICE);
         }
     }
-    for Segment { addresses, physical, write, execute, user } in Arch::segments() {
+    // ANCHOR: segments
+    for Segment { addresses, physical, write, execute } in Arch::segments() {
         let mut attrs = Attrs::READ | Attrs::GLOBAL | Attrs::ACCESSED;
         attrs.set(Attrs::WRITE | Attrs::DIRTY, write);
         attrs.set(Attrs::EXEC, execute);
-        attrs.set(Attrs::USER, user);
         for offset in (0..addresses.end - addresses.start).step_by(PAGE_SIZE as usize) {
             map(addresses.start + offset, PageSize::Small, physical + offset, attrs);
         }
     }
     // SAFETY: the image and all memory are mapped.
     unsafe { Arch::load_root(kernel_tables().root()) };
+    // ANCHOR_END: segments
 }
 
 fn map(addr: u64, size: PageSize, physical: u64, attrs: Attrs) {

@@ -67,6 +67,7 @@ impl<'a> HandOver<'a> {
     }
 }
 
+// ANCHOR: hand_over
 impl PageAllocator for HandOver<'_> {
     fn free_pages(&mut self, frames: Range<u64>) {
         let (start, end) = (frames.start * PAGE_SIZE, frames.end * PAGE_SIZE);
@@ -78,6 +79,7 @@ impl PageAllocator for HandOver<'_> {
         }
     }
 }
+// ANCHOR_END: hand_over
 
 /// Frames that wait until they are mapped.
 pub struct Later([Range<u64>; PIECES]);
@@ -117,6 +119,7 @@ pub fn begin<'s, M: memblock::PhysMap>(
         *range = frames.start * PAGE_SIZE..frames.end * PAGE_SIZE;
         count += 1;
     }
+    // ANCHOR: frames
     let ranges = &ranges[..count];
     let room = take(&mut memblock, Arena::<Ranges<Direct>>::size_for(ranges)?)?;
     let counts = take(&mut memblock, Frames::size_for(ranges)?)?;
@@ -125,4 +128,5 @@ pub fn begin<'s, M: memblock::PhysMap>(
     let (memblock, _) = memblock.release(&mut taker);
     let later = Later(taker.later);
     Ok((Physical::with_counts(arena, Grace::new(), ranges, counts)?, memblock, later))
+    // ANCHOR_END: frames
 }

@@ -10,6 +10,7 @@ use crate::arch::{Arch, Machine};
 
 pub struct Kernel;
 
+// ANCHOR: platform
 impl process::Platform for Kernel {
     type Format = <Arch as Machine>::Format;
     type Backing = FrameArena;
@@ -18,6 +19,7 @@ impl process::Platform for Kernel {
     type Mutex = spin::Mutex<()>;
     type RwLock = spin::RwLock<()>;
 }
+// ANCHOR_END: platform
 
 static MACHINE: Once<process::Machine<Kernel>> = Once::new();
 
@@ -36,8 +38,10 @@ pub(super) fn machine_if_begun() -> Option<&'static process::Machine<Kernel>> {
 }
 
 pub(super) fn begin(physical: Physical<FrameArena, Grace>, processors: Processors) {
+    // ANCHOR: machine
     MACHINE.call_once(|| {
         let machine = process::Machine::with_kernel(physical, processors, Arch::KERNEL_HALF);
         machine.unwrap_or_else(|error| panic!("no machine: {error}"))
     });
+    // ANCHOR_END: machine
 }

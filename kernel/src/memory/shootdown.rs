@@ -32,6 +32,7 @@ static REQUESTS: [Request; MOST] = [const {
 
 pub struct Processors;
 
+// ANCHOR: invalidate
 impl Invalidate for Processors {
     fn invalidate(&self, context: &Context, ranges: &[Range<u64>], _: Changed) {
         // The tables have changed: a processor whose bit is not seen now finds them so.
@@ -62,6 +63,7 @@ impl Invalidate for Processors {
         Arch::entered(context, range, executable);
     }
 }
+// ANCHOR_END: invalidate
 
 /// Answers the other processors' requests: the interrupt of [`Machine::interrupt`].
 pub fn answer() {

@@ -1,7 +1,7 @@
 //! Beginnings: threads, and copies of processes.
 
 use alloc::sync::Arc;
-use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use linux_raw_sys::general::{
     CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID, CLONE_FILES, CLONE_PARENT, CLONE_PARENT_SETTID,
@@ -118,6 +118,7 @@ fn new_process(caller: &Arc<Thread>, pid: i32, clone: &Clone) -> Result<Arc<Proc
     let has = |flag: u32| clone.flags & u64::from(flag) != 0;
     let parent = &caller.process;
     let memory = parent.memory();
+    // ANCHOR: fork
     let memory = if has(CLONE_VM) {
         memory
     } else {
@@ -125,6 +126,7 @@ fn new_process(caller: &Arc<Thread>, pid: i32, clone: &Clone) -> Result<Arc<Proc
         trace::forked(&memory, &child);
         child
     };
+    // ANCHOR_END: fork
     heap::enough()?;
     let files = parent.files.lock().clone();
     let files = if has(CLONE_FILES) { files } else { files.copy() };
@@ -139,6 +141,7 @@ fn new_process(caller: &Arc<Thread>, pid: i32, clone: &Clone) -> Result<Arc<Proc
         actions: Mutex::new(actions),
         exit_signal: AtomicI32::new(clone.exit_signal),
         limits: Mutex::new(*parent.limits.lock()),
+        signal_return: AtomicU64::new(parent.signal_return.load(Ordering::Relaxed)),
         executable: Mutex::new(parent.executable.lock().clone()),
         command_line: Mutex::new(parent.command_line.lock().clone()),
         ..Process::new(pid, files, parent.directory.lock().clone())

@@ -1,13 +1,17 @@
 //! New programs: `execve(2)`, and the first of all.
 
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering;
 
 use samara_mm::exec::{
-    Auxiliary, Choice, Exec, ExecError, Image, Personality, Program, SetId, Settings, Started,
+    Auxiliary, Choice, Exec, ExecError, Image, Personality, Program, SetId, Settings, SpecialArea,
+    Started,
 };
+use samara_mm::process::{FrameRun, Inode, PageFrame};
 use samara_mm::{Capabilities, Config, Errno};
+use spin::Once;
 
 use super::exit::{self, end_other_threads, exit_group};
 use super::signals::SIGSEGV;
@@ -53,6 +57,26 @@ impl samara_mm::exec::Files for Programs {
     }
 }
 
+/// As Linux names it on processors that have one.
+const SIGNAL_PAGE: &str = "[sigpage]";
+
+/// What is the same for all programs: among it the page to which handlers return, one frame of the image that every process maps.
+// ANCHOR: settings
+fn settings() -> Result<&'static Settings, Errno> {
+    static SETTINGS: Once<Settings> = Once::new();
+    SETTINGS.try_call_once(|| {
+        let mut settings = Settings { architecture: Arch::PROGRAMS, ..Settings::default() };
+        if let Some(phys) = Arch::signal_return() {
+            let run = FrameRun { first: PageFrame::Special(phys), pages: 1 };
+            let (object, flags) = (Inode::object(run)?, SpecialArea::CODE);
+            settings.special =
+                vec![SpecialArea { name: SIGNAL_PAGE.into(), pages: 1, flags, object }];
+        }
+        Ok(settings)
+    })
+}
+// ANCHOR_END: settings
+
 struct Loaded {
     started: Started<Memory>,
     place: Option<Arc<Place>>,
@@ -83,7 +107,7 @@ fn load(
         capabilities,
         ..Config::default()
     };
-    let settings = Settings { architecture: Arch::PROGRAMS, ..Settings::default() };
+    let settings = settings().map_err(ExecError::Refused)?;
     let exec = Exec {
         path,
         arguments,
@@ -91,7 +115,7 @@ fn load(
         config: &config,
         limits,
         personality: Personality::empty(),
-        settings: &settings,
+        settings,
     };
     let mut random = [0; 16];
     crate::files::fill_random(&mut random);
@@ -153,6 +177,8 @@ fn enter(thread: &Arc<Thread>, loaded: Loaded) -> Frame {
     let process = &thread.process;
     let (start, sp) = (started.start, started.stack_pointer);
     trace::executed(&started.space);
+    let page = started.space.with_space(|space| Some(space.special(SIGNAL_PAGE)?.start));
+    process.signal_return.store(page.unwrap_or(0), Ordering::Relaxed);
     let memory = Arc::new(started.space);
     *process.memory.lock() = Some(memory.clone());
     *process.executable.lock() = place;

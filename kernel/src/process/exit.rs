@@ -120,6 +120,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
 }
 
 /// Gives up the memory of a process, or its part in one. The processor no longer uses its tables.
+// ANCHOR: release
 pub(super) fn release_memory(process: &Process) {
     let memory = process.memory.lock().take();
     scheduler::load(None);
@@ -130,6 +131,7 @@ pub(super) fn release_memory(process: &Process) {
     }
     released(process);
 }
+// ANCHOR_END: release
 
 /// Lets the parent of a `vfork` go on.
 pub(super) fn released(process: &Process) {

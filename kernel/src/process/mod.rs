@@ -67,6 +67,7 @@ pub fn trap_from_user(frame: &mut Frame, trap: Trap) {
     }
 }
 
+// ANCHOR: fault
 fn handle(frame: &mut Frame, trap: Trap) {
     if let Trap::PageFault { address, access } = trap
         && scheduler::loaded().is_some_and(|memory| memory.fault(address, access).is_ok())
@@ -89,6 +90,7 @@ fn handle(frame: &mut Frame, trap: Trap) {
         Trap::Interrupt => {}
     }
 }
+// ANCHOR_END: fault
 
 /// The signal of a fault that could not be handled.
 fn fault_signal(fault: Fault, address: u64) -> Info {

@@ -360,6 +360,7 @@ pub(super) fn arrived() -> Option<Arc<Thread>> {
 /// Loads the tables of a process, or the kernel's, on this processor.
 ///
 /// The bit in the address space's set of processors comes before the root is loaded: whoever changes the tables and does not find the bit yet has changed them before the first access.
+// ANCHOR: load
 pub(super) fn load(memory: Option<Arc<Memory>>) {
     let root = memory.as_ref().map_or_else(|| kernel_tables().root(), |memory| memory.root());
     let here = bit(Arch::processor());
@@ -382,3 +383,4 @@ pub(super) fn load(memory: Option<Arc<Memory>>) {
     // Perhaps the last of it.
     drop(old);
 }
+// ANCHOR_END: load

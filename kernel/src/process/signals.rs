@@ -349,6 +349,7 @@ pub struct Interrupted {
     pub mask: u64,
     pub alternate: (u64, i32, u64),
     pub handler: u64,
+    /// What the handler returns to.
     pub restorer: u64,
     /// Where the stack is that the frame goes on.
     pub stack: u64,
@@ -377,7 +378,10 @@ fn call_handler(
         mask,
         alternate: (base, if on_it { 1 } else { flags }, size),
         handler,
-        restorer: if action.flags & SA_RESTORER != 0 { action.restorer } else { 0 },
+        restorer: match action.restorer {
+            given if action.flags & SA_RESTORER != 0 && given != 0 => given,
+            _ => thread.process.signal_return.load(Ordering::Relaxed),
+        },
         stack,
         signal: info.signal,
     };

@@ -51,6 +51,8 @@ pub struct Process {
     pub alive: AtomicU32,
     pub limits: Mutex<Limits>,
     pub executable: Mutex<Option<Arc<Place>>>,
+    /// What handlers return to that name nothing else; 0: nothing.
+    pub signal_return: AtomicU64,
     /// Arguments, each with a zero byte.
     pub command_line: Mutex<Vec<u8>>,
     /// Waited for by the parent of a `vfork`: the memory is no longer its own.
@@ -209,6 +211,7 @@ impl Process {
             alive: AtomicU32::default(),
             limits: Mutex::default(),
             executable: Mutex::default(),
+            signal_return: AtomicU64::new(0),
             command_line: Mutex::default(),
             released: Queue::new(),
             has_released: AtomicBool::default(),

@@ -50,6 +50,7 @@ const PR_SET_VMA: u64 = 0x5356_4d41;
 const PR_SET_VMA_ANON_NAME: u64 = 0;
 const LONGEST_NAME: usize = 80;
 
+// ANCHOR: mmap
 fn mmap(call: &Call<'_>) -> Outcome {
     let [addr, len, prot, flags, descriptor, offset] = call.args;
     let file = if flags & samara_mm::abi::MAP_ANONYMOUS != 0 {
@@ -67,6 +68,7 @@ fn mmap(call: &Call<'_>) -> Outcome {
     let request = Request::Mmap { addr, len, prot, flags, file, offset };
     perform(call, &request)
 }
+// ANCHOR_END: mmap
 
 /// Advice on the memory of the process that a descriptor of `pidfd_open(2)` names: of others only what does not change their bytes.
 fn advise(call: &Call<'_>) -> Outcome {

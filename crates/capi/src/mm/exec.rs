@@ -7,7 +7,7 @@ use samara_mm::exec::{
     SpecialArea, Started,
 };
 use samara_mm::heap::try_str;
-use samara_mm::{AddressSpace, Errno};
+use samara_mm::{AddressSpace, Errno, Object};
 
 use crate::mm::abi::{
     MM_SETID_NO, MM_SETID_OTHER, MM_SETID_SAME, MmBackend, MmExec, MmProgram, MmStarted,
@@ -138,6 +138,7 @@ unsafe fn special(exec: &MmExec) -> Result<Vec<SpecialArea>, Errno> {
                 true => SpecialArea::CODE,
                 false => SpecialArea::DATA,
             },
+            object: Object::none(),
         });
     }
     Ok(areas)

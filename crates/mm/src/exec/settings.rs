@@ -7,6 +7,7 @@ use bitflags::bitflags;
 use object::elf;
 
 use crate::flags::VmFlags;
+use crate::pages::Object;
 
 use super::headers::Class;
 
@@ -47,7 +48,7 @@ pub enum Randomize {
     Everything,
 }
 
-/// An area that the kernel itself provides: the vdso and its data.
+/// An area that the kernel itself provides: the vdso and its data. Where `[vdso]` begins, an ELF image, programs are told (`AT_SYSINFO_EHDR`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecialArea {
     /// In brackets, as `/proc/PID/maps` prints it.
@@ -56,6 +57,9 @@ pub struct SpecialArea {
     pub pages: u64,
     /// Its properties.
     pub flags: VmFlags,
+    /// Where its pages come from: with the feature `paging`, an object of `process::Inode`, whose source may answer faults with frames of the kernel's own.
+    /// Without one, an access raises `SIGBUS`.
+    pub object: Object,
 }
 
 impl SpecialArea {
@@ -113,10 +117,13 @@ impl Architecture {
 /// The default is Linux on x86-64 as distributions ship it, without special areas: their sizes belong to one build of a kernel.
 ///
 /// ```
+/// use samara_mm::Object;
 /// use samara_mm::exec::{Settings, SpecialArea};
 ///
-/// let data = SpecialArea { name: "[vvar]".into(), pages: 4, flags: SpecialArea::DATA };
-/// let code = SpecialArea { name: "[vdso]".into(), pages: 2, flags: SpecialArea::CODE };
+/// let object = Object::none();
+/// let data = SpecialArea { name: "[vvar]".into(), pages: 4, flags: SpecialArea::DATA, object };
+/// let object = Object::none();
+/// let code = SpecialArea { name: "[vdso]".into(), pages: 2, flags: SpecialArea::CODE, object };
 /// let settings = Settings { special: vec![data, code], ..Settings::default() };
 /// assert_eq!(settings.random_bits, 28);
 /// ```

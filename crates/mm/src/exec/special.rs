@@ -4,13 +4,12 @@ use crate::abi;
 use crate::errno::Errno;
 use crate::file::FileArg;
 use crate::flags::{PAGE_SIZE, page_align};
-use crate::heap::Counted;
 use crate::heap::boxed::try_str;
 use crate::kernel::Rule;
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
 use crate::space::place::Huge;
-use crate::space::vma::{Backing, Vma};
+use crate::space::vma::{Backing, SpecialObject, Vma};
 use crate::space::vma_box::VmaBox;
 
 use super::headers::Class;
@@ -22,8 +21,8 @@ use super::settings::SpecialArea;
 /// What the tables of a last level cover, in bytes.
 const TABLE_SPAN: u64 = 2 << 20;
 
-/// Maps the special areas, whatever the limits say, one behind the other, where there is room for all. The result is where the last one begins, which is
-/// the code; `None` if there are none. The lowest string of the new program is at `strings`.
+/// Maps the special areas, whatever the limits say, one behind the other, where there is room for all. Returns where `[vdso]` begins, which programs are
+/// told; `None` if it is not among them. The lowest string of the new program is at `strings`.
 ///
 /// # Errors
 /// `ENOMEM`.
@@ -48,20 +47,22 @@ pub(super) fn map<R: Random + ?Sized>(
         above_the_stack(frame, strings, pages, random)
     };
     let mut next = space.place(wanted, pages, 0, Huge::No)?;
-    let mut last = None;
+    let mut vdso = None;
     for area in areas.iter().filter(|area| area.pages > 0) {
         let (start, end) = (next, next + area.pages * PAGE_SIZE);
         let shift = 0u64.wrapping_sub(start >> 12);
-        let name = Counted::try_new(try_str(&area.name)?)?;
-        let vma = Vma::new(area.flags, shift, Backing::Special(name));
+        let object = SpecialObject::try_new(try_str(&area.name)?, area.object.clone())?;
+        let vma = Vma::new(area.flags, shift, Backing::Special(object));
         let mut span = Span::new(start, end);
         space.areas.overlap(&mut span);
         space.areas.put(&span, VmaBox::try_new(vma)?)?;
         space.areas.reopen();
-        last = Some(start);
+        if &*area.name == "[vdso]" {
+            vdso = Some(start);
+        }
         next = end;
     }
-    Ok(last)
+    Ok(vdso)
 }
 
 /// Where older kernels want `len` bytes of special areas: behind the strings of the stack, up to the end of what one table covers, and where no room is left in

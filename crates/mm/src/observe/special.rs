@@ -2,12 +2,9 @@
 
 use core::ops::Range;
 
-use alloc::boxed::Box;
-
-use crate::heap::Counted;
 use crate::pages::Watch;
 use crate::space::AddressSpace;
-use crate::space::vma::{Area, Backing, Vma};
+use crate::space::vma::{Area, Backing, SpecialObject, Vma};
 
 /// Where an area is that the kernel has installed, kept up to date as architectures keep it for each process: it takes part in each call as the owner of the
 /// pages, and answers without a search. A program can move such an area (`mremap`) or give it up; it cannot cut it.
@@ -38,7 +35,7 @@ use crate::space::vma::{Area, Backing, Vma};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Special {
-    name: Counted<Box<str>>,
+    object: SpecialObject,
     place: Option<Range<u64>>,
 }
 
@@ -46,18 +43,18 @@ impl Special {
     /// The lowest one of this name. O(n).
     pub fn find(space: &AddressSpace, name: &str) -> Option<Self> {
         let area = space.special(name)?;
-        let Backing::Special(name) = &area.vma.backing else {
+        let Backing::Special(object) = &area.vma.backing else {
             return None;
         };
         Some(Special {
-            name: name.clone(),
+            object: object.clone(),
             place: Some(area.start..area.end),
         })
     }
 
     /// Its name.
     pub fn name(&self) -> &str {
-        &self.name
+        self.object.name()
     }
 
     /// Where it is; `None` if the program has given it up.
@@ -69,7 +66,7 @@ impl Special {
 impl Watch for Special {
     /// A call that is undone brings it back.
     fn map(&mut self, start: u64, end: u64, vma: &Vma) {
-        if matches!(&vma.backing, Backing::Special(name) if *name == self.name) {
+        if matches!(&vma.backing, Backing::Special(object) if *object == self.object) {
             self.place = Some(start..end);
         }
     }
@@ -107,8 +104,7 @@ impl AddressSpace {
     /// # Ok::<(), samara_mm::Errno>(())
     /// ```
     pub fn special(&self, name: &str) -> Option<Area<'_>> {
-        let named =
-            |area: &Area<'_>| matches!(&area.vma.backing, Backing::Special(own) if ***own == *name);
+        let named = |area: &Area<'_>| matches!(&area.vma.backing, Backing::Special(own) if own.name() == name);
         self.specials().find(named)
     }
 }

@@ -17,7 +17,7 @@ const PAGE: u64 = crate::flags::PAGE_SIZE;
 
 impl<P: Platform> Process<P> {
     /// Copies from the program's memory, as its own loads would; faults are taken. The number of bytes copied: fewer than asked for at the first that raises a signal
-    /// or finds no memory, which [`fault`](Self::fault) there tells.
+    /// or finds no memory, which [`fault`](Self::fault) there tells, and at pages of [devices](super::PageFrame) that are no memory of the machine.
     pub fn copy_out(&self, addr: u64, to: &mut [u8]) -> usize {
         let mut done = 0;
         while done < to.len() {
@@ -113,6 +113,10 @@ impl<P: Platform> Process<P> {
                 return Err(Fault::PKUERR);
             }
             let found = mm.tables.access(addr, need, |phys| {
+                if !physical.frames().contains(phys) {
+                    // A device's.
+                    return None;
+                }
                 let page = physical.to_virt(phys & !(PAGE - 1));
                 // SAFETY: within the frame.
                 let at = unsafe { page.add((phys % PAGE) as usize) };
@@ -121,7 +125,7 @@ impl<P: Platform> Process<P> {
             match found {
                 Ok(Some(result)) => return Ok(result),
                 // It runs once.
-                Ok(None) => return Err(Fault::NoMemory),
+                Ok(None) => return Err(Fault::ADRERR),
                 Err(_) => self.fault(addr, access)?,
             }
         }

@@ -110,7 +110,7 @@ impl<P: Platform> Process<P> {
             }
         };
         let (zero, huge) = (
-            page.attrs.contains(Attrs::SPECIAL),
+            page.attrs.contains(Attrs::SPECIAL) && (page.zero || page.size != PageSize::Small),
             page.size != PageSize::Small,
         );
         add(zero, PageStatus::ZERO);

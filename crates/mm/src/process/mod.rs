@@ -73,7 +73,7 @@ mod typed;
 pub use crate::observe::smaps::Smaps;
 pub(crate) use fault::is_memory;
 pub use fault::{SwapDevice, Swapped};
-pub use file::{Inode, PAGE_BYTES, PageSource};
+pub use file::{FrameRun, Inode, PAGE_BYTES, PageFrame, PageSource};
 pub use fork::ForkMode;
 #[cfg(feature = "hosted")]
 pub use hosted::Hosted;

@@ -154,7 +154,7 @@ fn name<'a>(area: Area<'a>, layout: &Layout) -> &'a str {
         Backing::SharedAnonymous(_) => given.unwrap_or("/dev/zero (deleted)"),
         Backing::File(file) => &file.name,
         Backing::Shm { segment, .. } => &segment.file.name,
-        Backing::Special(name) => name,
+        Backing::Special(object) => object.name(),
         Backing::Anonymous => {
             if area.start < layout.brk && area.end > layout.start_brk {
                 "[heap]"

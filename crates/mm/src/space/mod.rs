@@ -57,7 +57,7 @@ use crate::pages::Object;
 use crate::space::areas::{Areas, Span};
 use crate::space::counts::PageCounts;
 use crate::space::guards::Guards;
-use crate::space::vma::{AnonVma, Area, Backing, SharedObject, Vma};
+use crate::space::vma::{AnonVma, Area, Backing, SharedObject, SpecialObject, Vma};
 use crate::space::vma_box::VmaBox;
 
 /// The memory map of one process.
@@ -175,7 +175,9 @@ impl SeedVma {
         let given = self.name.as_deref().and_then(given_name);
         let name = given.map(try_str).transpose()?;
         let backing = match (self.name, self.file) {
-            (Some(special), _) if name.is_none() => Backing::Special(Counted::try_new(special)?),
+            (Some(special), _) if name.is_none() => {
+                Backing::Special(SpecialObject::try_new(special, Object::none())?)
+            }
             (_, Some(file)) => Backing::File(file),
             (_, None) if anonymous_object => {
                 Backing::SharedAnonymous(SharedObject::try_new(u64::MAX, Object::none())?)

@@ -62,7 +62,42 @@ pub enum Backing {
         attachment: u64,
     },
     /// Installed by the kernel at exec: `[vdso]`, `[vvar]` …
-    Special(Counted<Box<str>>),
+    Special(SpecialObject),
+}
+
+/// What the kernel has installed: counted, and there as long as an area maps it. Two are equal if their names are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpecialObject(Counted<Installed>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Installed {
+    name: Box<str>,
+    object: Object,
+}
+
+impl SpecialObject {
+    /// One of this name, with what the owner of the pages keeps with it.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn try_new(name: Box<str>, object: Object) -> Result<Self, Errno> {
+        Counted::try_new(Installed { name, object }).map(SpecialObject)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn handles(&self) -> usize {
+        self.0.handles()
+    }
+
+    /// Its name in brackets, as `/proc/PID/maps` prints it.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// What the owner of the pages keeps with it.
+    pub fn object(&self) -> &Object {
+        &self.0.object
+    }
 }
 
 /// A shared anonymous object: counted, and there as long as an area maps it.

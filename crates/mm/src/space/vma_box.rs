@@ -336,16 +336,16 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::heap::Counted;
-    use crate::space::vma::Backing;
+    use crate::pages::Object;
+    use crate::space::vma::{Backing, SpecialObject};
 
-    fn vma(name: &Counted<Box<str>>) -> Vma {
+    fn vma(name: &SpecialObject) -> Vma {
         Vma::new(VmFlags::READ, 7, Backing::Special(name.clone()))
     }
 
     #[test]
     fn areas_of_a_group_go_in_any_order() {
-        let name = Counted::try_new(Box::from("[area]")).unwrap();
+        let name = SpecialObject::try_new(Box::from("[area]"), Object::none()).unwrap();
         let original = vma(&name);
         for count in [1, 2, GROUP - 1, GROUP, GROUP + 1, 3 * GROUP] {
             for (promised, step) in [(count, 1), (count + 5, 2), (0, 7), (GROUP, 11)] {
@@ -373,7 +373,7 @@ mod tests {
 
     #[test]
     fn threads_drop_areas_of_one_group() {
-        let name = Counted::try_new(Box::from("[area]")).unwrap();
+        let name = SpecialObject::try_new(Box::from("[area]"), Object::none()).unwrap();
         let original = vma(&name);
         let mut batch = Batch::new(GROUP);
         let mut areas: Vec<_> = (0..GROUP - 2)
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     fn what_is_moved_out_of_one_place_stays_in_its_allocation() {
-        let name = Counted::try_new(Box::from("[area]")).unwrap();
+        let name = SpecialObject::try_new(Box::from("[area]"), Object::none()).unwrap();
         let mut batch = Batch::new(2);
         let original = vma(&name);
         let mut grouped = batch.copy(&original, Heir::same(&original)).unwrap();

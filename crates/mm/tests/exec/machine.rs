@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use samara_mm::exec::{Image, Program, Randomize, SetId, Settings, SpecialArea};
-use samara_mm::{Capabilities, Config, Counted, Errno, File, FileId, FileKind, Limits, Overcommit};
+use samara_mm::{
+    Capabilities, Config, Counted, Errno, File, FileId, FileKind, Limits, Object, Overcommit,
+};
 
 use crate::kernel::{self, State, Subject};
 use crate::running::running;
@@ -135,6 +137,7 @@ fn special(state: &State) -> Vec<SpecialArea> {
             name: name.into(),
             pages: (area.end - area.start) >> 12,
             flags: area.flags,
+            object: Object::none(),
         })
     });
     areas.collect()

@@ -15,6 +15,7 @@ mod exhaustive;
 mod exit;
 mod file;
 mod fork;
+mod frame;
 mod half;
 mod highest;
 mod histories;

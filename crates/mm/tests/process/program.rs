@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use samara_mm::exec::{
-    Auxiliary, Choice, Exec, ExecError, Personality, Program, SetId, Settings, Started,
+    Auxiliary, Choice, Exec, ExecError, Personality, Program, SetId, Settings, SpecialArea, Started,
 };
-use samara_mm::process::{Access, Machine, Process};
-use samara_mm::{Config, Counted, Errno, File, Limits};
+use samara_mm::process::{Access, Fault, ForkMode, FrameRun, Inode, Machine, PageFrame, Process};
+use samara_mm::walkers::PinFlags;
+use samara_mm::{Config, Counted, Errno, File, Limits, Object, Prot, VmFlags};
+use samara_paging::Kind;
 
 use crate::countdown::LEFT;
 use crate::world::{Disk, Hosted, PAGE, free_frames, machine, open};
@@ -67,6 +69,16 @@ impl Root {
         path: &[u8],
         arguments: &[&[u8]],
     ) -> Result<Started<Process<Hosted>>, ExecError> {
+        self.exec_with(machine, path, arguments, &Settings::default())
+    }
+
+    fn exec_with(
+        &self,
+        machine: &Machine<Hosted>,
+        path: &[u8],
+        arguments: &[&[u8]],
+        settings: &Settings,
+    ) -> Result<Started<Process<Hosted>>, ExecError> {
         let exec = Exec {
             path,
             arguments,
@@ -74,7 +86,7 @@ impl Root {
             config: &Config::default(),
             limits: Limits::default(),
             personality: Personality::empty(),
-            settings: &Settings::default(),
+            settings,
         };
         let auxiliary = Auxiliary {
             random: *b"sixteen letters!",
@@ -193,6 +205,79 @@ fn long_arguments_arrive() {
     let started = root.exec(&machine, b"/program", &[&long]).unwrap();
     let (arguments, ..) = found(&started);
     assert_eq!(arguments[0].len(), long.len());
+}
+
+/// One frame of the kernel's for all programs; a debugger that writes there has a copy.
+#[test]
+fn special_areas_have_frames_of_the_kernel() {
+    for counted in [false, true] {
+        let (machine, root) = (machine(256), Root::new());
+        let phys = machine.physical().alloc_page(Kind::File).unwrap();
+        // SAFETY: a new frame.
+        unsafe { machine.physical().to_virt(phys).write_bytes(0xc3, 4096) };
+        let frame = match counted {
+            true => PageFrame::Counted(phys),
+            false => PageFrame::Special(phys),
+        };
+        let settings = Settings {
+            special: vec![
+                area("[vvar]", SpecialArea::DATA, Object::none()),
+                area(
+                    "[vdso]",
+                    SpecialArea::CODE,
+                    Inode::object(FrameRun {
+                        first: frame,
+                        pages: 1,
+                    })
+                    .unwrap(),
+                ),
+                // Programs are told of the vdso alone.
+                area("[sigpage]", SpecialArea::CODE, Object::none()),
+            ],
+            ..Settings::default()
+        };
+        let exec = || {
+            root.exec_with(&machine, b"/program", &[b"name"], &settings)
+                .unwrap()
+        };
+        let (one, two) = (exec(), exec());
+        let code = one.vdso.unwrap();
+        assert_eq!(two.space.fault(code, Access::EXEC), Ok(()));
+        assert_eq!(one.space.fault(code, Access::EXEC), Ok(()));
+        assert_eq!(one.space.fault(code, Access::WRITE), Err(Fault::ACCERR));
+        assert_eq!(
+            one.space.fault(code - PAGE, Access::READ),
+            Err(Fault::ADRERR)
+        );
+        let child = one.space.fork(ForkMode::Share).unwrap();
+        assert_eq!(word(&child, code), 0xc3c3_c3c3_c3c3_c3c3);
+        for process in [&one.space, &two.space, &child] {
+            assert_eq!(
+                process.translate(code),
+                Some((phys, Prot::READ | Prot::EXEC))
+            );
+        }
+        let breakpoint = child
+            .pin(code, 1, PinFlags::WRITE | PinFlags::FORCE)
+            .unwrap();
+        assert_ne!(breakpoint.frames().next(), Some(phys));
+        drop(breakpoint);
+        assert_eq!(child.fault(code, Access::EXEC), Ok(()));
+        machine.check().unwrap();
+        drop((one, two, child, settings));
+        machine.physical().reclaim();
+        let info = machine.physical().frames().info(phys).unwrap();
+        assert_eq!((info.mappings, info.references), (0, 1));
+    }
+}
+
+fn area(name: &str, flags: VmFlags, object: Object) -> SpecialArea {
+    SpecialArea {
+        name: name.into(),
+        pages: 1,
+        flags,
+        object,
+    }
 }
 
 /// Every allocation is refused once, of the heap and of frames.

@@ -118,9 +118,7 @@ boot_high: .skip 4096
 .skip 65536
 boot_stack_end:
 
-// What a handler returns to that names no function of its own: rt_sigreturn(2). Programs may execute this page.
+// What a handler returns to that names no function of its own: rt_sigreturn(2). Programs map this page.
 .section .user, "ax", %progbits
-.global signal_return
-signal_return:
     mov x8, 139
     svc 0

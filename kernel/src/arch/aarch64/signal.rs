@@ -29,10 +29,6 @@ pub(super) const WITH_RECORD: usize = SIZE + 16;
 const FLOAT_RECORD: u64 = 0x4650_8001 | (FLOAT_SIZE as u64) << 32;
 const SYNDROME_RECORD: u64 = 0x4553_5201 | 16 << 32;
 
-unsafe extern "C" {
-    static signal_return: u8;
-}
-
 pub fn push_signal(
     frame: &mut Frame,
     interrupted: &Interrupted,
@@ -65,10 +61,7 @@ pub fn push_signal(
     frame.x[1] = at + PLACES.info as u64;
     frame.x[2] = at + CONTEXT;
     frame.x[29] = record;
-    frame.x[30] = match interrupted.restorer {
-        0 => &raw const signal_return as u64,
-        restorer => restorer,
-    };
+    frame.x[30] = interrupted.restorer;
     frame.sp = at;
     frame.pc = interrupted.handler;
     frame.set_flags(0);

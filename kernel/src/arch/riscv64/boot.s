@@ -111,9 +111,7 @@ boot_high: .skip 4096
 .skip 65536
 boot_stack_end:
 
-# What a handler returns to: rt_sigreturn(2). Programs may execute this page.
+# What a handler returns to: rt_sigreturn(2). Programs map this page.
 .section .user, "ax", @progbits
-.global signal_return
-signal_return:
     li a7, 139
     ecall

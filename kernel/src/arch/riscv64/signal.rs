@@ -20,10 +20,6 @@ pub(super) const SIZE: usize = FLOAT + 528;
 
 const RA: usize = 0;
 
-unsafe extern "C" {
-    static signal_return: u8;
-}
-
 pub fn push_signal(
     frame: &mut Frame,
     interrupted: &Interrupted,
@@ -41,10 +37,7 @@ pub fn push_signal(
     frame.x[A0] = interrupted.signal as u64;
     frame.x[A0 + 1] = at + PLACES.info as u64;
     frame.x[A0 + 2] = at + CONTEXT;
-    frame.x[RA] = match interrupted.restorer {
-        0 => &raw const signal_return as u64,
-        restorer => restorer,
-    };
+    frame.x[RA] = interrupted.restorer;
     frame.x[SP] = at;
     frame.pc = interrupted.handler;
     true

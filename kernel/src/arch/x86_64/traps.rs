@@ -24,6 +24,7 @@ const SI_KERNEL: i32 = 0x80;
 
 /// Called by `entry.s` with interrupts off. What it returns from goes back to where the trap came from.
 #[unsafe(no_mangle)]
+// ANCHOR: trap
 extern "C" fn trap_entered(frame: &mut Frame) {
     let trap = match frame.vector {
         SYSTEM_CALL => Trap::SystemCall,
@@ -41,8 +42,10 @@ extern "C" fn trap_entered(frame: &mut Frame) {
         panic!("{trap:x?} in the kernel: {frame:x?}");
     }
 }
+// ANCHOR_END: trap
 
 /// What an access did, by the error code of a page fault.
+// ANCHOR: access
 fn access(code: u64) -> Access {
     const WRITE: u64 = 1 << 1;
     const FETCH: u64 = 1 << 4;
@@ -52,6 +55,7 @@ fn access(code: u64) -> Access {
         _ => Access::READ,
     }
 }
+// ANCHOR_END: access
 
 /// The signals that Linux sends for exceptions (`sigaction(2)`).
 fn exception(vector: u64, frame: &Frame) -> Trap {

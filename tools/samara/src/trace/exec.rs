@@ -17,7 +17,8 @@ use samara_mm::exec::{
     Started,
 };
 use samara_mm::{
-    AddressSpace, Config, Counted, Errno, File, FileId, KernelVersion, Layout, SeedVma, VmFlags,
+    AddressSpace, Config, Counted, Errno, File, FileId, KernelVersion, Layout, Object, SeedVma,
+    VmFlags,
 };
 
 use crate::compare::{self, Alike};
@@ -101,6 +102,7 @@ fn special_areas(seed: &Seed, map: &Map) -> Vec<SpecialArea> {
             name: name.into(),
             pages: (area.end - area.start) / PAGE,
             flags: seed.flags.unwrap_or_default(),
+            object: Object::none(),
         })
     });
     special.collect()

@@ -217,7 +217,7 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// The same where that is the page of zeroes.
+    /// The same where that is the page of zeroes, or another frame that is not counted.
     #[inline(never)]
     pub(super) fn write_zero(
         &self,
@@ -229,6 +229,9 @@ impl<P: Platform> Mm<P> {
     ) -> Result<Step, Fault> {
         if size != PageSize::Small {
             return self.write_huge_zero(vma, page);
+        }
+        if phys != self.machine.physical().zero_page() {
+            return self.write_frame(vma, spot, phys);
         }
         let frame = self.frame_at(spot)?;
         // SAFETY: a new frame.
@@ -291,7 +294,7 @@ fn mapped(result: Result<(), Error>) -> Result<Step, Fault> {
 }
 
 /// The new frame takes the place of the old one, if that is still there.
-fn replaced<P: Platform>(
+pub(super) fn replaced<P: Platform>(
     spot: &mut PageSpot<'_, P>,
     old: u64,
     frame: NewFrame<'_, P>,

@@ -2,11 +2,11 @@
 
 use samara_paging::{Attrs, Entry, Error, Source};
 
-use super::anon::NewFrame;
+use super::anon::{NewFrame, PageSpot, replaced};
 use super::{Patience, Step, readable, written};
 use crate::flags::{PAGE_SIZE, PMD_SIZE};
 use crate::process::bytes;
-use crate::process::file::{CachedPages, Inode};
+use crate::process::file::{CachedPages, Inode, PageFrame};
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::process::signal::Fault;
@@ -30,6 +30,9 @@ impl<P: Platform> Mm<P> {
         let cache = inode.cache(&self.machine).map_err(|_| Fault::NoMemory)?;
         self.files.add(inode);
         let number = vma.page_offset(page);
+        if inode.source().frame(number).is_some() {
+            return self.map_frame(vma, page, write);
+        }
         if !write {
             // What is around it comes whether or not the file has a page here; for want of memory it need not come.
             self.map_around(area, page, inode, &cache.lock());
@@ -74,6 +77,61 @@ impl<P: Platform> Mm<P> {
         self.map(page, Source::Counted(phys), written(vma.flags))
     }
 
+    /// Nothing is mapped at `page`, and its source has a frame of its own for it.
+    #[cold]
+    #[inline(never)]
+    fn map_frame(&self, vma: &Vma, page: u64, write: bool) -> Result<Step, Fault> {
+        let inode = Inode::of(vma).ok_or(Fault::ADRERR)?;
+        let cache = inode.cache(&self.machine).map_err(|_| Fault::NoMemory)?;
+        let number = vma.page_offset(page);
+        // Locked until it is mapped: a frame that is taken back is looked for in the tables after this.
+        let pages = cache.lock();
+        if number >= inode.pages() || !vma.has_page(page) {
+            return Err(Fault::ADRERR);
+        }
+        let Some(frame) = inode.source().frame(number) else {
+            return Ok(Step::Again);
+        };
+        let (source, more) = frame.source();
+        let is_memory = self.machine.physical().frames().contains(frame.phys());
+        if matches!(source, Source::Counted(_)) && !is_memory {
+            return Err(Fault::ADRERR);
+        }
+        let step = if write && vma.is_private() {
+            if !is_memory || more.contains(Attrs::DEVICE) {
+                return Err(Fault::ADRERR);
+            }
+            let copy = self.copied(frame.phys())?;
+            self.map_new(page, copy, written(vma.flags))
+        } else {
+            let attrs = match write {
+                true => written(vma.flags),
+                false => readable(vma.flags),
+            };
+            self.map(page, source, attrs | more)
+        };
+        drop(pages);
+        step
+    }
+
+    /// A write to a page of a private area that its source has given a frame of its own, which is not counted.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn write_frame(
+        &self,
+        vma: &Vma,
+        spot: &mut PageSpot<'_, P>,
+        phys: u64,
+    ) -> Result<Step, Fault> {
+        let device =
+            matches!(spot.entry(), Entry::Page { attrs, .. } if attrs.contains(Attrs::DEVICE));
+        if device || !self.machine.physical().frames().contains(phys) {
+            return Err(Fault::ADRERR);
+        }
+        let copy = self.copied(phys)?;
+        replaced(spot, phys, copy, vma)
+    }
+
     /// A new frame with the bytes of a file's page, which the caller keeps.
     fn copied(&self, phys: u64) -> Result<NewFrame<'_, P>, Fault> {
         let frame = self.new_frame()?;
@@ -105,7 +163,8 @@ impl<P: Platform> Mm<P> {
         let number = vma.page_offset(page);
         let tlb = self.machine.tlb();
         let mut pages = cache.lock();
-        if pages.get(number) != Some(phys) {
+        let of_owner = || inode.source().frame(number).map(PageFrame::phys);
+        if pages.get(number) != Some(phys) && of_owner() != Some(phys) {
             // Cut off from the file, and about to be unmapped: not to be written any more.
             drop(pages);
             self.tables.unmap(page..page + PAGE_SIZE, tlb)?;

@@ -48,6 +48,10 @@ impl<P: Platform> Mm<P> {
             Err(Error::NotMapped) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
+        if !physical.frames().contains(pin.phys()) {
+            // A device's, and not counted.
+            return Err(Fault::ADRERR);
+        }
         let copied = self.new_frame().and_then(|frame| {
             let (from, to) = (physical.to_virt(pin.phys()), physical.to_virt(frame.phys));
             // SAFETY: a new frame; the reference keeps the old one, whose words others use by atomic instructions.

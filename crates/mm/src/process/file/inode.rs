@@ -100,7 +100,8 @@ impl Inode {
             Backing::File(file) => Some(&file.object),
             Backing::SharedAnonymous(shared) => Some(shared.object()),
             Backing::Shm { segment, .. } => Some(&segment.file.object),
-            _ => None,
+            Backing::Special(special) => Some(special.object()),
+            Backing::Anonymous => None,
         }
     }
 

@@ -24,4 +24,4 @@ pub(super) use cached::CachedPages;
 pub use inode::Inode;
 pub(super) use seen::FilesSeen;
 pub(super) use source::Zeroes;
-pub use source::{PAGE_BYTES, PageSource};
+pub use source::{FrameRun, PAGE_BYTES, PageFrame, PageSource};

@@ -1,14 +1,100 @@
 //! Where the pages of a file come from.
 
+use samara_paging::{Attrs, Source};
+
 use crate::errno::Errno;
 use crate::flags::PAGE_SIZE;
 
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = PAGE_SIZE as usize;
 
+/// A frame that the owner of a file keeps, which faults map as it is.
+///
+/// The address is trusted, as every [`samara_paging::Source`] is: a frame of this machine must hold neither page tables nor private memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageFrame {
+    /// A counted frame of [`Kind::File`](samara_paging::Kind::File), on which the source has a reference for as long as it gives this answer. Each mapping is counted
+    /// beside that, and keeps the frame by itself afterwards.
+    Counted(u64),
+    /// Memory that is not counted, and never freed: a part of the kernel's image, a framebuffer. Private mappings copy it at the first write if it is memory of
+    /// the machine, and raise `SIGBUS` otherwise.
+    Special(u64),
+    /// Registers of a device, neither cached nor reordered ([`Attrs::DEVICE`]); otherwise as [`Special`](Self::Special). A write to a private mapping raises `SIGBUS`.
+    /// RISC-V needs Svpbmt for this; without it, the memory's attributes are the platform's, and the answer is `Special`.
+    Device(u64),
+}
+
+impl PageFrame {
+    /// The physical address.
+    pub const fn phys(self) -> u64 {
+        let (Self::Counted(phys) | Self::Special(phys) | Self::Device(phys)) = self;
+        phys
+    }
+
+    /// How tables map it, and what its entry says besides what the area allows.
+    pub(crate) fn source(self) -> (Source, Attrs) {
+        match self {
+            Self::Counted(phys) => (Source::Counted(phys), Attrs::empty()),
+            Self::Special(phys) => (Source::Special(phys), Attrs::empty()),
+            Self::Device(phys) => (Source::Special(phys), Attrs::DEVICE),
+        }
+    }
+}
+
+/// Frames one behind the other, as a source: the registers of a device, a framebuffer, a page of the kernel's image.
+///
+/// ```
+/// use samara_mm::process::{FrameRun, Inode, PageFrame};
+/// use samara_mm::{DriverFlags, Errno, File, FileId, FileKind, VmFlags};
+///
+/// // The registers of a serial port.
+/// let registers = FrameRun { first: PageFrame::Device(0x1000_0000), pages: 1 };
+/// let adds = VmFlags::IO | VmFlags::PFNMAP | VmFlags::DONTEXPAND | VmFlags::DONTDUMP;
+/// let driver = DriverFlags { adds, ..DriverFlags::default() };
+/// let (kind, object) = (FileKind::Device, Inode::object(registers)?);
+/// let id = FileId { major: 0, minor: 6, inode: 64 };
+/// let file = File { kind, driver, object, ..File::new(id, "/dev/port".into()) };
+/// # Ok::<(), Errno>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameRun {
+    /// The first of them.
+    pub first: PageFrame,
+    /// How many there are.
+    pub pages: u64,
+}
+
+impl PageSource for FrameRun {
+    fn frame(&self, page: u64) -> Option<PageFrame> {
+        let bytes = page.checked_mul(PAGE_SIZE).filter(|_| page < self.pages)?;
+        Some(match self.first {
+            PageFrame::Counted(phys) => PageFrame::Counted(phys.checked_add(bytes)?),
+            PageFrame::Special(phys) => PageFrame::Special(phys.checked_add(bytes)?),
+            PageFrame::Device(phys) => PageFrame::Device(phys.checked_add(bytes)?),
+        })
+    }
+
+    fn size(&self) -> u64 {
+        self.pages.saturating_mul(PAGE_SIZE)
+    }
+
+    /// Not called: each page has its frame.
+    fn read_page(&self, _: u64, _: &mut [u8; PAGE_BYTES]) -> Result<(), Errno> {
+        Err(Errno::EIO)
+    }
+
+    fn write_page(&self, _: u64, _: &[u8; PAGE_BYTES]) -> Result<(), Errno> {
+        Err(Errno::EIO)
+    }
+
+    fn punch(&self, _: u64, _: u64) -> Result<(), Errno> {
+        Err(Errno::EOPNOTSUPP)
+    }
+}
+
 /// A file's content, as its owner keeps it. Calls may come from several threads at once, also for one page.
 ///
-/// No lock of the file's pages is held during a call, but for [`size`](Self::size): a source may read other files and fault in other processes. A lock of the
+/// No lock of the file's pages is held during a call, but for [`size`](Self::size) and [`frame`](Self::frame): a source may read other files and fault in other processes. A lock of the
 /// address space that faults, or of its area, may be held. So a source must not call into a process that maps the file: that waits for itself.
 pub trait PageSource: Send + Sync {
     /// Fills a page, with zeroes beyond the end of the file.
@@ -32,6 +118,21 @@ pub trait PageSource: Send + Sync {
     /// Bytes in the file now. It is asked at each fault, with the lock of the file's pages held, so that it must not call into the machine. An access to a page wholly beyond raises
     /// `SIGBUS`.
     fn size(&self) -> u64;
+
+    /// Returns the frame of a page that the owner keeps itself, and that a fault maps as it is: the page is never read, cached or written back. It is asked at each fault
+    /// for a page within the [size](Self::size), also with the lock of the file's pages held, so that it must not call into the machine.
+    ///
+    /// An owner that takes a frame back answers otherwise from then on, and then calls [`Machine::truncate`](crate::process::Machine::truncate) with the size 0, after which
+    /// no process maps it.
+    ///
+    /// Areas of such files usually have [`VmFlags::PFNMAP`](crate::VmFlags::PFNMAP) or [`VmFlags::IO`](crate::VmFlags::IO), which a device adds by
+    /// [`File::driver`](crate::File::driver): then other processes cannot read them, they are not locked, and core files leave them out.
+    ///
+    /// [`FrameRun`] is a source of neighbouring frames.
+    fn frame(&self, page: u64) -> Option<PageFrame> {
+        let _ = page;
+        None
+    }
 
     /// The pages are all that there is of it (a memfd, a file of tmpfs): they are zeroes at first, and never read nor written.
     fn is_memory(&self) -> bool {

@@ -40,7 +40,7 @@ impl World {
         match &area.vma.backing {
             Backing::Special(name) => {
                 let page = (addr - area.start) / PAGE;
-                !self.unbacked.contains(&((***name).into(), page))
+                !self.unbacked.contains(&(name.name().into(), page))
             }
             _ => true,
         }

@@ -70,7 +70,7 @@ pub(super) fn unbacked(base: &AddressSpace, special: (u64, u64)) -> HashSet<(Box
         {
             let pages = (area.start..area.end).step_by(PAGE as usize);
             let refused = pages.filter(|page| !readable(*page));
-            found.extend(refused.map(|page| ((***name).into(), (page - area.start) / PAGE)));
+            found.extend(refused.map(|page| (name.name().into(), (page - area.start) / PAGE)));
         }
     }
     for end in ends {
