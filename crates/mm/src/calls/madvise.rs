@@ -12,6 +12,7 @@ use crate::space::huge::size_of;
 use crate::space::vma::{Backing, Vma};
 
 impl AddressSpace {
+    #[inline(never)]
     pub(crate) fn do_madvise<P: Pages + ?Sized>(
         &mut self,
         addr: u64,

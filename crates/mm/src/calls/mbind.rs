@@ -29,6 +29,7 @@ impl AddressSpace {
         mode == BIND || mode == PREFERRED_MANY && self.config.kernel.has(Rule::ManyAreBalanced)
     }
 
+    #[inline(never)]
     pub(crate) fn mbind<P: Pages + ?Sized>(
         &mut self,
         addr: u64,
@@ -127,6 +128,7 @@ impl AddressSpace {
 
     /// Areas without a policy are passed over, as holes are. The first with another than `MPOL_BIND` or `MPOL_PREFERRED_MANY` ends it: what lies
     /// before has its home node then.
+    #[inline(never)]
     pub(crate) fn set_home_node(
         &mut self,
         addr: u64,

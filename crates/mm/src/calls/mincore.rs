@@ -5,6 +5,7 @@ use crate::flags::{PAGE_SIZE, page_align};
 use crate::space::AddressSpace;
 
 impl AddressSpace {
+    #[inline(never)]
     pub(crate) fn mincore(&mut self, addr: u64, len: u64) -> Result<u64, Errno> {
         if !addr.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);

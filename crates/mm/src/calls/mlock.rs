@@ -9,6 +9,7 @@ use crate::pages::Pages;
 use crate::space::AddressSpace;
 
 impl AddressSpace {
+    #[inline(never)]
     pub(crate) fn do_mlock<P: Pages + ?Sized>(
         &mut self,
         addr: u64,
@@ -44,12 +45,14 @@ impl AddressSpace {
         }
     }
 
+    #[inline(never)]
     pub(crate) fn do_munlock(&mut self, addr: u64, len: u64) -> Result<u64, Errno> {
         let len = page_align(len.wrapping_add(addr % PAGE_SIZE));
         self.lock_range(addr & PAGE_MASK, len, VmFlags::empty())?;
         Ok(0)
     }
 
+    #[inline(never)]
     pub(crate) fn do_mlockall<P: Pages + ?Sized>(
         &mut self,
         flags: u64,
@@ -90,6 +93,7 @@ impl AddressSpace {
         Ok(0)
     }
 
+    #[inline(never)]
     pub(crate) fn do_munlockall(&mut self) -> Result<u64, Errno> {
         self.future_locked = VmFlags::empty();
         self.lock_all(VmFlags::empty());

@@ -115,14 +115,98 @@ impl AddressSpace {
         }
     }
 
-    #[inline]
+    /// Each call of those that are made often has a frame of its own, so that the deepest does not take the room of all.
+    #[inline(never)]
     fn dispatch<P: Pages + ?Sized>(
         &mut self,
         call: &Call,
         forced: Option<u64>,
         pages: &mut P,
     ) -> Result<u64, Errno> {
-        self.dispatch_here(call, forced, pages)
+        match call {
+            Call::Mmap { .. } => self.mmap_apart(call, forced, pages),
+            Call::Munmap { addr, len } => self.munmap_apart(*addr, *len, pages),
+            Call::Mprotect {
+                addr,
+                len,
+                prot,
+                pkey,
+            } => self.mprotect_apart(*addr, *len, *prot, *pkey, pages),
+            Call::Brk { addr } => self.brk_apart(*addr, pages),
+            Call::Mremap { .. } => self.mremap_apart(call, forced, pages),
+            Call::Madvise { addr, len, advice } => self.do_madvise(*addr, *len, *advice, pages),
+            _ => self.dispatch_other(call, forced, pages),
+        }
+    }
+
+    #[inline(never)]
+    fn mmap_apart<P: Pages + ?Sized>(
+        &mut self,
+        call: &Call,
+        forced: Option<u64>,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
+        let Call::Mmap {
+            addr,
+            len,
+            prot,
+            flags,
+            file,
+            offset,
+        } = call
+        else {
+            return Err(Errno::EINVAL);
+        };
+        self.do_mmap(*addr, *len, *prot, *flags, file, *offset, forced, pages)
+    }
+
+    #[inline(never)]
+    fn munmap_apart<P: Pages + ?Sized>(
+        &mut self,
+        addr: u64,
+        len: u64,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
+        self.do_munmap(addr, len, pages)
+    }
+
+    #[inline(never)]
+    fn mprotect_apart<P: Pages + ?Sized>(
+        &mut self,
+        addr: u64,
+        len: u64,
+        prot: u64,
+        pkey: i32,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
+        self.do_mprotect(addr, len, prot, pkey, pages)
+    }
+
+    #[inline(never)]
+    fn brk_apart<P: Pages + ?Sized>(&mut self, addr: u64, pages: &mut P) -> Result<u64, Errno> {
+        Ok(self.do_brk(addr, pages))
+    }
+
+    #[inline(never)]
+    fn mremap_apart<P: Pages + ?Sized>(
+        &mut self,
+        call: &Call,
+        forced: Option<u64>,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
+        let Call::Mremap {
+            old_addr,
+            old_len,
+            new_len,
+            flags,
+            new_addr,
+        } = call
+        else {
+            return Err(Errno::EINVAL);
+        };
+        self.do_mremap(
+            *old_addr, *old_len, *new_len, *flags, *new_addr, forced, pages,
+        )
     }
 
     /// As [`dispatch`](Self::dispatch), in the caller's frame.
@@ -159,6 +243,19 @@ impl AddressSpace {
             } => self.do_mremap(
                 *old_addr, *old_len, *new_len, *flags, *new_addr, forced, pages,
             ),
+            _ => self.dispatch_other(call, forced, pages),
+        }
+    }
+
+    /// The other calls.
+    #[inline(never)]
+    fn dispatch_other<P: Pages + ?Sized>(
+        &mut self,
+        call: &Call,
+        forced: Option<u64>,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
+        match call {
             Call::Madvise { addr, len, advice } => self.do_madvise(*addr, *len, *advice, pages),
             Call::ProcessMadvise {
                 ranges,
@@ -229,6 +326,12 @@ impl AddressSpace {
                 stack_top: *stack_top,
                 ..self.layout
             }),
+            // Not here: see above.
+            Call::Mmap { .. }
+            | Call::Munmap { .. }
+            | Call::Mprotect { .. }
+            | Call::Brk { .. }
+            | Call::Mremap { .. } => Err(Errno::EINVAL),
         }
     }
 }

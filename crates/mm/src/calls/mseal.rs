@@ -6,6 +6,7 @@ use crate::kernel::Rule;
 use crate::space::AddressSpace;
 
 impl AddressSpace {
+    #[inline(never)]
     pub(crate) fn do_mseal(&mut self, addr: u64, len: u64, flags: u64) -> Result<u64, Errno> {
         if !self.config.kernel.has(Rule::Mseal) {
             return Err(Errno::ENOSYS);

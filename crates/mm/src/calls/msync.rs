@@ -7,6 +7,7 @@ use crate::pages::Pages;
 use crate::space::AddressSpace;
 
 impl AddressSpace {
+    #[inline(never)]
     pub(crate) fn do_msync<P: Pages + ?Sized>(
         &mut self,
         addr: u64,

@@ -12,6 +12,7 @@ use crate::space::vma::Backing;
 const NAME_MAX: usize = 80;
 
 impl AddressSpace {
+    #[inline(never)]
     pub(crate) fn set_vma_name(
         &mut self,
         addr: u64,

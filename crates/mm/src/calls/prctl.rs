@@ -63,6 +63,7 @@ impl AddressSpace {
     }
 
     /// All areas that can be are marked, or no longer marked; none is joined for it.
+    #[inline(never)]
     pub(crate) fn set_memory_merge<P: Pages + ?Sized>(
         &mut self,
         on: bool,

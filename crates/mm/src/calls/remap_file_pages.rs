@@ -12,6 +12,7 @@ use crate::space::place::Huge;
 use crate::space::vma::Policy;
 
 impl AddressSpace {
+    #[inline(never)]
     pub(crate) fn remap_file_pages<P: Pages + ?Sized>(
         &mut self,
         addr: u64,

@@ -14,6 +14,7 @@ use crate::space::place::Huge;
 use crate::space::vma::{Backing, Vma, new_object};
 
 impl AddressSpace {
+    #[inline(never)]
     pub(crate) fn do_shmat<P: Pages + ?Sized>(
         &mut self,
         segment: Option<&Counted<ShmSegment>>,
@@ -92,6 +93,7 @@ impl AddressSpace {
         Ok(start)
     }
 
+    #[inline(never)]
     pub(crate) fn do_shmdt<P: Pages + ?Sized>(
         &mut self,
         addr: u64,

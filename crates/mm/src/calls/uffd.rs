@@ -19,6 +19,7 @@ const MODES: [(u64, VmFlags); 3] = [
 ];
 
 impl AddressSpace {
+    #[inline(never)]
     pub(crate) fn uffd_register(
         &mut self,
         context: NonZeroU32,
@@ -60,6 +61,7 @@ impl AddressSpace {
         Ok(0)
     }
 
+    #[inline(never)]
     pub(crate) fn uffd_unregister(
         &mut self,
         context: NonZeroU32,
@@ -87,6 +89,7 @@ impl AddressSpace {
     }
 
     /// Nobody has a descriptor of the userfaultfd any more.
+    #[inline(never)]
     pub(crate) fn uffd_close(&mut self, context: NonZeroU32) -> Result<u64, Errno> {
         let mut next = 0;
         while let Some(area) = self.areas.find(next) {

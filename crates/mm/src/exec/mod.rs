@@ -88,12 +88,14 @@ mod settings;
 mod special;
 mod stack;
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 
 use crate::config::{Config, Layout, Limits};
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, page_align};
+use crate::heap::boxed::try_box;
 use crate::space::AddressSpace;
 
 pub use bytes::Auxiliary;
@@ -241,6 +243,19 @@ impl AddressSpace {
         F: Files + ?Sized,
         R: Random + ?Sized,
     {
+        Self::exec_on_heap(exec, files, random)?.try_map(|space| Ok(*space))
+    }
+
+    /// As [`exec`](Self::exec), with the address space where it does not move: on the stack each step of its way would have a copy.
+    pub(crate) fn exec_on_heap<F, R>(
+        exec: &Exec<'_>,
+        files: &mut F,
+        random: &mut R,
+    ) -> Result<Started<Box<AddressSpace>>, ExecError>
+    where
+        F: Files + ?Sized,
+        R: Random + ?Sized,
+    {
         let found = find(exec, files).map_err(ExecError::Refused)?;
         start(exec, found, random).map_err(ExecError::Killed)
     }
@@ -331,7 +346,7 @@ fn start<I: Image, R: Random + ?Sized>(
     exec: &Exec<'_>,
     found: Found<I>,
     random: &mut R,
-) -> Result<Started, Errno> {
+) -> Result<Started<Box<AddressSpace>>, Errno> {
     let settings = exec.settings;
     let (mut personality, mut limits) = (exec.personality, exec.limits);
     if found.program.set_id != SetId::No {
@@ -367,7 +382,7 @@ fn start<I: Image, R: Random + ?Sized>(
         data_size: 0,
         stack_top: 0,
     };
-    let mut space = AddressSpace::new(config, exec.limits, layout)?;
+    let mut space = try_box(AddressSpace::new(config, exec.limits, layout)?)?;
     let stack_end = stack::map(&mut space, frame, &found.strings, executable, random)?;
 
     let mut zeroed = Vec::new();

@@ -28,9 +28,9 @@ impl<P: Platform> Process<P> {
         F: Files + ?Sized,
         R: Random + ?Sized,
     {
-        let started = AddressSpace::exec(exec, files, random)?;
+        let started = AddressSpace::exec_on_heap(exec, files, random)?;
         let started = started
-            .try_map(|space| Process::of(machine, space))
+            .try_map(|space| Process::of_heap(machine, space))
             .map_err(ExecError::Killed)?;
         let process = &started.space;
         started

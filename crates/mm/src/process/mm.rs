@@ -1,5 +1,7 @@
 //! A process: its map and its tables.
 
+#[cfg(feature = "exec")]
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::mem::MaybeUninit;
@@ -259,6 +261,18 @@ impl<P: Platform> Process<P> {
             process.mm.set_locks();
         }
         Ok(process)
+    }
+
+    /// As [`of`](Self::of), of a map without locked memory, which goes to its place from the heap.
+    #[cfg(feature = "exec")]
+    #[inline(never)]
+    pub(super) fn of_heap(machine: &Machine<P>, space: Box<AddressSpace>) -> Result<Self, Errno> {
+        let make = |place: &mut MaybeUninit<AddressSpace>| {
+            place.write(*space);
+            Ok(())
+        };
+        // SAFETY: it fills the place.
+        unsafe { Self::unlocked(machine, make) }
     }
 
     /// The same of a map without locked memory, as that of a child is, which is made in its place.

@@ -161,6 +161,7 @@ fn quietly(tell: impl FnOnce()) {
 
 impl AddressSpace {
     /// Runs a call for an owner that may refuse: all or nothing of it.
+    #[inline(never)]
     pub(crate) fn refusable<P: Pages + ?Sized>(
         &mut self,
         pages: &mut P,

@@ -11,6 +11,7 @@ use samara_paging::Kind;
 use crate::flags::PAGE_SIZE;
 use crate::process::bytes;
 use crate::process::file::cached::CachedPages;
+use crate::process::file::copied::PageCopy;
 use crate::process::file::inode::{Inode, Kept};
 use crate::process::file::source::{PAGE_BYTES, PageSource};
 use crate::process::file::written::Written;
@@ -139,13 +140,15 @@ impl<P: Platform> Kept for Cache<P> {
     fn give_up(&mut self, source: &dyn PageSource, written: &mut Written) {
         let physical = self.machine.physical();
         let pages = self.pages.get_mut();
-        let mut copy = [0; PAGE_BYTES];
+        let mut copy = PageCopy::new();
         while !source.is_memory()
             && let Some((page, phys)) = pages.take_dirty(0, u64::MAX)
         {
-            // SAFETY: a frame that the cache keeps.
-            unsafe { bytes::load(physical.to_virt(phys), &mut copy) };
-            written.write(source, page, &mut copy);
+            copy.with(|copy| {
+                // SAFETY: a frame that the cache keeps.
+                unsafe { bytes::load(physical.to_virt(phys), copy) };
+                written.write(source, page, copy);
+            });
         }
         pages.clear(|phys| physical.put(phys));
     }

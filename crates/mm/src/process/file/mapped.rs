@@ -12,8 +12,8 @@ use crate::flags::{PAGE_SIZE, VmFlags};
 use crate::pages::Object;
 use crate::process::bytes;
 use crate::process::file::cache::clear_beyond;
+use crate::process::file::copied::PageCopy;
 use crate::process::file::inode::Inode;
-use crate::process::file::source::PAGE_BYTES;
 use crate::process::machine::Machine;
 use crate::process::mm::Mm;
 use crate::process::nested::check_machine;
@@ -122,6 +122,7 @@ impl<P: Platform> Machine<P> {
         check_machine(self.number())?;
         let mut result = Ok(());
         let mut next = first;
+        let mut copy = PageCopy::new();
         loop {
             let mut batch = [(0, 0); BATCH];
             let mut count = 0;
@@ -157,12 +158,13 @@ impl<P: Platform> Machine<P> {
             // As in Linux, programs see no more than was written.
             cache.clear_end(inode.source());
             for &(page, phys) in batch {
-                let mut copy = [0; PAGE_BYTES];
-                // SAFETY: the reference keeps the frame.
-                unsafe { bytes::load(self.physical().to_virt(phys), &mut copy) };
-                // What was stored there since.
-                clear_beyond(inode.source(), page, &mut copy);
-                let written = protected.and_then(|()| inode.source().write_page(page, &copy));
+                let written = copy.with(|copy| {
+                    // SAFETY: the reference keeps the frame.
+                    unsafe { bytes::load(self.physical().to_virt(phys), copy) };
+                    // What was stored there since.
+                    clear_beyond(inode.source(), page, copy);
+                    protected.and_then(|()| inode.source().write_page(page, copy))
+                });
                 if let Err(error) = written {
                     let mut pages = cache.lock();
                     if pages.get(page) == Some(phys) {

@@ -6,6 +6,7 @@
 //! | `inode` | a file, with its pages on each machine |
 //! | `cache` | its pages on one machine |
 //! | `cached` | those that are in memory, by their numbers |
+//! | `copied` | the bytes of a page for a source that takes them |
 //! | `written` | what came of writing its pages when it is given up |
 //! | `seen` | which processes may have pages of it |
 //! | `by_offset` | its bytes as `read(2)` and `write(2)` name them |
@@ -14,6 +15,7 @@
 mod by_offset;
 mod cache;
 mod cached;
+mod copied;
 mod inode;
 mod mapped;
 mod seen;

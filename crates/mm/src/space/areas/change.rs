@@ -10,20 +10,36 @@ use crate::space::counts::{Class, Counts};
 use crate::space::vma::AnonVma;
 use crate::space::vma_box::VmaBox;
 
+/// An area that is to be put another way, and its upper part. Two words with a result around them, which registers take.
+type Pair = (VmaBox, Option<VmaBox>);
+
 impl Areas {
     /// Makes a range one area with these attributes, over whatever is there. One change of the tree, so
     /// that nobody sees a hole; areas that reach out of the range are trimmed.
     ///
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
-    #[inline]
-    pub(crate) fn put(&mut self, span: &Span, mut boxed: VmaBox) -> Result<(), Errno> {
+    #[inline(always)]
+    pub(crate) fn put(&mut self, span: &Span, boxed: VmaBox) -> Result<(), Errno> {
+        match self.put_near(span, boxed) {
+            Ok(()) => Ok(()),
+            Err(pair) => self.put_far(span, pair),
+        }
+    }
+
+    /// As [`put`](Self::put), where the look has been. Gives back what is to be put another way, and its upper part. Of the two calls this is the
+    /// usual one, and its frame is given up for the other, from which the tree goes deep.
+    #[inline(never)]
+    fn put_near(&mut self, span: &Span, mut boxed: VmaBox) -> Result<(), Pair> {
         let &Span { start, end, .. } = span;
         let over = &span.over;
         let flags = boxed.flags;
-        self.note_new(start, end, &mut boxed)?;
+        let noted = self.note_new(start, end, &mut boxed);
         // Only now, so that its lock is closed, too.
-        let twin = self.twin(span)?;
+        let Ok(twin) = noted.and_then(|()| self.twin(span)) else {
+            self.starved = true;
+            return Err((boxed, None));
+        };
         self.discount(start, end, over);
         let refused = match self.fresh(span) {
             // SAFETY: a span is used with the areas that it comes from. What is fresh has been found there by a look at `start`, after which
@@ -36,15 +52,19 @@ impl Areas {
             },
             None => Err((boxed, twin)),
         };
-        if let Err((boxed, twin)) = refused
-            && !self.put_far(start, end, boxed, twin)
-        {
-            return Err(self.refused(start, end, over));
-        }
+        refused?;
+        self.has_put(span, flags);
+        Ok(())
+    }
+
+    /// Counts what has been put.
+    #[inline(always)]
+    fn has_put(&mut self, span: &Span, flags: VmFlags) {
+        let &Span { start, end, .. } = span;
+        let over = &span.over;
         self.pages.add(Class::of(flags), (end - start) >> 12);
         self.count = self.count + 1 + over.kept as usize - over.areas as usize;
         self.grown(start, flags);
-        Ok(())
     }
 
     /// Lets the area at `keeper` take in all of `[start, end)`: the part of it that is laid down anew, `span`, which is to have these flags, and areas that
@@ -65,7 +85,7 @@ impl Areas {
         self.note(start, end)?;
         self.discount(span.start, span.end, over);
         let done = match self.fresh(span) {
-            // SAFETY: as in `put`; the range begins with `span`, or with the area that ends there.
+            // SAFETY: as in `put_near`; the range begins with `span`, or with the area that ends there.
             Some(seat) => unsafe {
                 let done = self.writer_now().grow_here(seat, keeper, (start, end - 1));
                 self.here(seat, done.then_some(()).ok_or(())).is_ok()
@@ -86,32 +106,46 @@ impl Areas {
     ///
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
+    #[inline(always)]
     pub(crate) fn clear(&mut self, span: &Span) -> Result<(), Errno> {
+        match self.clear_near(span) {
+            Ok(()) => Ok(()),
+            Err(twin) => self.clear_far(span, twin),
+        }
+    }
+
+    /// As [`clear`](Self::clear), where the look has been, and as [`put_near`](Self::put_near).
+    #[inline(never)]
+    fn clear_near(&mut self, span: &Span) -> Result<(), Option<VmaBox>> {
         let &Span { start, end, .. } = span;
         let over = &span.over;
         if over.areas == 0 {
             return Ok(());
         }
-        self.note(start, end)?;
+        let noted = self.note(start, end);
         // Only now, so that its lock is closed, too.
-        let twin = self.twin(span)?;
+        let Ok(twin) = noted.and_then(|()| self.twin(span)) else {
+            self.starved = true;
+            return Err(None);
+        };
         self.discount(start, end, over);
         let refused = match self.fresh(span) {
-            // SAFETY: as in `put`.
+            // SAFETY: as in `put_near`.
             Some(seat) => unsafe {
                 let done = self.writer_now().erase_here(seat, (start, end - 1), twin);
                 self.here(seat, done)
             },
             None => Err(twin),
         };
-        if let Err(twin) = refused
-            && !self.clear_far(start, end, twin)
-        {
-            return Err(self.refused(start, end, over));
-        }
+        refused?;
+        self.has_cleared(over);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn has_cleared(&mut self, over: &Overlap) {
         self.count = self.count + over.kept as usize - over.areas as usize;
         self.peak = self.peak.max(self.count);
-        Ok(())
     }
 
     /// After a change that went on from a seat: the next look may, too, if nothing but the leaf has changed.
@@ -133,19 +167,31 @@ impl Areas {
             return Ok(None);
         }
         let around = match self.fresh(span) {
-            // SAFETY: as in `put`.
+            // SAFETY: as in `put_near`.
             Some(seat) => unsafe { self.writer().get_here(seat) },
             None => self.at(span.start).map(|area| area.vma),
         };
         around.map(VmaBox::try_copy).transpose()
     }
 
-    /// As [`put`](Self::put), wherever it is. Tells whether there was memory.
+    /// The end of [`put`](Self::put), wherever it is.
     #[cold]
-    fn put_far(&mut self, start: u64, end: u64, boxed: VmaBox, twin: Option<VmaBox>) -> bool {
-        self.writer_now()
-            .store_range_splitting(start..=end - 1, boxed, |_, _| twin)
-            .is_ok()
+    #[inline(never)]
+    fn put_far(&mut self, span: &Span, pair: Pair) -> Result<(), Errno> {
+        if core::mem::take(&mut self.starved) {
+            return Err(Errno::ENOMEM);
+        }
+        let (boxed, twin) = pair;
+        let (start, end, flags) = (span.start, span.end, boxed.flags);
+        let range = start..=end - 1;
+        let done = self
+            .writer_now()
+            .store_range_splitting(range, boxed, |_, _| twin);
+        if done.is_err() {
+            return Err(self.refused(start, end, &span.over));
+        }
+        self.has_put(span, flags);
+        Ok(())
     }
 
     /// As [`grow`](Self::grow), wherever it is. Tells whether there was memory.
@@ -154,12 +200,22 @@ impl Areas {
         self.writer_now().grow(keeper, start..=end - 1) == Ok(true)
     }
 
-    /// As [`clear`](Self::clear), wherever it is. Tells whether there was memory.
+    /// The end of [`clear`](Self::clear), wherever it is.
     #[cold]
-    fn clear_far(&mut self, start: u64, end: u64, twin: Option<VmaBox>) -> bool {
-        self.writer_now()
-            .erase_range_splitting(start..=end - 1, |_, _| twin)
-            .is_ok()
+    #[inline(never)]
+    fn clear_far(&mut self, span: &Span, twin: Option<VmaBox>) -> Result<(), Errno> {
+        if core::mem::take(&mut self.starved) {
+            return Err(Errno::ENOMEM);
+        }
+        let (start, end) = (span.start, span.end);
+        let done = self
+            .writer_now()
+            .erase_range_splitting(start..=end - 1, |_, _| twin);
+        if done.is_err() {
+            return Err(self.refused(start, end, &span.over));
+        }
+        self.has_cleared(&span.over);
+        Ok(())
     }
 
     /// Makes `address` a boundary between areas; true if it was not one.

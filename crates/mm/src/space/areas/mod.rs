@@ -82,6 +82,8 @@ pub(crate) struct Areas {
     closed: bool,
     /// So was that of an area which may have more than memory to give up.
     prompt: bool,
+    /// A change was refused for want of memory before it looked where to go.
+    starved: bool,
     journal: Option<Box<Journal>>,
     count: usize,
     peak: usize,
@@ -120,6 +122,7 @@ impl Areas {
             watched: false,
             closed: false,
             prompt: false,
+            starved: false,
             journal: None,
             count,
             peak: count,
@@ -309,6 +312,7 @@ impl Areas {
                 watched: false,
                 closed: false,
                 prompt: false,
+                starved: false,
                 journal: None,
                 count: count,
                 peak: count,
