@@ -6,12 +6,14 @@
 
 mod beside;
 mod ci;
+mod excerpts;
 mod figures;
 mod gate;
 mod guests;
 mod kernel;
 mod kernel_bench;
 mod package;
+mod panics;
 mod setup;
 mod site;
 mod tiers;
@@ -85,6 +87,10 @@ enum Command {
         #[arg(long, default_value = "programs,found,oracle,exec,callers")]
         parts: String,
     },
+    /// Renew the code that texts show of the sources.
+    Excerpts,
+    /// Compare the panics that the libraries have in the kernel's image with the list of those that are known, in kernel/panics.txt.
+    Panics,
     /// Make the project's site in docs/site: the front page, the guides, the maple tree in the browser, the page of a recording.
     Site {
         /// Also photograph its pages for docs/figures.
@@ -155,6 +161,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Site { photographs } => site::run(&shell, photographs),
         Command::KernelBench(options) => kernel_bench::run(&shell, &options),
         Command::Gate { bless } => gate::run(&shell, bless),
+        Command::Excerpts => excerpts::run(&shell, true),
+        Command::Panics => panics::run(&shell),
         Command::Tiers => {
             for tier in Tier::ALL {
                 println!("{:10} {}", tier.name(), tier.summary());

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use xshell::{Shell, cmd};
 
+use crate::excerpts;
 use crate::gate;
 use crate::package;
 use crate::setup::{self, NIGHTLY};
@@ -54,7 +55,7 @@ pub(crate) enum Tier {
     Bench,
     /// The page of a recording and the project's site, in a browser.
     Pages,
-    /// Instructions of operations, counted and compared with the committed counts.
+    /// Instructions of operations, counted and compared with the committed counts; how deep calls go on the stack.
     Gate,
     /// The kernel: linted, booted, and compared with Linux.
     Kernel,
@@ -147,7 +148,7 @@ impl Tier {
                 "what the page of a recording and the playground draw, in headless Chromium"
             }
             Tier::Gate => {
-                "instructions of the maple tree's operations, beside the committed counts"
+                "instructions of operations, beside the committed counts, and the stack that calls take"
             }
             Tier::Kernel => {
                 "programs and a shell script in the kernel, which print what they print on Linux"
@@ -177,7 +178,10 @@ impl Tier {
             Tier::Proof => proof(shell),
             Tier::Bench => bench(shell),
             Tier::Pages => pages(shell),
-            Tier::Gate => gate::run(shell, false),
+            Tier::Gate => {
+                gate::run(shell, false)?;
+                stack(shell)
+            }
             Tier::Kernel => kernel::run(shell),
             Tier::KernelAll => kernel::all(shell),
             Tier::Msrv => msrv(shell),
@@ -188,7 +192,7 @@ impl Tier {
     }
 }
 
-/// That all is formatted.
+/// That all is formatted, and the code that texts show is that of the sources.
 pub(crate) fn formatting(shell: &Shell) -> Result<()> {
     setup::components(shell, None, &["rustfmt"])?;
     cmd!(shell, "cargo fmt --all --check").run()?;
@@ -201,7 +205,7 @@ pub(crate) fn formatting(shell: &Shell) -> Result<()> {
     ] {
         cmd!(shell, "cargo fmt --all --manifest-path {apart} --check").run()?;
     }
-    Ok(())
+    excerpts::run(shell, false)
 }
 
 fn lint(shell: &Shell) -> Result<()> {
@@ -307,6 +311,17 @@ fn maple_tree_on_32_bits(shell: &Shell) -> Result<()> {
         shell,
         "cargo test --locked -p samara-rcu -p samara-slab -p maple-tree --features samara-rcu/user,maple-tree/rcu --target {WIDTH_32} {tests...} --examples"
     )
+    .run()?;
+    Ok(())
+}
+
+/// How deep calls go on the stack, which optimisation decides.
+fn stack(shell: &Shell) -> Result<()> {
+    cmd!(
+        shell,
+        "cargo test --release --locked -p samara-mm --all-features --test stack"
+    )
+    .env("CARGO_TARGET_DIR", "target/gate/stack")
     .run()?;
     Ok(())
 }

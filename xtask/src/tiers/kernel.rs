@@ -6,6 +6,7 @@ use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
 
 use crate::kernel::Arch;
+use crate::panics;
 use crate::setup;
 
 mod guest;
@@ -52,6 +53,7 @@ fn lint(shell: &Shell, arch: Arch) -> Result<()> {
 
 pub(super) fn run(shell: &Shell) -> Result<()> {
     lint(shell, Arch::X86_64)?;
+    panics::run(shell)?;
     let guest = Guest::new(shell, Arch::X86_64)?;
     let expected = on_linux(&guest)?;
     for (number, machine) in MACHINES.iter().enumerate() {
