@@ -22,6 +22,11 @@ pub struct FromLinux;
 #[doc = include_str!("guides/kernel.md")]
 pub struct Kernel;
 
+/// The same without hardware.
+#[cfg(doctest)]
+#[doc = include_str!("guides/kernel-in-a-program.md")]
+pub struct KernelInAProgram;
+
 /// The memory of a library OS.
 #[cfg(doctest)]
 #[doc = include_str!("guides/library-os.md")]
