@@ -79,6 +79,7 @@ pub fn gone(memory: &Memory, main: bool) {
 /// The machine ends, and the first process had this status.
 pub fn end(code: i32, signal: i32) {
     with(|recorder| recorder.end(code, signal));
+    *RECORDER.lock() = None;
 }
 
 fn send(bytes: &[u8]) {

@@ -20,7 +20,7 @@ const PLACE: usize = 24;
 
 /// Builds the kernel for x86-64, and compares.
 pub(crate) fn run(shell: &Shell) -> Result<()> {
-    let image = machines::build(shell, Arch::X86_64)?;
+    let image = machines::build(shell, Arch::X86_64, "")?;
     let found = functions(shell, &image)?;
     let text = shell.read_file(LIST)?;
     let known = list(&text)?;
