@@ -42,7 +42,7 @@ impl Options {
     }
 
     /// Starts the first process. If it cannot be started the machine ends, as a shell would.
-    pub fn start(&self) {
+    pub fn start(self) {
         let name = &self.program[0];
         let path = if name.contains(&b'/') {
             name.clone()

@@ -23,7 +23,7 @@ pub fn end(status: i32) -> ! {
 
 /// Blocks of the heap beyond those that are there for ever: of the machine, the root directory and each processor, and the room of lists that are empty now.
 fn blocks_too_many() -> u64 {
-    const OF_MACHINE: u64 = 20;
+    const OF_MACHINE: u64 = 16;
     const OF_PROCESSOR: u64 = 3;
     let kept = OF_MACHINE + OF_PROCESSOR * u64::from(scheduler::online().count_ones());
     memory::heap::blocks().saturating_sub(kept)
