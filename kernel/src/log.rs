@@ -37,7 +37,10 @@ const PANICKED: i32 = 101;
 fn panic(info: &PanicInfo<'_>) -> ! {
     Arch::interrupts_off();
     // Byte 2 marks what is told even where messages are not wanted.
-    let _ = writeln!(Device, "\u{2}{info}");
+    let _ = match info.location() {
+        Some(place) => writeln!(Device, "\u{2}panicked at {place}: {}", info.message()),
+        None => writeln!(Device, "\u{2}panicked: {}", info.message()),
+    };
     Arch::back_trace(&mut |at| {
         let _ = writeln!(Device, "\u{2}    at {at:#x}");
     });
