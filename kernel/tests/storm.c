@@ -213,7 +213,14 @@ static void wait_a_little(unsigned long r) {
         select(go[0] + 1, &read_from, NULL, NULL, &soon_too);
         break;
     case 4: sigtimedwait(&set, &info, &soon); break;
-    case 5: syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, atomic_load(&word), NULL, NULL, 0); break;
+    case 5: {
+        // Until a moment, since who is moved to another futex is not woken there.
+        struct timespec until;
+        clock_gettime(CLOCK_MONOTONIC, &until);
+        until.tv_sec += 1;
+        syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, atomic_load(&word), &until, NULL, 1);
+        break;
+    }
     case 6: {
         struct itimerval timer = {.it_value = {.tv_usec = 1000}};
         setitimer(ITIMER_REAL, &timer, NULL);
