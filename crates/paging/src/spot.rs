@@ -61,7 +61,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 
 impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
     /// As [`PageTables::entry`].
-    #[inline]
+    #[inline(always)]
     pub fn entry(&mut self) -> Entry {
         if !self.cursor.space.covers(self.addr) {
             return Entry::Empty;
