@@ -1,6 +1,6 @@
 //! Memory that runs out. The process that is worst by the rule of `proc_pid_oom_score_adj(5)` is killed, and its pages are free before it runs again.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use alloc::sync::Arc;
 use samara_mm::observe::badness;
@@ -63,6 +63,10 @@ fn copy(
     }
 }
 
+/// How often in a row no process but the first was found.
+static ALONE: AtomicU32 = AtomicU32::new(0);
+const PATIENCE: u32 = 10_000;
+
 /// Kills a process. If one is about to end it is let to, instead: it frees its memory.
 fn make_room() {
     let ends = |process: &Process| {
@@ -76,8 +80,16 @@ fn make_room() {
         let memory = process.memory.lock().clone().filter(|_| process.pid != 1)?.memory();
         badness(memory.resident() + memory.swap, 0, all_frames())
     };
-    // The first process is killed if there is no other, since the machine could not go on.
-    let Some(victim) = table::first_by(rank).or_else(|| table::find(1)) else { return };
+    // The first process is killed if there is no other, since the machine could not go on. A child that a fork has not entered yet may have the memory, or a process
+    // that has just left.
+    let worst = table::first_by(rank);
+    let before = ALONE.fetch_add(1, Ordering::Relaxed);
+    if worst.is_some() {
+        ALONE.store(0, Ordering::Relaxed);
+    } else if before < PATIENCE {
+        return scheduler::give_way();
+    }
+    let Some(victim) = worst.or_else(|| table::find(1)) else { return };
     let Some(memory) = victim.memory.lock().clone() else { return };
     tell(&victim, &memory);
     let users = |process: &Process| {

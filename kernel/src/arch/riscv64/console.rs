@@ -21,7 +21,6 @@ const INTERRUPT: u32 = 10;
 
 const DATA: u64 = 0;
 const INTERRUPTS: u64 = 1;
-const FIFO: u64 = 2;
 const LINE: u64 = 3;
 const STATUS: u64 = 5;
 const RECEIVED: u8 = 1;
@@ -37,12 +36,10 @@ fn read(register: u64) -> u8 {
     unsafe { device::<u8>(REGISTERS.start + register).read_volatile() }
 }
 
-/// Eight bits, no parity, queues on, an interrupt when something has come. Byte 1 tells whoever shows the console that the firmware's output ends.
+/// Eight bits, no parity, an interrupt when something has come. The queues stay as the firmware has left them: the device drops what has come when they are
+/// switched, and somebody may have typed already. Byte 1 tells whoever shows the console that the firmware's output ends.
 pub(super) fn start() {
-    // The device empties itself when its queue is switched on, and somebody may have typed already.
-    receive();
     write(LINE, 3);
-    write(FIFO, 7);
     write(INTERRUPTS, 1);
     console_write(&[1]);
 }
@@ -88,12 +85,11 @@ static SENDING: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
 pub(in crate::arch) fn console_write(bytes: &[u8]) {
     without_interrupts(|| {
         let _alone = SENDING[0].lock();
-        for chunk in bytes.chunks(16) {
+        for &byte in bytes {
             while read(STATUS) & CAN_SEND == 0 {
                 core::hint::spin_loop();
             }
-            // The queue is empty, and has room for 16.
-            chunk.iter().for_each(|&byte| write(DATA, byte));
+            write(DATA, byte);
         }
     });
 }

@@ -10,7 +10,6 @@ const LOG: u16 = 0x2f8;
 
 const DATA: u16 = 0;
 const INTERRUPTS: u16 = 1;
-const FIFO: u16 = 2;
 const LINE: u16 = 3;
 const MODEM: u16 = 4;
 const STATUS: u16 = 5;
@@ -27,26 +26,23 @@ fn read(port: u16) -> u8 {
     unsafe { Port::new(port).read() }
 }
 
-/// Eight bits, no parity, queues on; the console interrupts when something has come.
+/// Eight bits, no parity; the console interrupts when something has come. The queues stay off: the device drops what has come when they are switched on, and
+/// somebody may have typed already.
 pub(super) fn start() {
-    // The device empties itself when its queue is switched on, and somebody may have typed already.
-    receive();
     for port in [CONSOLE, LOG] {
         write(port + INTERRUPTS, 0);
         write(port + LINE, 3);
-        write(port + FIFO, 7);
         write(port + MODEM, 0x0b);
     }
     write(CONSOLE + INTERRUPTS, 1);
 }
 
 fn send(port: u16, bytes: &[u8]) {
-    for chunk in bytes.chunks(16) {
+    for &byte in bytes {
         while read(port + STATUS) & CAN_SEND == 0 {
             core::hint::spin_loop();
         }
-        // The queue is empty, and has room for 16.
-        chunk.iter().for_each(|&byte| write(port + DATA, byte));
+        write(port + DATA, byte);
     }
 }
 
