@@ -325,8 +325,8 @@ fn default_action(thread: &Thread, info: &Info) {
                 exit::stop(&thread.process, signal);
             }
         }
-        // Nothing but SIGKILL itself ends the first process that it has no handler for, unless it was forced.
-        _ if thread.process.pid == 1 && info.code <= 0 => {}
+        // No other process ends the first one; itself it ends as any does, so that the machine's status is that of its program.
+        _ if thread.process.pid == 1 && info.code <= 0 && info.rest[0] as i32 != 1 => {}
         _ => exit_group(&thread.process, signal),
     }
 }
