@@ -9,11 +9,11 @@ use maple_tree::{CowMapleTree, Fanout, MapleTree, Native, Shape, SyncMapleTree, 
 
 const SPAN: usize = if cfg!(miri) { 40 } else { 300 };
 
-type Entry = (RangeInclusive<u32>, u32);
+type Entry = (RangeInclusive<u32>, u16);
 
 /// Which entry covers each index, and its value: entries that touch may have the same.
 #[derive(Clone)]
-struct Cells(Vec<Option<(usize, u32)>>);
+struct Cells(Vec<Option<(usize, u16)>>);
 
 impl Cells {
     fn entries(&self) -> Vec<Entry> {
@@ -37,7 +37,7 @@ impl Cells {
         }
     }
 
-    fn paint(&mut self, first: usize, last: usize, value: u32) -> RangeInclusive<u32> {
+    fn paint(&mut self, first: usize, last: usize, value: u16) -> RangeInclusive<u32> {
         let id = usize::MAX;
         let around = [
             first.checked_sub(1),
@@ -59,7 +59,7 @@ impl Cells {
             self.0[above..above + end].fill(Some((usize::MAX - 1, other)));
         }
         for cell in &mut self.0 {
-            if same.contains(&cell.unwrap_or((usize::MAX - 2, u32::MAX))) {
+            if same.contains(&cell.unwrap_or((usize::MAX - 2, u16::MAX))) {
                 *cell = Some((id, value));
             }
         }
@@ -94,7 +94,7 @@ impl Cells {
     }
 }
 
-fn check<A: NodeAlloc, S: Shape>(map: &MapleTree<u32, u32, A, S>, cells: &Cells, context: &str) {
+fn check<A: NodeAlloc, S: Shape>(map: &MapleTree<u32, u16, A, S>, cells: &Cells, context: &str) {
     if let Err(damage) = map.check() {
         panic!("{damage}: {context}");
     }
@@ -105,15 +105,15 @@ fn check<A: NodeAlloc, S: Shape>(map: &MapleTree<u32, u32, A, S>, cells: &Cells,
 fn on_every_face<S: Shape>(seed: u64) {
     let mut rng = Rng(seed);
     let mut cells = Cells(vec![None; SPAN]);
-    let mut map: MapleTree<u32, u32, _, S> = MapleTree::with_gaps_in(Global);
-    let mut snap: CowMapleTree<u32, u32, Global, S> = CowMapleTree::new_in(Global);
-    let shared: SyncMapleTree<u32, u32, Waiting, SharedPool, spin::Mutex<()>, S> =
+    let mut map: MapleTree<u32, u16, _, S> = MapleTree::with_gaps_in(Global);
+    let mut snap: CowMapleTree<u32, u16, Global, S> = CowMapleTree::new_in(Global);
+    let shared: SyncMapleTree<u32, u16, Waiting, SharedPool, spin::Mutex<()>, S> =
         SyncMapleTree::new_in(Waiting::new(), SharedPool::new());
     let mut before = (snap.snapshot(), cells.entries());
     for step in 0..if cfg!(miri) { 40 } else { 1500 } {
         let first = rng.below(SPAN);
         let last = (first + rng.below(20) * rng.below(4)).min(SPAN - 1);
-        let (range, value) = (first as u32..=last as u32, rng.below(3) as u32);
+        let (range, value) = (first as u32..=last as u32, rng.below(3) as u16);
         let context = format!("seed {seed} step {step}: {range:?} {value}");
         match rng.below(8) {
             0..3 => {
@@ -259,9 +259,9 @@ fn a_refused_join_keeps_what_it_has_joined() {
 #[test]
 fn a_part_of_a_snapshot_is_changed() {
     let nodes = Countdown::kept();
-    let mut map: CowMapleTree<u32, u32, _, Fanout<4>> = CowMapleTree::with_gaps_in(nodes);
+    let mut map: CowMapleTree<u32, u16, _, Fanout<4>> = CowMapleTree::with_gaps_in(nodes);
     let total = if cfg!(miri) { 40 } else { 400 };
-    map.try_extend((0..total).map(|i| (2 * i..=2 * i, i)))
+    map.try_extend((0..total).map(|i| (2 * i..=2 * i, i as u16)))
         .unwrap();
     let mut rng = Rng(5);
     for _ in 0..if cfg!(miri) { 5 } else { 100 } {
@@ -284,7 +284,7 @@ fn a_part_of_a_snapshot_is_changed() {
         assert!(before.iter().eq(copy.iter().cloned()));
         let expected = copy.into_iter().map(|(range, value)| {
             let within = *range.start() >= first && *range.start() <= last;
-            (range, value + u32::from(within))
+            (range, value + u16::from(within))
         });
         assert!(map.iter().eq(expected));
     }

@@ -247,11 +247,11 @@ fn a_refused_cut_or_append_changes_nothing() {
 /// Maps that have a pool's slabs in common give them back with the last of them, and use what the others have given up.
 #[test]
 fn maps_that_were_split_have_their_slabs_in_common() {
-    type Map<'a> = MapleTree<u64, u32, Pool<&'a Counted<Global>>>;
+    type Map<'a> = MapleTree<u64, u16, Pool<&'a Counted<Global>>>;
     let slabs = Counted::new(Global);
     let mut map: Map<'_> = MapleTree::new_in(Pool::new_in(&slabs));
     let count = if cfg!(miri) { 200 } else { 5000 };
-    map.try_extend((0..count).map(|i| (2 * i..2 * i + 1, i as u32)))
+    map.try_extend((0..count).map(|i| (2 * i..2 * i + 1, i as u16)))
         .unwrap();
     let bytes = map.allocator().bytes();
     // The upper half goes and comes again, often: no more memory is taken than once.
@@ -269,7 +269,7 @@ fn maps_that_were_split_have_their_slabs_in_common() {
             });
         }
         for i in count / 2..count {
-            map.insert(2 * i, i as u32).unwrap();
+            map.insert(2 * i, i as u16).unwrap();
         }
         assert!(map.check().is_ok());
     }
@@ -281,7 +281,7 @@ fn maps_that_were_split_have_their_slabs_in_common() {
     other
         .try_extend(
             (0..count)
-                .map(|i| (10 * count + 2 * i, i as u32))
+                .map(|i| (10 * count + 2 * i, i as u16))
                 .map(|(k, v)| (k..=k, v)),
         )
         .unwrap();
