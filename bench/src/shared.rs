@@ -61,7 +61,7 @@ impl<R: Reclaimed> MapleOver<R> {
         items.iter().for_each(|&item| self.pair(item));
     }
 
-    /// Goes through so many entries from one on, as one reader.
+    /// Reads `entries` entries, from `from` on, in one section of a reader. Returns the sum of their values.
     pub fn scan(&self, from: u64, entries: usize) -> u64 {
         let reader = self.0.read();
         let values = reader.range(from..).map(|(_, value)| u64::from(value));

@@ -28,7 +28,7 @@ pub(crate) const RIVALS: &[(&str, Operation)] = &[
 
 const TIMES: u32 = 16;
 
-/// Takes all from an entry on out of the map.
+/// Splits the map at the entry number `at`.
 fn split(at: usize) -> u32 {
     let (ranges, _) = ranges(ENTRIES);
     let mut map = filled(&ranges);
@@ -50,7 +50,7 @@ fn map_of(items: &[Item]) -> MapleTree<u64, u32> {
     map
 }
 
-/// Appends so many of the last entries to a map of the others.
+/// Appends a map of the last `count` entries to a map of the others.
 fn append(count: usize) -> u32 {
     let (ranges, _) = ranges(ENTRIES);
     let (low, high) = ranges.items.split_at(ranges.items.len() - count);

@@ -72,7 +72,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether parts of maps go to other maps.
+    /// Returns `true` for operations that move entries from one map to another.
     pub fn moves_parts(self) -> bool {
         matches!(
             self,
@@ -85,7 +85,7 @@ impl Kind {
 pub trait RangeMap: Default {
     /// As the tables print it.
     const NAME: &'static str;
-    /// Whether parts of such maps go to other maps by one call.
+    /// Maps of this kind have `split_off` and `append`.
     const MOVES_PARTS: bool = false;
 
     /// Whether this map has an operation: by default all that have no default below.

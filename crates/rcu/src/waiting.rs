@@ -110,7 +110,7 @@ pub struct Waiting {
     passed: AtomicUsize,
     /// Whether they had when it last looked: 0 for yes. Only for the writer.
     late: AtomicUsize,
-    /// Whether one of them stayed beyond the patience of the last attempt: 0 for no. Only for the writer.
+    /// Not 0 if a reader was still there when the last attempt gave up. Used by the writer alone.
     stayed: AtomicUsize,
     /// Whether something waits for them: 0 for no. Only for the writer.
     noted: AtomicUsize,

@@ -123,7 +123,7 @@ impl<A: NodeAlloc, const SIZE: usize> Pool<A, SIZE> {
         alone
     }
 
-    /// Whether no other pool has the same slabs. Then none can come but by this one. All that others did with the slabs is before what comes.
+    /// Returns `true` if no other pool shares the slabs. Only a split of this pool can change that. What other pools did with the slabs happens before this returns.
     fn is_alone(&self) -> bool {
         self.common()
             .is_none_or(|common| common.pools.load(Ordering::Acquire) == 1)

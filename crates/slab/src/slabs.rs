@@ -82,7 +82,7 @@ impl<const SIZE: usize> Slabs<SIZE> {
         self.bytes
     }
 
-    /// Whether there is something to be freed.
+    /// Returns `true` if there are blocks to free.
     #[inline]
     pub(crate) fn has_slabs(&self) -> bool {
         !self.slabs.is_null()

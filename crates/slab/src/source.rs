@@ -115,7 +115,7 @@ pub unsafe trait NodeAlloc {
     ///
     /// # Safety
     ///
-    /// Whoever has blocks of `other`, or of an allocator that is interchangeable with it alone, keeps to that.
+    /// Blocks of `other`, and of allocators that are interchangeable with it alone, are given back here from now on.
     unsafe fn join(&mut self, other: &mut Self) -> bool
     where
         Self: Sized,

@@ -121,7 +121,7 @@ fn staying(options: &Options, ranges: &Ranges, time: Duration) -> Vec<Row> {
         let figures = vec![figures.collect()];
         let mut row = Row::new(name, Sense::More, &[MapleWaiting::NAME], &figures);
         row.unit = Some("M/s".to_owned());
-        // 100,000 writes a second, of which a pair has two.
+        // A pair is two writes: 100,000 writes a second.
         row.target = Some(Target::new(0.05, &[], None));
         rows.push(row);
     }

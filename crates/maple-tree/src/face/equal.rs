@@ -11,11 +11,11 @@ use crate::read::Found;
 pub(crate) struct Run<K> {
     pub(crate) first: K,
     pub(crate) last: K,
-    /// How many there are, less one.
+    /// Entries after the first.
     pub(crate) more: usize,
 }
 
-/// The first run of entries that are the `same`, the first of which is at or after `from` and the last of which begins at or before `to`.
+/// Returns the first run of neighbours that are the `same`, among the entries that begin in `from ..= to`.
 pub(crate) fn run<K: Key, V: Value, S: Shape>(
     tree: &RawTree<K, S>,
     (from, to): (K, K),

@@ -205,14 +205,14 @@ where
     Ok(())
 }
 
-/// Whether a key is within an entry that begins before it.
+/// Returns `true` if an entry that begins before the key contains it.
 fn is_within<K: Key, S: Shape>(tree: &RawTree<K, S>, key: K) -> bool {
     let found = tree.lookup(key);
     found.first < key && !found.word.is_null()
 }
 
 impl<K: Key, S: Shape, A: NodeAlloc> Unfinished<'_, K, S, A> {
-    /// Adds the entries of a tree within a range, none of which goes on beyond it.
+    /// Adds the entries that begin within a range. The last of them ends within it, too.
     fn take(&mut self, tree: &RawTree<K, S>, (first, last): (K, K)) -> Result<(), Refused> {
         let added = tree.visit_up(first, |found| {
             if found.first > last {

@@ -236,7 +236,7 @@ impl<K: Key, S: Shape> Cells<K, S> {
     }
 }
 
-/// So many slots are moved in line.
+/// The most slots that [`shift`] moves.
 const FEW: usize = 4;
 
 /// Moves `count` elements, [`FEW`] at most, from index `from` to index `to`, as there are after an insertion near the end.

@@ -78,7 +78,7 @@ fn same<K: Index, V: Value, A: NodeAlloc, S: Shape>(
     );
 }
 
-/// What of the entries is within a range, and what is not.
+/// Cuts the entries at a range's ends. Returns those within, and those outside.
 fn cut_apart<K: Index>(all: &[Entry<K>], first: K, last: K) -> [Vec<Entry<K>>; 2] {
     let (mut within, mut without) = (Vec::new(), Vec::new());
     for (range, value) in all {

@@ -21,9 +21,10 @@ struct Hands<'a, A: NodeAlloc> {
 impl<'a, A: NodeAlloc> Hands<'a, A> {
     /// # Safety
     ///
-    /// The nodes of the trees, of which the caller is the only user, and those of the reserve are given back to `alloc`.
+    /// - No other thread uses the trees that are split and joined.
+    /// - Their nodes, and those of the reserve, come from `alloc` or from an allocator that is interchangeable with it.
     unsafe fn new(alloc: &'a A, reserve: Reserve) -> Self {
-        // SAFETY: nobody else uses the trees (the caller's promise).
+        // SAFETY: no other thread reads the trees, as the caller promises.
         let unread = unsafe { Unread::new() };
         Self {
             alloc,
@@ -33,7 +34,7 @@ impl<'a, A: NodeAlloc> Hands<'a, A> {
     }
 
     fn free(alloc: &A) -> impl FnMut(NonNull<u8>) + '_ {
-        // SAFETY: it is in no tree any more, and is given back there (promise of `new`).
+        // SAFETY: the block is in no tree any more, and `alloc` may free it: the second promise to `new`.
         |block| unsafe { alloc.deallocate(block, LAYOUT) }
     }
 
@@ -56,14 +57,14 @@ impl<'a, A: NodeAlloc> Hands<'a, A> {
 
 impl<A: NodeAlloc> Drop for Hands<'_, A> {
     fn drop(&mut self) {
-        // SAFETY: promise of `new`.
+        // SAFETY: the reserve's nodes are `alloc`'s: the second promise to `new`.
         unsafe { self.reserve.release(self.alloc) };
     }
 }
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
-    /// Whether both keys are in one leaf, or in two that neighbour each other, or there are no nodes: entries between them are few, and are moved one by one. That
-    /// takes no longer, and no memory is had in common then.
+    /// Returns `true` if both keys are in one leaf or in two neighbouring leaves, or if the tree has no nodes. Then there are few entries between them, which are moved one by
+    /// one: that takes no longer, and the two maps share no slabs afterwards.
     fn are_near(&self, key: K, other: K) -> bool {
         let Root::Node(root) = self.raw.root() else {
             return true;

@@ -60,7 +60,7 @@ pub(super) fn apply<K: Key, S: Shape>(
     }
 }
 
-/// The root of a tree whose topmost level has these nodes, which are so many levels high, and the height of the tree.
+/// Returns the root and the height of a tree whose nodes on the level `height` are these: the only one of them, or a new node above.
 pub(in crate::write) fn root_of<K: Key, S: Shape>(
     items: &Items<K>,
     inner: Kind,

@@ -24,12 +24,12 @@ enum Above<K, S> {
 struct Seam<K, S> {
     span: Span<K, S>,
     items: usize,
-    /// What is left of the tree that is higher, if one has no more levels: the left one?
+    /// Which tree goes on, where the other has no more levels: `true` for the left one.
     rest: Option<bool>,
 }
 
 impl<K: Key, S: Shape> Seam<K, S> {
-    /// What is above. The nodes of the level are still as they were.
+    /// Returns what the new nodes of this level change on the level above. Reads the old nodes, so that it comes before they are freed.
     fn above(&mut self, level: &Level<K, S>, inner: Kind) -> Above<K, S> {
         let (first, last) = (
             level.before.unwrap_or(self.span.left),
@@ -77,7 +77,7 @@ impl<K: Key, S: Shape> Seam<K, S> {
     }
 }
 
-/// As many nodes as joining two trees of so many levels can take.
+/// Returns the most nodes that joining two trees of these heights can take.
 pub(crate) fn most_for_join(left: u32, right: u32) -> usize {
     // Three on each level, and a root.
     3 * left.max(right) as usize + 1
@@ -111,7 +111,7 @@ fn begin<K: Key, S: Shape>(left: Node<K, S>, right: Node<K, S>) -> (Seam<K, S>, 
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// How many nodes it takes to [join](Self::join) another tree to this one.
+    /// Returns how many nodes it takes to [join](Self::join) another tree to this one.
     pub(crate) fn nodes_for_join(&self, other: &Self) -> usize {
         let (Root::Node(left), Root::Node(right)) = (self.root(), other.root()) else {
             return 0;

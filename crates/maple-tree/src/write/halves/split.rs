@@ -66,19 +66,20 @@ impl<K: Key, S: Shape> Cut<K, S> {
         }
     }
 
-    /// Whether what is below ends with an entry in the last slot that its leaf has room for: the hole after it takes another leaf.
+    /// Returns `true` if the lower tree ends with an entry in its leaf's last slot, so that the hole after it needs another leaf.
     fn needs_leaf(&self) -> bool {
         !self.place.leaf.slot(self.slot).is_null() && self.slot + 1 == Geometry::<K, S>::SLOTS
     }
 }
 
-/// As many nodes as splitting a tree of so many levels can take.
+/// Returns the most nodes that splitting a tree of this height can take.
 pub(crate) fn most_for_split(height: u32) -> usize {
     // Three on each level, and a root, for what is above; a leaf, one on each level, and a root for the hole at the end of what is below.
     4 * height as usize + 3
 }
 
-/// The topmost node of what is below `key`, of a tree or a part of it with the root `root`: the first one that is split, or the leaf. How many levels down that is.
+/// Returns the root of the part below `key` of a tree with this root: the first node on the way to the key in which that is not in the first slot, or the leaf; and how
+/// many levels below `root` it is.
 fn top<K: Key, S: Shape>(root: Node<K, S>, key: K) -> (Node<K, S>, u32) {
     let (mut node, mut down) = (root, 0);
     while !node.is_leaf() && node.search(key) == 0 {
@@ -88,7 +89,7 @@ fn top<K: Key, S: Shape>(root: Node<K, S>, key: K) -> (Node<K, S>, u32) {
     (node, down)
 }
 
-/// How many nodes it takes to link a leaf after the one that covers `key`, when the nodes below `root` on the way there end with it.
+/// Returns how many nodes it takes to link a leaf after the one that covers `key`, when the nodes below `root` on the way there end with it.
 fn nodes_above_cut<K: Key, S: Shape>(root: Node<K, S>, key: K) -> usize {
     // The last run of full ones, from the leaf up.
     let (mut node, mut full, mut all) = (root, 0, true);
@@ -105,7 +106,7 @@ fn nodes_above_cut<K: Key, S: Shape>(root: Node<K, S>, key: K) -> usize {
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// How many nodes it takes to [split](Self::split) the tree.
+    /// Returns how many nodes it takes to [split](Self::split) the tree.
     pub(crate) fn nodes_for_split(&self, key: K) -> usize {
         let (Root::Node(root), Some(below)) = (self.root(), key.predecessor()) else {
             return 0;
@@ -132,7 +133,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         nodes
     }
 
-    /// Whether there are entries on both sides of a key.
+    /// Returns `true` if there are entries below the key and entries at or above it.
     fn has_both(&self, key: K, below: K) -> bool {
         self.find::<false>((K::MIN, below)).is_some() && self.find::<true>((key, K::MAX)).is_some()
     }
