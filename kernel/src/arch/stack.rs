@@ -5,7 +5,10 @@ use core::mem::MaybeUninit;
 
 use super::this::frame::Frame;
 
-const SIZE: usize = 32 << 10;
+/// A call that finds no memory, and kills a process for it, takes 33 KiB and more.
+const SIZE: usize = 64 << 10;
+/// The lowest bytes, which are never written to: there is no page without access below.
+const GUARD: [MaybeUninit<u8>; 64] = [MaybeUninit::new(0xa5); 64];
 
 unsafe extern "C" {
     static thread_entry: u8;
@@ -17,7 +20,9 @@ pub(super) struct Stack([MaybeUninit<u8>; SIZE]);
 impl Stack {
     pub(super) fn new() -> Box<Self> {
         // SAFETY: bytes that need not be initialised.
-        unsafe { Box::new_uninit().assume_init() }
+        let mut stack: Box<Self> = unsafe { Box::new_uninit().assume_init() };
+        stack.0[..GUARD.len()].copy_from_slice(&GUARD);
+        stack
     }
 
     /// The address after its last byte.
@@ -41,5 +46,13 @@ impl Stack {
                 .write(&raw const thread_entry as u64);
         }
         saved as u64
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: `new` has written them.
+        let whole = self.0[..GUARD.len()].iter().all(|byte| unsafe { byte.assume_init() } == 0xa5);
+        assert!(whole, "a kernel stack was too small");
     }
 }

@@ -117,8 +117,8 @@ unsafe impl Send for Thread {}
 unsafe impl Sync for Thread {}
 
 static THREADS: AtomicU64 = AtomicU64::new(0);
-/// A machine has a thread for so many frames at most, as `/proc/sys/kernel/threads-max` of Linux has it.
-const FRAMES_OF_A_THREAD: u64 = 64;
+/// A machine has a thread for so many frames at most: stacks take an eighth of its memory, as by Linux' `/proc/sys/kernel/threads-max`.
+const FRAMES_OF_A_THREAD: u64 = 128;
 
 impl Drop for Thread {
     fn drop(&mut self) {
