@@ -4,6 +4,7 @@
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
+mod context;
 #[cfg(not(target_arch = "x86_64"))]
 mod device_tree;
 mod image;
@@ -11,6 +12,7 @@ mod input;
 mod others;
 #[cfg(target_arch = "riscv64")]
 mod riscv64;
+mod serial;
 mod signal_bytes;
 mod stack;
 #[cfg(target_arch = "x86_64")]
@@ -23,8 +25,8 @@ use riscv64 as this;
 #[cfg(target_arch = "x86_64")]
 use x86_64 as this;
 
+pub use context::{Context, switch};
 pub use this::Arch;
-pub use this::context::switch;
 pub use this::signal::{pop_signal, push_signal};
 
 use stack::Stack;
@@ -35,7 +37,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use samara_memblock::firmware::Item;
 use samara_mm::exec::Architecture;
 use samara_mm::process::Access;
-use samara_paging::{Attrs, Context, Format};
+use samara_paging::{Attrs, Format};
 
 use syscalls::Sysno;
 
@@ -89,23 +91,10 @@ pub trait UserFrame: Clone {
     fn restart(&mut self);
 }
 
-/// What is kept of a thread that does not run: its kernel stack, and registers that only programs use.
-pub trait ThreadContext: Default + Send {
-    /// A thread that starts with this frame and thread pointer, and the caller's floating-point registers if it is to inherit them.
-    fn new(frame: this::frame::Frame, thread_pointer: u64, inherit: bool) -> Self;
-    /// The thread pointer of the thread, which runs.
-    fn thread_pointer(&self) -> u64;
-    fn set_thread_pointer(&mut self, at: u64);
-    /// All floating-point registers as they are when a program starts.
-    fn reset_float(&mut self);
-}
-
-/// What the rest of the kernel asks of an architecture, besides `switch`, which switches from one thread to another, `push_signal`, which makes a frame run a signal's handler, and
-/// `pop_signal`, which ends that.
+/// What the rest of the kernel asks of an architecture, besides [`Context`], `push_signal`, which makes a frame run a signal's handler, and `pop_signal`, which ends that.
 pub trait Machine {
     type Format: Format;
     type Frame: UserFrame;
-    type Context: ThreadContext;
 
     /// The name that `uname(2)` gives.
     const NAME: &'static str;
@@ -161,7 +150,7 @@ pub trait Machine {
     /// Makes this processor, or [all](Self::FORGETS_EVERYWHERE), forget translations of a range.
     fn forget(range: Range<u64>);
     /// Makes this processor find entries of a range that have become valid, and, if they may be executed, what they map.
-    fn entered(_: &Context, _range: Range<u64>, _executable: bool) {}
+    fn entered(_: &samara_paging::Context, _range: Range<u64>, _executable: bool) {}
     fn interrupts_off() -> bool;
     fn restore_interrupts(on: bool);
     /// Waits for an interrupt, which are on meanwhile.
@@ -169,15 +158,15 @@ pub trait Machine {
 
     /// Writes bytes to the console; waits until the device has taken them.
     fn console_write(bytes: &[u8]) {
-        this::console::console_write(bytes);
+        serial::write(bytes);
     }
     /// Returns the next byte of the console's input, if one has come.
     fn console_read() -> Option<u8> {
-        input::read(this::console::receive)
+        input::read(serial::receive)
     }
     /// Writes bytes to the kernel's log.
     fn log_write(bytes: &[u8]) {
-        this::console::log_write(bytes);
+        serial::log(bytes);
     }
     /// Nanoseconds since some moment before the start.
     fn now() -> u64 {
@@ -187,15 +176,24 @@ pub trait Machine {
     fn wall_clock() -> u64 {
         this::timer::wall_clock()
     }
-    fn random() -> u64;
+    fn random() -> u64 {
+        mixed(this::timer::counter())
+    }
     /// A call that only this architecture has.
     fn own_call(name: Sysno, call: &mut Call<'_>) -> Option<Outcome>;
     /// Arguments of `clone(2)` in one order: flags, stack, parent's and child's place of the number, thread pointer.
-    fn clone_arguments(args: [u64; 6]) -> [u64; 5];
+    fn clone_arguments([flags, stack, parent, thread_pointer, child, _]: [u64; 6]) -> [u64; 5] {
+        [flags, stack, parent, child, thread_pointer]
+    }
     /// Ends the machine.
     fn power_off() -> !;
     /// Calls `frame` with the return address of each caller, innermost first.
     fn back_trace(frame: &mut dyn FnMut(u64));
+}
+
+/// A register of a device, at a physical address.
+fn device<T>(physical: u64) -> *mut T {
+    core::ptr::with_exposed_provenance_mut((Arch::DIRECT_MAP + physical) as usize)
 }
 
 /// Runs `body` with interrupts off.

@@ -13,10 +13,18 @@ const PATIENCE: u64 = 1_000_000_000;
 
 unsafe extern "C" {
     static other_first: u8;
-    static mut start_root: u64;
-    static mut start_stack: u64;
-    static mut start_entry: u64;
+    static boot_root: u8;
 }
+
+/// What differs from processor to processor, and `boot.s` reads: root table, end of the stack, and function. The first's, at first.
+#[unsafe(export_name = "start_root")]
+static mut ROOT: *const u8 = &raw const boot_root;
+#[unsafe(export_name = "start_stack")]
+static mut STACK: *const u8 = (&raw const FIRST_STACK).wrapping_add(1).cast();
+#[unsafe(export_name = "start_entry")]
+static mut ENTRY: *const () = crate::kernel_main as *const ();
+
+static mut FIRST_STACK: Stack = Stack::UNUSED;
 
 /// The number of the one that is being started.
 static STARTING: AtomicUsize = AtomicUsize::new(0);
@@ -30,9 +38,9 @@ pub(super) fn start(most: usize, switch_on: impl Fn(usize, u64) -> bool) {
         STARTING.store(number, Ordering::SeqCst);
         // SAFETY: only the processor that is started reads them, and it has begun before the next one does.
         unsafe {
-            start_root = kernel_tables().root();
-            start_stack = stack.top();
-            start_entry = other_entered as extern "C" fn() -> ! as usize as u64;
+            ROOT = core::ptr::without_provenance(kernel_tables().root() as usize);
+            STACK = core::ptr::without_provenance(stack.top() as usize);
+            ENTRY = other_entered as *const ();
         }
         if !switch_on(number, first) {
             // SAFETY: leaked above, and nobody has it.

@@ -18,6 +18,8 @@ unsafe extern "C" {
 pub(super) struct Stack([MaybeUninit<u8>; SIZE]);
 
 impl Stack {
+    pub(super) const UNUSED: Self = Stack([MaybeUninit::uninit(); SIZE]);
+
     pub(super) fn new() -> Box<Self> {
         // SAFETY: bytes that need not be initialised.
         let mut stack: Box<Self> = unsafe { Box::new_uninit().assume_init() };

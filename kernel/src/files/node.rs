@@ -78,19 +78,6 @@ const S_IFDIR: u32 = 0o40_000;
 const S_IFREG: u32 = 0o100_000;
 const S_IFLNK: u32 = 0o120_000;
 
-/// What `stat(2)` tells, before an architecture lays it out.
-#[derive(Clone, Copy, Debug)]
-pub struct Stat {
-    pub number: u64,
-    pub mode: u32,
-    pub links: u32,
-    pub owner: u32,
-    pub group: u32,
-    pub device: u64,
-    pub size: u64,
-    pub modified: u64,
-}
-
 /// Nanoseconds since 1970.
 pub fn wall_time() -> u64 {
     static START: spin::Once<u64> = spin::Once::new();
@@ -191,20 +178,14 @@ impl Node {
         }
     }
 
-    pub fn stat(&self) -> Stat {
-        Stat {
-            number: self.number,
-            mode: self.mode(),
-            links: if self.is_directory() { 2 } else { self.links.load(Ordering::Relaxed) },
-            owner: self.owner.load(Ordering::Relaxed),
-            group: self.group.load(Ordering::Relaxed),
-            device: match &self.kind {
-                Kind::Device(device) => device.number(),
-                _ => 0,
-            },
-            size: self.size(),
-            modified: self.modified.load(Ordering::Relaxed),
-        }
+    /// Returns how many names it has, as `stat(2)` tells it.
+    pub fn links(&self) -> u32 {
+        if self.is_directory() { 2 } else { self.links.load(Ordering::Relaxed) }
+    }
+
+    /// Returns the number of the device that it is; 0 if it is none.
+    pub fn device(&self) -> u64 {
+        if let Kind::Device(device) = &self.kind { device.number() } else { 0 }
     }
 
     /// # Errors

@@ -13,8 +13,8 @@ use spin::Mutex;
 
 use super::thread::{Process, Thread};
 use super::wait;
-use super::{Context, Frame, exit, oom, scheduler, table};
-use crate::arch::{ThreadContext, UserFrame};
+use super::{Frame, exit, oom, scheduler, table};
+use crate::arch::{Context, UserFrame};
 use crate::memory::{Memory, heap};
 use crate::trace;
 

@@ -109,11 +109,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
         reap(&parent, process);
     }
     if signal != 0 && !(unwanted && action.handler == 1) {
-        let (code, value) = if status & 0x7f == 0 {
-            (CLD_EXITED, status >> 8)
-        } else {
-            (CLD_KILLED, status & 0x7f)
-        };
+        let (code, value) = how_ended(status);
         signals::send(&parent, &Info { signal, ..Info::child(code, process.pid, value) });
     }
     parent.child_changed.wake();
@@ -231,14 +227,22 @@ pub fn wait_for_child(
     wait::until(&[&process.child_changed], None, look)?
 }
 
+/// `si_code` and `si_status` of a status.
+fn how_ended(status: i32) -> (i32, i32) {
+    match status & 0x7f {
+        0 => (CLD_EXITED, status >> 8),
+        signal => (CLD_KILLED, signal),
+    }
+}
+
 fn event(child: &Process, options: u64) -> Option<ChildEvent> {
     let mut state = child.state.lock();
     let keep = options & WNOWAIT != 0;
     let (status, code, value) = match *state {
-        State::Ended(status) if options & WEXITED != 0 => match status & 0x7f {
-            0 => (status, CLD_EXITED, status >> 8),
-            signal => (status, CLD_KILLED, signal),
-        },
+        State::Ended(status) if options & WEXITED != 0 => {
+            let (code, value) = how_ended(status);
+            (status, code, value)
+        }
         State::Stopped(signal, true) if options & WSTOPPED != 0 => {
             *state = State::Stopped(signal, keep);
             (signal << 8 | 0x7f, CLD_STOPPED, signal)

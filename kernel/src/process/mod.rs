@@ -52,7 +52,6 @@ use signals::Info;
 
 /// A program's registers.
 pub type Frame = <Arch as Machine>::Frame;
-type Context = <Arch as Machine>::Context;
 
 /// Handles what made a program enter the kernel. When this returns, the program goes on by its frame. A thread that is to end does so here, where its stack
 /// holds nothing that somebody would have to drop.

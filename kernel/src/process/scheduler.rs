@@ -27,7 +27,7 @@ use spin::Mutex;
 
 use super::thread::Thread;
 use super::wait;
-use crate::arch::{Arch, Machine, switch};
+use crate::arch::{Arch, Context, Machine, switch};
 use crate::memory::{Memory, kernel_tables};
 
 /// States of a thread.
@@ -54,7 +54,7 @@ struct Own {
     /// The thread that has just left the processor.
     previous: Option<Arc<Thread>>,
     /// The loop that runs when no thread can.
-    idle: Option<<Arch as Machine>::Context>,
+    idle: Option<Context>,
     /// Whose tables are loaded; `None`: the kernel's.
     loaded: Option<Arc<Memory>>,
     /// When `current` began to run.

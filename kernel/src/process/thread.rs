@@ -14,7 +14,7 @@ use spin::Mutex;
 use super::signals::{Actions, Info, Pending};
 use super::wait::Queue;
 use super::{Frame, scheduler};
-use crate::arch::{Arch, Machine};
+use crate::arch::{Arch, Context, Machine};
 use crate::files::{Place, Table};
 use crate::memory::{Memory, all_frames};
 
@@ -80,7 +80,7 @@ pub enum State {
 pub struct Thread {
     pub tid: i32,
     pub process: Arc<Process>,
-    pub(super) context: UnsafeCell<<Arch as Machine>::Context>,
+    pub(super) context: UnsafeCell<Context>,
     /// One of [`scheduler`]'s states.
     pub(super) state: AtomicU8,
     /// The processor that runs the thread, or did so last.
@@ -135,12 +135,7 @@ impl Thread {
     }
 
     /// A thread of a process, which starts with this frame when it is woken.
-    pub fn new(
-        tid: i32,
-        process: &Arc<Process>,
-        context: <Arch as Machine>::Context,
-        mask: u64,
-    ) -> Arc<Self> {
+    pub fn new(tid: i32, process: &Arc<Process>, context: Context, mask: u64) -> Arc<Self> {
         THREADS.fetch_add(1, Ordering::Relaxed);
         Arc::new(Thread {
             tid,
@@ -176,7 +171,7 @@ impl Thread {
     }
 
     /// The processor's registers that are not in the frame. Only the thread itself calls this.
-    pub fn with_context<R>(&self, change: impl FnOnce(&mut <Arch as Machine>::Context) -> R) -> R {
+    pub fn with_context<R>(&self, change: impl FnOnce(&mut Context) -> R) -> R {
         debug_assert!(core::ptr::eq(self, &*current()));
         // SAFETY: the thread runs, so that the scheduler does not use it.
         change(unsafe { &mut *self.context.get() })

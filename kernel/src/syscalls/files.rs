@@ -62,6 +62,14 @@ pub(super) fn open(call: &Call<'_>, descriptor: u64) -> Result<Arc<Open>, Errno>
     call.thread.process.files.lock().get(descriptor)
 }
 
+impl Call<'_> {
+    /// Gives a description the lowest free descriptor.
+    pub(super) fn descriptor(&self, open: Arc<Open>, close_on_exec: bool) -> Outcome {
+        let table = self.thread.process.files.lock().clone();
+        table.add(Descriptor { open, close_on_exec }, 0)
+    }
+}
+
 fn offset(value: u64) -> Result<u64, Errno> {
     if value as i64 >= 0 { Ok(value) } else { Err(Errno::EINVAL) }
 }
@@ -398,8 +406,7 @@ fn memfd_create(call: &Call<'_>) -> Outcome {
     let node = Node::regular(0o777)?;
     node.links.store(0, Ordering::Relaxed);
     let open = Open::new(Place::nameless(node, name), O_RDWR)?;
-    let table = call.thread.process.files.lock().clone();
-    table.add(Descriptor { open, close_on_exec: flags & 1 != 0 }, 0)
+    call.descriptor(open, flags & 1 != 0)
 }
 
 const POLLIN: i16 = 1;

@@ -10,8 +10,8 @@ use syscalls::Sysno;
 
 use super::{Call, Outcome, files, user};
 use crate::files::{
-    self as tree, Descriptor, Kind, Node, O_ACCMODE, O_CLOEXEC, O_CREAT, O_EXCL, O_NONBLOCK,
-    O_PATH, O_RDONLY, O_TRUNC, O_WRONLY, Open, Place,
+    self as tree, Kind, Node, O_ACCMODE, O_CLOEXEC, O_CREAT, O_EXCL, O_NONBLOCK, O_PATH, O_RDONLY,
+    O_TRUNC, O_WRONLY, Open, Place,
 };
 use crate::process::wait;
 
@@ -158,8 +158,7 @@ pub fn open_at(call: &Call<'_>, file: At, flags: u64, mode: u64) -> Outcome {
     }
     let open = Open::new(place.clone(), flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC))?;
     wait_for_other_side(&open)?;
-    let table = call.thread.process.files.lock().clone();
-    table.add(Descriptor { open, close_on_exec: flags & O_CLOEXEC != 0 }, 0)
+    call.descriptor(open, flags & O_CLOEXEC != 0)
 }
 
 /// Opening a pipe by its name waits for the other side.
@@ -178,26 +177,22 @@ fn wait_for_other_side(open: &Open) -> Result<(), Errno> {
 
 /// A file's properties, as the architecture lays them out.
 pub fn stat_of(node: &Node) -> stat {
-    let from = node.stat();
     // SAFETY: integers, of which zero is a value.
     let mut to: stat = unsafe { core::mem::zeroed() };
     to.st_dev = 2;
-    to.st_ino = from.number as _;
-    to.st_nlink = from.links as _;
-    to.st_mode = from.mode as _;
-    to.st_uid = from.owner;
-    to.st_gid = from.group;
-    to.st_rdev = from.device as _;
-    to.st_size = from.size as _;
+    to.st_ino = node.number as _;
+    to.st_nlink = node.links() as _;
+    to.st_mode = node.mode() as _;
+    to.st_uid = node.owner.load(Ordering::Relaxed);
+    to.st_gid = node.group.load(Ordering::Relaxed);
+    to.st_rdev = node.device() as _;
+    to.st_size = node.size() as _;
     to.st_blksize = 4096;
-    to.st_blocks = from.size.div_ceil(512) as _;
-    let (seconds, rest) = (from.modified / 1_000_000_000, from.modified % 1_000_000_000);
-    to.st_mtime = seconds as _;
-    to.st_mtime_nsec = rest as _;
-    to.st_atime = seconds as _;
-    to.st_atime_nsec = rest as _;
-    to.st_ctime = seconds as _;
-    to.st_ctime_nsec = rest as _;
+    to.st_blocks = node.size().div_ceil(512) as _;
+    let modified = node.modified.load(Ordering::Relaxed);
+    let (seconds, rest) = (modified / 1_000_000_000, modified % 1_000_000_000);
+    (to.st_atime, to.st_mtime, to.st_ctime) = (seconds as _, seconds as _, seconds as _);
+    (to.st_atime_nsec, to.st_mtime_nsec, to.st_ctime_nsec) = (rest as _, rest as _, rest as _);
     to
 }
 
@@ -209,24 +204,24 @@ pub fn stat_at(call: &Call<'_>, file: At, to: u64, flags: u64) -> Outcome {
 
 fn stat_extended(call: &Call<'_>, directory: u64, flags: u64, to: u64) -> Outcome {
     let place = at_or_open(call, (directory, 1), flags)?;
-    let from = place.node.stat();
+    let from = stat_of(&place.node);
     // SAFETY: integers, of which zero is a value.
     let mut all: statx = unsafe { core::mem::zeroed() };
     all.stx_mask = 0x7ff;
     all.stx_blksize = 4096;
-    all.stx_nlink = from.links;
-    all.stx_uid = from.owner;
-    all.stx_gid = from.group;
-    all.stx_mode = from.mode as u16;
-    all.stx_ino = from.number;
-    all.stx_size = from.size;
-    all.stx_blocks = from.size.div_ceil(512);
-    all.stx_rdev_major = (from.device >> 8) as u32;
-    all.stx_rdev_minor = (from.device & 0xff) as u32;
+    all.stx_nlink = from.st_nlink as _;
+    all.stx_uid = from.st_uid;
+    all.stx_gid = from.st_gid;
+    all.stx_mode = from.st_mode as u16;
+    all.stx_ino = from.st_ino;
+    all.stx_size = from.st_size as _;
+    all.stx_blocks = from.st_blocks as _;
+    all.stx_rdev_major = (from.st_rdev >> 8) as u32;
+    all.stx_rdev_minor = (from.st_rdev & 0xff) as u32;
     all.stx_dev_minor = 2;
     for time in [&mut all.stx_atime, &mut all.stx_mtime, &mut all.stx_ctime] {
-        time.tv_sec = (from.modified / 1_000_000_000) as i64;
-        time.tv_nsec = (from.modified % 1_000_000_000) as u32;
+        time.tv_sec = from.st_mtime as _;
+        time.tv_nsec = from.st_mtime_nsec as _;
     }
     user::write(&call.memory(), to, &all)?;
     Ok(0)

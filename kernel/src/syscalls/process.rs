@@ -9,7 +9,7 @@ use syscalls::Sysno;
 
 use super::{Call, GOES_ON_ELSEWHERE, Outcome, files, user};
 use crate::arch::{Arch, Machine};
-use crate::files::{Descriptor, O_RDONLY, Open, Place, of_process};
+use crate::files::{O_RDONLY, Open, Place, of_process};
 use crate::memory::heap;
 use crate::process::{
     self, ChildEvent, Clone, Process, execute, exit_group, exit_thread, wait_for_child,
@@ -36,8 +36,7 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         Sysno::pidfd_open => named(call, a as i32).and_then(|process| {
             let node = of_process(&process);
             let open = Open::new(Place::nameless(node, b"anon_inode:[pidfd]".to_vec()), O_RDONLY)?;
-            let table = call.thread.process.files.lock().clone();
-            table.add(Descriptor { open, close_on_exec: true }, 0)
+            call.descriptor(open, true)
         }),
         Sysno::getpid => Ok(process.pid.into()),
         Sysno::gettid => Ok(call.thread.tid.into()),

@@ -66,18 +66,11 @@ fn futex_call(call: &Call<'_>) -> Outcome {
         1 => futex::wake(&memory, word, private, value as u32, u32::MAX).map(i64::from),
         10 if bits as u32 == 0 => Err(Errno::EINVAL),
         10 => futex::wake(&memory, word, private, value as u32, bits as u32).map(i64::from),
-        3 => futex::requeue(&memory, word, other, private, value as u32, limit as u32, None)
-            .map(i64::from),
-        4 => futex::requeue(
-            &memory,
-            word,
-            other,
-            private,
-            value as u32,
-            limit as u32,
-            Some(bits as u32),
-        )
-        .map(i64::from),
+        command @ (3 | 4) => {
+            let expected = (command == 4).then_some(bits as u32);
+            let (woken, moved) = (value as u32, limit as u32);
+            futex::requeue(&memory, word, other, private, woken, moved, expected).map(i64::from)
+        }
         5 => wake_op(call, private),
         _ => Err(Errno::ENOSYS),
     }
@@ -121,8 +114,7 @@ fn wake_op(call: &Call<'_>, private: bool) -> Outcome {
 }
 
 fn robust_list(call: &Call<'_>, tid: i32, head: u64, len: u64) -> Outcome {
-    let thread =
-        if tid == 0 { call.thread.clone() } else { find_thread(tid).ok_or(Errno::ESRCH)? };
+    let thread = named(call, tid)?;
     let memory = call.memory();
     user::write(&memory, head, &thread.robust_list.load(Ordering::Relaxed))?;
     user::write(&memory, len, &24u64)?;

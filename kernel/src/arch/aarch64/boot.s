@@ -97,26 +97,12 @@ start_high:
     ldr x4, [x4, :lo12:start_entry]
     br x4
 
-// What differs from processor to processor: the first's, at first.
-.section .data
-.align 3
-.global start_root
-start_root: .quad boot_root
-.global start_stack
-start_stack: .quad boot_stack_end
-.global start_entry
-start_entry: .quad kernel_main
-
 .section .boot.bss, "aw", %nobits
 .align 12
+.global boot_root
 boot_root: .skip 4096
 boot_low: .skip 4096
 boot_high: .skip 4096
-
-.section .bss
-.align 4
-.skip 65536
-boot_stack_end:
 
 // What a handler returns to that names no function of its own: rt_sigreturn(2). Programs map this page.
 .section .user, "ax", %progbits

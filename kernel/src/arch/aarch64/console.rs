@@ -3,10 +3,7 @@
 use core::arch::asm;
 use core::ops::Range;
 
-use spin::Mutex;
-
-use super::device;
-use crate::arch::{input, without_interrupts};
+use crate::arch::{device, serial};
 
 /// Physical addresses of the PL011.
 pub(super) const REGISTERS: Range<u64> = 0x0900_0000..0x0900_1000;
@@ -42,37 +39,28 @@ pub(super) fn start() {
     write(INTERRUPTS, RECEIVE);
 }
 
-/// Moves received bytes from the device to the input buffer. Disables the device's interrupt while the buffer is full.
-pub(in crate::arch) fn receive() {
-    let all = input::fill(|| (read(FLAGS) & EMPTY == 0).then(|| read(DATA) as u8));
-    write(INTERRUPTS, if all { RECEIVE } else { 0 });
+/// Returns the next byte that has come.
+pub(in crate::arch) fn received() -> Option<u8> {
+    (read(FLAGS) & EMPTY == 0).then(|| read(DATA) as u8)
 }
 
-static SENDING: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
-
-pub(in crate::arch) fn console_write(bytes: &[u8]) {
-    without_interrupts(|| {
-        let _alone = SENDING[0].lock();
-        for &byte in bytes {
-            while read(FLAGS) & FULL != 0 {
-                core::hint::spin_loop();
-            }
-            write(DATA, byte.into());
-        }
-    });
+pub(in crate::arch) fn set_interrupt(on: bool) {
+    write(INTERRUPTS, if on { RECEIVE } else { 0 });
 }
 
-pub(in crate::arch) fn log_write(bytes: &[u8]) {
+/// Sends a byte, if there is room for it.
+pub(in crate::arch) fn try_send(byte: u8) -> bool {
+    let room = read(FLAGS) & FULL == 0;
+    if room {
+        write(DATA, byte.into());
+    }
+    room
+}
+
+pub(in crate::arch) fn log(bytes: &[u8]) {
     const WRITE_TEXT: u64 = 4;
-    without_interrupts(|| {
-        let _alone = SENDING[1].lock();
-        for chunk in bytes.chunks(255) {
-            let mut text = [0u8; 256];
-            text[..chunk.len()].copy_from_slice(chunk);
-            // SAFETY: a text that ends with a zero byte, which is only read.
-            unsafe {
-                asm!("hlt 0xf000", inout("x0") WRITE_TEXT => _, in("x1") text.as_ptr(), options(nostack))
-            };
-        }
+    // SAFETY: a text that ends with a zero byte, which is only read.
+    serial::each_text(bytes, |text| unsafe {
+        asm!("hlt 0xf000", inout("x0") WRITE_TEXT => _, in("x1") text, options(nostack))
     });
 }

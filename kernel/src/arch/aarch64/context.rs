@@ -1,14 +1,14 @@
-//! Threads: a kernel stack for each, and what the processor holds of a program besides its frame.
-
-use alloc::boxed::Box;
+//! What the processor holds of a program besides its frame: registers of floating point, and `TPIDR_EL0`.
 
 use aarch64_cpu::registers::{Readable, TPIDR_EL0, Writeable};
 
-use super::frame::Frame;
-use crate::arch::{Stack, ThreadContext};
+use crate::arch::Context;
+
+/// Bytes that `switch_stacks` takes, and where the address is to which it returns.
+pub(in crate::arch) const KEPT: usize = 96;
+pub(in crate::arch) const BACK: usize = 88;
 
 /// Registers of floating point and vectors.
-#[derive(Clone)]
 #[repr(C, align(16))]
 pub struct Float {
     pub vectors: [u128; 32],
@@ -18,81 +18,33 @@ pub struct Float {
 
 impl Float {
     /// Those of a program that starts.
-    pub(super) const fn new() -> Self {
+    pub(in crate::arch) const fn new() -> Self {
         Float { vectors: [0; 32], status: 0, control: 0 }
-    }
-
-    /// Those that the processor has: of the thread that runs.
-    pub(super) fn of_processor() -> Self {
-        let mut float = Float::new();
-        // SAFETY: room for all of them.
-        unsafe { save_float(&mut float) };
-        float
-    }
-
-    /// Gives them to the processor.
-    pub(super) fn load(&self) {
-        // SAFETY: the kernel itself uses none of them.
-        unsafe { load_float(self) };
-    }
-}
-
-/// The state of a thread while it does not run: its kernel stack, and the registers that the stack does not hold.
-pub struct Context {
-    /// `None`: the loop that runs when no thread can, on the first stack.
-    _stack: Option<Box<Stack>>,
-    /// The stack pointer where it goes on.
-    saved: u64,
-    float: Float,
-    /// The program's TPIDR_EL0.
-    thread_pointer: u64,
-}
-
-impl Default for Context {
-    fn default() -> Self {
-        Context { _stack: None, saved: 0, float: Float::new(), thread_pointer: 0 }
     }
 }
 
 unsafe extern "C" {
-    fn save_float(to: *mut Float);
-    fn load_float(from: *const Float);
-    fn switch_stacks(save: *mut u64, load: u64);
+    pub(in crate::arch) fn save_float(to: *mut Float);
+    pub(in crate::arch) fn load_float(from: *const Float);
 }
 
-impl ThreadContext for Context {
-    fn new(frame: Frame, thread_pointer: u64, inherit: bool) -> Self {
-        let mut stack = Stack::new();
-        let saved = stack.begin(frame, 96, 88);
-        let float = if inherit { Float::of_processor() } else { Float::new() };
-        Context { _stack: Some(stack), saved, float, thread_pointer }
+impl Context {
+    pub(in crate::arch) fn begin(&mut self) {}
+
+    pub(in crate::arch) fn leave(&mut self) {
+        self.thread_pointer = TPIDR_EL0.get();
     }
 
-    fn thread_pointer(&self) -> u64 {
+    pub(in crate::arch) fn enter(&self, _stack: u64) {
+        TPIDR_EL0.set(self.thread_pointer);
+    }
+
+    /// Returns the thread pointer of the thread, which runs.
+    pub fn thread_pointer(&self) -> u64 {
         TPIDR_EL0.get()
     }
 
-    fn set_thread_pointer(&mut self, at: u64) {
+    pub fn set_thread_pointer(&mut self, at: u64) {
         TPIDR_EL0.set(at);
-    }
-
-    fn reset_float(&mut self) {
-        Float::new().load();
-    }
-}
-
-/// Switches from one thread to another. Interrupts are off.
-///
-/// # Safety
-/// - `from` belongs to the thread that runs, and `to` to one that does not.
-/// - Neither is moved or used by anything else until its thread runs again.
-pub unsafe fn switch(from: *mut Context, to: *mut Context) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        save_float(&raw mut (*from).float);
-        (*from).thread_pointer = TPIDR_EL0.get();
-        TPIDR_EL0.set((*to).thread_pointer);
-        load_float(&raw const (*to).float);
-        switch_stacks(&raw mut (*from).saved, (*to).saved);
     }
 }

@@ -3,7 +3,7 @@
 use core::arch::asm;
 use core::ops::Range;
 
-use super::device;
+use crate::arch::device;
 
 /// Physical addresses of their registers.
 pub(super) const DISTRIBUTOR: Range<u64> = 0x0800_0000..0x0800_1000;

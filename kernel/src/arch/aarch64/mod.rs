@@ -38,11 +38,6 @@ global_asm!(include_str!("entry.s"));
 
 const DIRECT_MAP: u64 = 0xffff_0000_0000_0000;
 
-/// A register of a device, at a physical address.
-fn device<T>(physical: u64) -> *mut T {
-    core::ptr::with_exposed_provenance_mut((DIRECT_MAP + physical) as usize)
-}
-
 /// Makes this processor alone forget the translation of a page.
 fn forget_here(address: u64) {
     let page = address << 8 >> 20;
@@ -93,7 +88,6 @@ pub struct Arch;
 impl Machine for Arch {
     type Format = format::Aarch64;
     type Frame = frame::Frame;
-    type Context = context::Context;
 
     const NAME: &'static str = "aarch64";
     const PROGRAMS: Architecture = Architecture::Aarch64;
@@ -197,10 +191,6 @@ impl Machine for Arch {
         unsafe { asm!("dsb sy", "wfi", "msr daifclr, 2", "isb", options(nostack)) };
     }
 
-    fn random() -> u64 {
-        super::mixed(timer::counter())
-    }
-
     fn own_call(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         let [a, _, c, d, ..] = call.args;
         match name {
@@ -208,10 +198,6 @@ impl Machine for Arch {
             Sysno::renameat => Some(paths::rename_at(call, (a, 1), (c, 3), 0)),
             _ => None,
         }
-    }
-
-    fn clone_arguments([flags, stack, parent, thread_pointer, child, _]: [u64; 6]) -> [u64; 5] {
-        [flags, stack, parent, child, thread_pointer]
     }
 
     fn power_off() -> ! {

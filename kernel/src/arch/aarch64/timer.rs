@@ -6,7 +6,7 @@ use aarch64_cpu::registers::{
     CNTFRQ_EL0, CNTKCTL_EL1, CNTV_CTL_EL0, CNTV_CVAL_EL0, CNTVCT_EL0, Readable, Writeable,
 };
 
-use super::device;
+use crate::arch::device;
 use crate::process::scheduler;
 
 /// The virtual timer's, of this processor.
@@ -35,7 +35,7 @@ pub(super) fn tick() {
     scheduler::tick();
 }
 
-pub(super) fn counter() -> u64 {
+pub(in crate::arch) fn counter() -> u64 {
     CNTVCT_EL0.get()
 }
 

@@ -5,7 +5,7 @@ use samara_mm::process::Access;
 
 use super::frame::{Frame, SYSTEM_CALL};
 use super::{Arch, console, gic, timer};
-use crate::arch::{Machine, Trap};
+use crate::arch::{Machine, Trap, serial};
 use crate::memory::shootdown;
 use crate::process;
 
@@ -87,7 +87,7 @@ fn interrupt() {
     let Some(taken) = gic::next() else { return };
     match gic::number(taken) {
         timer::INTERRUPT => timer::tick(),
-        console::INTERRUPT => console::receive(),
+        console::INTERRUPT => serial::receive(),
         gic::OTHERS => shootdown::answer(),
         _ => {}
     }

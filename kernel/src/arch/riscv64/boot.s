@@ -90,26 +90,12 @@ start_high:
     ld t0, start_entry
     jr t0
 
-# What differs from processor to processor: the first's, at first.
-.section .data
-.balign 8
-.global start_root
-start_root: .quad boot_root
-.global start_stack
-start_stack: .quad boot_stack_end
-.global start_entry
-start_entry: .quad kernel_main
-
 .section .boot.bss, "aw", @nobits
 .balign 4096
+.global boot_root
 boot_root: .skip 4096
 boot_low: .skip 4096
 boot_high: .skip 4096
-
-.section .bss
-.balign 16
-.skip 65536
-boot_stack_end:
 
 # What a handler returns to: rt_sigreturn(2). Programs map this page.
 .section .user, "ax", @progbits

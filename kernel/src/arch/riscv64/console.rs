@@ -4,10 +4,8 @@ use core::arch::global_asm;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 
-use spin::Mutex;
-
-use super::{HARTS, device};
-use crate::arch::{input, without_interrupts};
+use super::HARTS;
+use crate::arch::{device, serial};
 
 /// Physical addresses of the 16550.
 pub(super) const REGISTERS: Range<u64> = 0x1000_0000..0x1000_1000;
@@ -41,7 +39,7 @@ fn read(register: u64) -> u8 {
 pub(super) fn start() {
     write(LINE, 3);
     write(INTERRUPTS, 1);
-    console_write(&[1]);
+    serial::write(&[1]);
 }
 
 /// The PLIC's number of the first processor's supervisor level.
@@ -68,30 +66,28 @@ pub(super) fn interrupt() {
     // SAFETY: as above.
     let number = unsafe { claim().read_volatile() };
     if number == INTERRUPT {
-        receive();
+        serial::receive();
     }
     // SAFETY: as above: it has been answered.
     unsafe { claim().write_volatile(number) };
 }
 
-/// Moves received bytes from the device to the input buffer. Disables the device's interrupt while the buffer is full.
-pub(in crate::arch) fn receive() {
-    let all = input::fill(|| (read(STATUS) & RECEIVED != 0).then(|| read(DATA)));
-    write(INTERRUPTS, all.into());
+/// Returns the next byte that has come.
+pub(in crate::arch) fn received() -> Option<u8> {
+    (read(STATUS) & RECEIVED != 0).then(|| read(DATA))
 }
 
-static SENDING: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
+pub(in crate::arch) fn set_interrupt(on: bool) {
+    write(INTERRUPTS, on.into());
+}
 
-pub(in crate::arch) fn console_write(bytes: &[u8]) {
-    without_interrupts(|| {
-        let _alone = SENDING[0].lock();
-        for &byte in bytes {
-            while read(STATUS) & CAN_SEND == 0 {
-                core::hint::spin_loop();
-            }
-            write(DATA, byte);
-        }
-    });
+/// Sends a byte, if there is room for it.
+pub(in crate::arch) fn try_send(byte: u8) -> bool {
+    let room = read(STATUS) & CAN_SEND != 0;
+    if room {
+        write(DATA, byte);
+    }
+    room
 }
 
 // The three instructions by which semihosting is called, in one page.
@@ -113,15 +109,10 @@ unsafe extern "C" {
     fn semihosting(what: u64, text: *const u8) -> u64;
 }
 
-pub(in crate::arch) fn log_write(bytes: &[u8]) {
+pub(in crate::arch) fn log(bytes: &[u8]) {
     const WRITE_TEXT: u64 = 4;
-    without_interrupts(|| {
-        let _alone = SENDING[1].lock();
-        for chunk in bytes.chunks(255) {
-            let mut text = [0u8; 256];
-            text[..chunk.len()].copy_from_slice(chunk);
-            // SAFETY: a text that ends with a zero byte, which is only read.
-            unsafe { semihosting(WRITE_TEXT, text.as_ptr()) };
-        }
+    serial::each_text(bytes, |text| {
+        // SAFETY: a text that ends with a zero byte, which is only read.
+        unsafe { semihosting(WRITE_TEXT, text) };
     });
 }

@@ -46,11 +46,6 @@ unsafe extern "C" {
     static trap_entry: u8;
 }
 
-/// A register of a device, at a physical address.
-fn device<T>(physical: u64) -> *mut T {
-    core::ptr::with_exposed_provenance_mut((DIRECT_MAP + physical) as usize)
-}
-
 fn hart(processor: usize) -> usize {
     HARTS[processor].load(Ordering::Relaxed)
 }
@@ -60,7 +55,6 @@ pub struct Arch;
 impl Machine for Arch {
     type Format = format::Sv48;
     type Frame = frame::Frame;
-    type Context = context::Context;
 
     const NAME: &'static str = "riscv64";
     const PROGRAMS: Architecture = Architecture::Riscv64;
@@ -168,10 +162,6 @@ impl Machine for Arch {
         Self::restore_interrupts(true);
     }
 
-    fn random() -> u64 {
-        super::mixed(timer::counter())
-    }
-
     fn own_call(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         let [a, _, c, d, ..] = call.args;
         match name {
@@ -184,10 +174,6 @@ impl Machine for Arch {
             }
             _ => None,
         }
-    }
-
-    fn clone_arguments([flags, stack, parent, thread_pointer, child, _]: [u64; 6]) -> [u64; 5] {
-        [flags, stack, parent, child, thread_pointer]
     }
 
     fn power_off() -> ! {

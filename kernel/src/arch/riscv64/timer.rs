@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use riscv::register::time;
 
-use super::device;
+use crate::arch::device;
 use crate::process::scheduler;
 
 /// Physical addresses of the clock, which counts nanoseconds since 1970.
@@ -25,7 +25,7 @@ pub(super) fn tick() {
     scheduler::tick();
 }
 
-pub(super) fn counter() -> u64 {
+pub(in crate::arch) fn counter() -> u64 {
     time::read64()
 }
 

@@ -37,16 +37,16 @@ pvh_start:
     add edi, 8
     loop 2b
     mov dword ptr [boot_pdpt_high + 510 * 8], offset boot_pd + 3
-    mov dword ptr [boot_pml4], offset boot_pdpt + 3
-    mov dword ptr [boot_pml4 + 256 * 8], offset boot_pdpt + 3
-    mov dword ptr [boot_pml4 + 511 * 8], offset boot_pdpt_high + 3
+    mov dword ptr [boot_root], offset boot_pdpt + 3
+    mov dword ptr [boot_root + 256 * 8], offset boot_pdpt + 3
+    mov dword ptr [boot_root + 511 * 8], offset boot_pdpt_high + 3
 
 .global to_long_mode
 to_long_mode:
     mov eax, cr4
     or eax, 0x6a0                       # PAE, global pages, fxsave, SSE exceptions
     mov cr4, eax
-    mov eax, offset boot_pml4
+    mov eax, offset boot_root
     mov cr3, eax
     mov ecx, 0xc0000080                 # EFER: system calls, long mode, no-execute
     rdmsr
@@ -124,24 +124,10 @@ other_protected:
     jmp to_long_mode
 .code64
 
-# What differs from processor to processor: the first's, at first.
-.section .data
-.align 8
-.global start_root
-start_root: .quad boot_pml4
-.global start_stack
-start_stack: .quad boot_stack_end
-.global start_entry
-start_entry: .quad kernel_main
-
 .section .boot.bss, "aw", @nobits
 .align 4096
-boot_pml4: .skip 4096
+.global boot_root
+boot_root: .skip 4096
 boot_pdpt: .skip 4096
 boot_pdpt_high: .skip 4096
 boot_pd: .skip 4 * 4096
-
-.section .bss
-.align 16
-.skip 65536
-boot_stack_end:

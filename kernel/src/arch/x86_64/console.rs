@@ -1,9 +1,8 @@
 //! Two serial ports: the first is the console, the second takes the kernel's log.
 
-use spin::Mutex;
 use x86_64::instructions::port::Port;
 
-use crate::arch::{input, without_interrupts};
+use crate::arch::serial;
 
 const CONSOLE: u16 = 0x3f8;
 const LOG: u16 = 0x2f8;
@@ -37,32 +36,28 @@ pub(super) fn start() {
     write(CONSOLE + INTERRUPTS, 1);
 }
 
-fn send(port: u16, bytes: &[u8]) {
-    for &byte in bytes {
-        while read(port + STATUS) & CAN_SEND == 0 {
-            core::hint::spin_loop();
-        }
+fn try_send_to(port: u16, byte: u8) -> bool {
+    let room = read(port + STATUS) & CAN_SEND != 0;
+    if room {
         write(port + DATA, byte);
     }
+    room
 }
 
-static SENDING: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
-
-pub(in crate::arch) fn console_write(bytes: &[u8]) {
-    without_interrupts(|| {
-        let _alone = SENDING[0].lock();
-        send(CONSOLE, bytes);
-    });
+/// Sends a byte, if there is room for it.
+pub(in crate::arch) fn try_send(byte: u8) -> bool {
+    try_send_to(CONSOLE, byte)
 }
 
-pub(in crate::arch) fn log_write(bytes: &[u8]) {
-    without_interrupts(|| {
-        let _alone = SENDING[1].lock();
-        send(LOG, bytes);
-    });
+pub(in crate::arch) fn log(bytes: &[u8]) {
+    serial::send(bytes, |byte| try_send_to(LOG, byte));
 }
 
-/// Moves received bytes from the device to the input buffer.
-pub(in crate::arch) fn receive() {
-    input::fill(|| (read(CONSOLE + STATUS) & RECEIVED != 0).then(|| read(CONSOLE + DATA)));
+/// Returns the next byte that has come.
+pub(in crate::arch) fn received() -> Option<u8> {
+    (read(CONSOLE + STATUS) & RECEIVED != 0).then(|| read(CONSOLE + DATA))
+}
+
+pub(in crate::arch) fn set_interrupt(on: bool) {
+    write(CONSOLE + INTERRUPTS, on.into());
 }

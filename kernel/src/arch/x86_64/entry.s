@@ -8,21 +8,9 @@
 
 # The part of a `Frame` that software saves.
 .macro push_registers
-    push rdi
-    push rsi
-    push rdx
-    push rcx
-    push rax
-    push r8
-    push r9
-    push r10
-    push r11
-    push rbx
-    push rbp
-    push r12
-    push r13
-    push r14
-    push r15
+.irp register, rdi, rsi, rdx, rcx, rax, r8, r9, r10, r11, rbx, rbp, r12, r13, r14, r15
+    push \register
+.endr
 .endm
 
 # One stub for each vector: those exceptions that push no error code get a zero in its place.
@@ -54,21 +42,9 @@ trap_common:
 # Leaves by the frame that the stack pointer is at. Interrupts are off.
 .global leave_kernel
 leave_kernel:
-    pop r15
-    pop r14
-    pop r13
-    pop r12
-    pop rbp
-    pop rbx
-    pop r11
-    pop r10
-    pop r9
-    pop r8
-    pop rax
-    pop rcx
-    pop rdx
-    pop rsi
-    pop rdi
+.irp register, r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi
+    pop \register
+.endr
     test qword ptr [rsp + 24], 3
     jz 1f
     swapgs
@@ -97,20 +73,14 @@ system_call_entry:
 # switch_stacks(save: *mut u64, load: u64): goes on where `load` was saved.
 .global switch_stacks
 switch_stacks:
-    push rbx
-    push rbp
-    push r12
-    push r13
-    push r14
-    push r15
+.irp register, rbx, rbp, r12, r13, r14, r15
+    push \register
+.endr
     mov [rdi], rsp
     mov rsp, rsi
-    pop r15
-    pop r14
-    pop r13
-    pop r12
-    pop rbp
-    pop rbx
+.irp register, r15, r14, r13, r12, rbp, rbx
+    pop \register
+.endr
     ret
 
 # The first instructions of a new thread, whose stack holds its frame.

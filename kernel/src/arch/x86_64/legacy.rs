@@ -4,7 +4,7 @@ use syscalls::Sysno;
 
 use samara_mm::Errno;
 
-use crate::arch::{Arch, Machine, ThreadContext};
+use crate::arch::{Arch, Machine};
 use crate::files::{Descriptor, wall_time};
 use crate::process::{self, Clone, wait};
 use crate::syscalls::{Call, Outcome, files, paths, time, user};

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::DIRECT_MAP;
+use crate::arch::device;
 
 /// Physical addresses of its registers.
 pub(super) const REGISTERS: Range<u64> = 0xfee0_0000..0xfee0_1000;
@@ -31,7 +31,7 @@ const STARTUP: u32 = 6 << 8;
 const ASSERT: u32 = 1 << 14;
 
 fn register(offset: u64) -> *mut u32 {
-    core::ptr::with_exposed_provenance_mut((DIRECT_MAP + REGISTERS.start + offset) as usize)
+    device(REGISTERS.start + offset)
 }
 
 fn write(offset: u64, value: u32) {

@@ -49,7 +49,6 @@ pub struct Arch;
 impl Machine for Arch {
     type Format = format::X86_64;
     type Frame = frame::Frame;
-    type Context = context::Context;
 
     const NAME: &'static str = "x86_64";
     const PROGRAMS: Architecture = Architecture::X86_64;
@@ -119,11 +118,6 @@ impl Machine for Arch {
 
     fn wait_for_interrupt() {
         flag::enable_and_hlt();
-    }
-
-    fn random() -> u64 {
-        // SAFETY: as in `timer`.
-        super::mixed(unsafe { core::arch::x86_64::_rdtsc() })
     }
 
     fn own_call(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {

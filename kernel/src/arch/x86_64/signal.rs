@@ -94,6 +94,8 @@ pub fn pop_signal(
         if !read(float_at, &mut float.0) {
             return None;
         }
+        // Bits that the processor knows nothing of are dropped: they would be an exception.
+        float.0[26..28].fill(0);
         float.load();
     }
     Some(bytes.kept(&PLACES))

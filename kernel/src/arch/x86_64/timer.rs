@@ -20,7 +20,7 @@ static RATE: AtomicU64 = AtomicU64::new(0);
 /// Counts of the processor's timer from one tick to the next.
 static TICK: AtomicU32 = AtomicU32::new(0);
 
-fn counter() -> u64 {
+pub(in crate::arch) fn counter() -> u64 {
     // SAFETY: every processor with long mode has it.
     unsafe { _rdtsc() }
 }

@@ -4,8 +4,8 @@ use samara_mm::process::Access;
 use x86_64::registers::control::Cr2;
 
 use super::frame::{Frame, SYSTEM_CALL};
-use super::{console, interrupts, local_apic};
-use crate::arch::Trap;
+use super::{interrupts, local_apic};
+use crate::arch::{Trap, serial};
 use crate::memory::shootdown;
 use crate::process::{self, scheduler};
 
@@ -83,7 +83,7 @@ fn interrupt(vector: u8) {
             local_apic::answered();
         }
         CONSOLE => {
-            console::receive();
+            serial::receive();
             interrupts::answered(vector - FIRST_INTERRUPT);
         }
         _ => {}

@@ -1,0 +1,50 @@
+//! The console and the kernel's log, whatever the devices: `console` of the architecture sends a byte, or finds that it cannot, and takes one that has come.
+
+use spin::Mutex;
+
+use super::this::console;
+use super::{input, without_interrupts};
+
+/// Held by who writes to the console, and to the log.
+static SENDING: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
+
+/// Writes bytes to the console; waits until the device has taken them.
+pub(super) fn write(bytes: &[u8]) {
+    without_interrupts(|| {
+        let _alone = SENDING[0].lock();
+        send(bytes, console::try_send);
+    });
+}
+
+/// Writes bytes to the kernel's log.
+pub(super) fn log(bytes: &[u8]) {
+    without_interrupts(|| {
+        let _alone = SENDING[1].lock();
+        console::log(bytes);
+    });
+}
+
+/// Sends bytes, each as soon as `try_send` succeeds with it.
+pub(super) fn send(bytes: &[u8], try_send: impl Fn(u8) -> bool) {
+    for &byte in bytes {
+        while !try_send(byte) {
+            core::hint::spin_loop();
+        }
+    }
+}
+
+/// Moves received bytes from the device to the input buffer. Disables the device's interrupt while the buffer is full. Interrupts are off.
+pub(super) fn receive() {
+    let all = input::fill(console::received);
+    console::set_interrupt(all);
+}
+
+/// Calls `write_text` with pieces of `bytes`, each a text that ends with a zero byte, as semihosting wants it.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn each_text(bytes: &[u8], write_text: impl Fn(*const u8)) {
+    for chunk in bytes.chunks(255) {
+        let mut text = [0u8; 256];
+        text[..chunk.len()].copy_from_slice(chunk);
+        write_text(text.as_ptr());
+    }
+}
