@@ -67,6 +67,20 @@ pub(crate) fn debian(shell: &Shell, program: &str, package: &str) -> Result<()> 
     install(shell, program, &[package])
 }
 
+/// Installs a Debian package when C programs find no header of this name.
+pub(crate) fn header(shell: &Shell, header: &str, package: &str) -> Result<()> {
+    let is_there = cmd!(shell, "cc -fsyntax-only -x c -")
+        .stdin(format!("#include <{header}>\n"))
+        .quiet()
+        .ignore_stderr()
+        .run()
+        .is_ok();
+    if is_there {
+        return Ok(());
+    }
+    install(shell, header, &[package])
+}
+
 /// Installs what the C and C++ compilers need to make 32-bit programs.
 ///
 /// Both languages are asked, and a whole program of each: a machine may have the headers and lack a library, those of the C library and lack the kernel's, and C's

@@ -52,8 +52,16 @@ fn gate(handler: u64, stack: u128, level: u128) -> u128 {
         | (handler >> 32) << 64
 }
 
+/// Makes [`number`] return the number that stands here, where a `Cpu` has it, until [`start`] has made that.
+pub(super) fn begin(words: &[u64; 3]) {
+    GsBase::write(VirtAddr::from_ptr(words));
+}
+
 /// Sets this processor up, once. Interrupts are off.
 pub(super) fn start(number: usize) {
+    // Whoever allocates asks for the number.
+    let words = [0, 0, number as u64];
+    begin(&words);
     let cpu = Box::leak(Box::new(Cpu {
         kernel_stack: 0,
         user_stack: 0,

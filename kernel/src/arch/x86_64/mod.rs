@@ -64,6 +64,9 @@ impl Machine for Arch {
     const TASK_SIZE: u64 = 0x7fff_ffff_f000;
 
     unsafe fn boot(info: u64, entry: &mut dyn FnMut(Item)) -> Boot {
+        /// The first processor's number, in its place.
+        static FIRST: [u64; 3] = [0; 3];
+        cpu::begin(&FIRST);
         console::start();
         // SAFETY: the caller's promise.
         unsafe { start_info::read(info, image::physical(), entry) }

@@ -63,6 +63,7 @@ impl<'a> Guest<'a> {
         }
         if arch == Arch::X86_64 {
             names.extend(programs::with_musl(shell, &tests)?);
+            names.push(programs::lua(shell, &tests)?);
             histories::build(shell, &tests.join("pages"))?;
         }
         let archive = kernel::archive(shell, &root)?;

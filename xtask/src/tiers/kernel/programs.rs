@@ -99,3 +99,13 @@ pub(super) fn with_musl(shell: &Shell, tests: &Path) -> Result<Vec<String>> {
     }
     Ok(names)
 }
+
+/// Compiles Lua, with its script beside it. Returns its name.
+pub(super) fn lua(shell: &Shell, tests: &Path) -> Result<String> {
+    setup::header(shell, "lua5.4/lua.h", "liblua5.4-dev")?;
+    let sources = Path::new(SOURCES).join("lua");
+    let (source, to) = (sources.join("lua.c"), tests.join("lua"));
+    shell.copy_file(sources.join("lua.lua"), tests.join("lua.lua"))?;
+    cmd!(shell, "cc {FLAGS...} {source} -llua5.4 -lm -o {to}").run()?;
+    Ok("lua".to_owned())
+}
