@@ -44,6 +44,7 @@ pub(super) fn end_other_threads(thread: &Arc<Thread>) -> bool {
     let others = process.threads.lock().clone();
     others.iter().filter(|other| !Arc::ptr_eq(other, thread)).for_each(scheduler::notify);
     while process.alive.load(Ordering::SeqCst) > 1 {
+        core::hint::spin_loop();
         scheduler::give_way();
     }
     // Unless somebody has ended the process meanwhile.
