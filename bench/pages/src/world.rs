@@ -87,7 +87,7 @@ fn file(inode: u64) -> Counted<File> {
             minor: 2,
             inode,
         },
-        description: 0,
+        description: None,
         name: format!("/file{inode}").into(),
         readable: true,
         writable: true,

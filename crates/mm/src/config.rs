@@ -7,6 +7,9 @@ use crate::flags::PAGE_SIZE;
 use crate::kernel::KernelVersion;
 use crate::space::huge::pool::HugePool;
 
+/// What the security modules of distributions' kernels are built with (`CONFIG_LSM_MMAP_MIN_ADDR`).
+const MODULE_MINIMUM: u64 = 0x1_0000;
+
 /// Settings of the kernel that the address space imitates, and the privileges of its owner.
 ///
 /// The default is Linux on x86-64 as distributions ship it, for an unprivileged process. Fields may be added: fill in the rest from it.
@@ -30,10 +33,13 @@ pub struct Config {
     /// First address of user space. Nothing is ever mapped below it, whatever the call, its flags and the privileges of the caller: the two minima
     /// below count as no less. It is 0 on Linux; [`within`](Self::within) sets it.
     pub task_base: u64,
-    /// Hints below this address are raised to it. The kernel takes the larger of the sysctl
-    /// `vm.mmap_min_addr` and its security module's build-time minimum (65536 in distributions).
+    /// The lowest address that the kernel chooses: hints below it are raised to it, and nothing is placed and no stack grows
+    /// below it. Fixed mappings may lie lower ([`fixed_min_addr`](Self::fixed_min_addr)). This is **not** the sysctl of that
+    /// name, but the larger of it and the build-time minimum of the kernel's security module (65536 in distributions). It
+    /// is called as the field of C's `struct mm_config` is. [`with_min_addr`](Self::with_min_addr) sets both.
     pub mmap_min_addr: u64,
-    /// The sysctl `vm.mmap_min_addr` itself: fixed mappings below it need `CAP_SYS_RAWIO`.
+    /// The sysctl `vm.mmap_min_addr` itself, the bound of what a program may map: fixed mappings below it need
+    /// `CAP_SYS_RAWIO`.
     pub fixed_min_addr: u64,
     /// The table that calls come from.
     pub calls: Calls,
@@ -107,6 +113,30 @@ impl Config {
     pub fn is_wide(&self) -> bool {
         const END_OF_32BIT: u64 = 1 << 32;
         self.task_size > END_OF_32BIT
+    }
+
+    /// Returns these settings with the sysctl `vm.mmap_min_addr`, in bytes, as a distribution's kernel takes it: fixed
+    /// mappings are bounded by it ([`fixed_min_addr`](Self::fixed_min_addr)), hints and placement by it or by 65536, the
+    /// minimum of the security module, whichever is larger ([`mmap_min_addr`](Self::mmap_min_addr)).
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, Errno, Layout, Limits, MmapOptions};
+    ///
+    /// let config = Config::default().with_min_addr(0x1000);
+    /// let mut space = AddressSpace::new(config, Limits::default(), Layout::default())?;
+    /// let page = MmapOptions::anonymous(0x1000);
+    /// assert_eq!(space.mmap(&page.clone().hint(0x2000))?, 0x1_0000); // raised
+    /// assert_eq!(space.mmap(&page.clone().fixed(0x2000))?, 0x2000);
+    /// assert_eq!(space.mmap(&page.fixed(0)), Err(Errno::EPERM));
+    /// # Ok::<(), Errno>(())
+    /// ```
+    #[must_use]
+    pub fn with_min_addr(self, sysctl: u64) -> Self {
+        Config {
+            mmap_min_addr: sysctl.max(MODULE_MINIMUM),
+            fixed_min_addr: sysctl,
+            ..self
+        }
     }
 
     /// Confines an address space to a range: returns the settings and the layout of a guest that lives in a part of its host.
@@ -236,7 +266,7 @@ impl Default for Config {
             task_size: 0x7fff_ffff_f000,
             window: 0x7fff_ffff_f000,
             task_base: 0,
-            mmap_min_addr: 0x1_0000,
+            mmap_min_addr: MODULE_MINIMUM,
             fixed_min_addr: 0x1000,
             calls: Calls::Own,
             max_map_count: 65530,

@@ -1,10 +1,12 @@
 //! What an address space must know about the object that backs a mapping.
 
 use alloc::boxed::Box;
+use core::num::NonZeroU64;
 
 use crate::flags::VmFlags;
 use crate::heap::Counted;
 use crate::pages::Object;
+use crate::space::vma::new_object;
 
 /// An open file description as `mmap(2)` sees it: the object's identity and what the opener may do.
 ///
@@ -14,9 +16,12 @@ use crate::pages::Object;
 pub struct File {
     /// Identity of the object behind the description.
     pub id: FileId,
-    /// Number of the open file description (what `open(2)` makes and `dup(2)` shares). The running kernel does not merge
-    /// mappings of two separate opens of one file. Callers that cannot tell use 0 throughout: then the object decides.
-    pub description: u64,
+    /// Number of the open file description (what `open(2)` makes and `dup(2)` shares). Linux does not join mappings of two
+    /// separate opens of one file: [`File::opened`] gives each open a number of its own.
+    ///
+    /// `None` if the caller cannot tell which one it was. All such files of one [`id`](File::id) count as one open file, so
+    /// that mappings of two opens **join**.
+    pub description: Option<NonZeroU64>,
     /// The name as `/proc/PID/maps` prints it.
     pub name: Box<str>,
     /// Opened for reading.
@@ -36,7 +41,36 @@ pub struct File {
 }
 
 impl File {
-    /// A regular file that was opened for reading and writing. Everything else is said by setting fields:
+    /// Returns a regular file that has just been opened for reading and writing, with a [`description`](File::description)
+    /// unlike that of any other. Everything else is said by setting fields. What `open(2)` does is a call of this; what
+    /// `dup(2)` and `fork(2)` do is a clone of the [`Counted`] that holds the file.
+    ///
+    /// The numbers are the library's: a caller that numbers open files itself uses [`File::new`] for all of them.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, Counted, Errno, File, FileId, FileKind, Layout, Limits, MmapOptions};
+    ///
+    /// let id = FileId { major: 8, minor: 1, inode: 4711 };
+    /// let open = || Counted::try_new(File { kind: FileKind::Shmem, ..File::opened(id, "/dev/shm/x".into()) });
+    /// let (one, other) = (open()?, open()?);
+    /// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
+    /// space.mmap(&MmapOptions::file(one.clone(), 0, 0x1000).fixed(0x10_0000))?;
+    /// space.mmap(&MmapOptions::file(one, 0x1000, 0x1000).fixed(0x10_1000))?;
+    /// assert_eq!(space.area_count(), 1);
+    /// space.mmap(&MmapOptions::file(other, 0x2000, 0x1000).fixed(0x10_2000))?;
+    /// assert_eq!(space.area_count(), 2);
+    /// # Ok::<(), Errno>(())
+    /// ```
+    #[must_use]
+    pub fn opened(id: FileId, name: Box<str>) -> Self {
+        File {
+            description: NonZeroU64::new(new_object()),
+            ..File::new(id, name)
+        }
+    }
+
+    /// Returns a regular file that was opened for reading and writing, nobody knows by which `open(2)`: its
+    /// [`description`](File::description) is `None`. Everything else is said by setting fields:
     ///
     /// ```
     /// use samara_mm::{File, FileId, FileKind};
@@ -49,7 +83,7 @@ impl File {
     pub fn new(id: FileId, name: Box<str>) -> Self {
         File {
             id,
-            description: 0,
+            description: None,
             name,
             readable: true,
             writable: true,

@@ -50,7 +50,7 @@ fn files() -> Vec<Counted<File>> {
                 minor: 1,
                 inode: n,
             },
-            description: 0,
+            description: None,
             name: format!("/file/{n}").into(),
             readable: true,
             writable: true,

@@ -108,7 +108,7 @@ fn shmat_asks_for_what_it_replaces() {
         seals: 0,
         driver: DriverFlags::default(),
         object: Object::none(),
-        description: 1,
+        description: std::num::NonZeroU64::new(1),
     })
     .unwrap();
     let segment = Counted::try_new(ShmSegment { file, size: 0x2000 }).unwrap();

@@ -45,8 +45,8 @@ pub struct Recorder<S> {
     /// Whole records that are not sent yet.
     records: Vec<u8>,
     chunks: u32,
-    /// Descriptions of open files, by the numbers that records name them by.
-    files: Vec<u64>,
+    /// The numbers that records name files by; each file as its record has it.
+    files: BTreeMap<Vec<u8>, u64>,
     spaces: BTreeMap<u64, Space>,
     /// Address spaces that there have been.
     numbers: u64,
@@ -85,7 +85,7 @@ impl<S: FnMut(&[u8])> Recorder<S> {
             send,
             records: Vec::new(),
             chunks: 0,
-            files: Vec::new(),
+            files: BTreeMap::new(),
             spaces: BTreeMap::new(),
             numbers: 0,
         }
@@ -198,17 +198,17 @@ impl<S: FnMut(&[u8])> Recorder<S> {
     }
 
     fn file(&mut self, file: &Counted<File>) -> u64 {
-        let known = self
-            .files
-            .iter()
-            .position(|&description| description == file.description);
-        let number = known.unwrap_or_else(|| {
-            self.records.push(kind::FILE);
-            put_file(&mut self.records, file);
-            self.files.push(file.description);
-            self.files.len() - 1
-        });
-        number as u64
+        // By all that is known of it: the caller may not tell open files apart, and the seals of one may have changed.
+        let mut known = Vec::new();
+        put_file(&mut known, file);
+        if let Some(&number) = self.files.get(&known) {
+            return number;
+        }
+        self.records.push(kind::FILE);
+        self.records.extend_from_slice(&known);
+        let number = self.files.len() as u64;
+        self.files.insert(known, number);
+        number
     }
 
     /// The map, as what differs from the last one.

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 
 use samara_mm::{
     Calls, Capabilities, Config, Counted, DriverFlags, File, FileId, FileKind, HugePool,
@@ -38,7 +39,7 @@ pub fn put_file(out: &mut Vec<u8>, file: &File) {
     out.push(kind);
     put(out, size);
     put(out, u64::from(file.seals));
-    put(out, file.description);
+    put(out, file.description.map_or(0, NonZeroU64::get));
     put(out, file.driver.adds.bits());
     put(out, file.driver.removes.bits());
 }
@@ -90,7 +91,7 @@ fn described_file(fields: &mut Fields<'_>) -> Option<File> {
         seals: fields.small()?,
         driver: DriverFlags::default(),
         object: Object::none(),
-        description: fields.number()?,
+        description: NonZeroU64::new(fields.number()?),
     })
 }
 

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use samara_mm::{Counted, Errno, File, FileId, FileKind};
 use spin::Mutex;
@@ -41,7 +41,6 @@ impl Open {
     /// # Errors
     /// `ENOMEM`, `ENXIO` for a pipe without a reader that is opened for writing without waiting, and what making a text gives.
     pub fn new(place: Arc<Place>, flags: u32) -> Result<Arc<Self>, Errno> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         let node = &place.node;
         let access = flags & O_ACCMODE;
         let (readable, writable) =
@@ -59,9 +58,7 @@ impl Open {
                     Kind::Regular(regular) => regular.object().clone(),
                     _ => samara_mm::Object::none(),
                 };
-                let description = NEXT.fetch_add(1, Ordering::Relaxed);
-                let file =
-                    File { description, readable, writable, kind, object, ..File::new(id, name) };
+                let file = File { readable, writable, kind, object, ..File::opened(id, name) };
                 Some(Counted::try_new(file).map_err(|_| Errno::ENOMEM)?)
             }
             _ => None,

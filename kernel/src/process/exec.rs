@@ -120,7 +120,7 @@ fn load(
     let mut random = [0; 16];
     crate::files::fill_random(&mut random);
     let (hwcap, signal_stack) = (Arch::HWCAP, Arch::SIGNAL_STACK);
-    let auxiliary = Auxiliary { random, hwcap, signal_stack, ..Auxiliary::default() };
+    let auxiliary = Auxiliary { hwcap, signal_stack, ..Auxiliary::new(random) };
     let mut programs = Programs { directory, first: None };
     let draw = &mut |choice: &Choice| Arch::random() % choice.count.max(1);
     let started = Memory::exec(machine(), &exec, &auxiliary, &mut programs, draw)?;

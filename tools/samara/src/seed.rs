@@ -2,6 +2,7 @@
 //! two have parted.
 
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 
 use samara_mm::{
     AddressSpace, Config, Counted, DriverFlags, Errno, File, FileId, FileKind, Layout, Limits,
@@ -46,7 +47,7 @@ impl Files {
         area: &Area,
         name: &[u8],
         flags: Option<VmFlags>,
-        description: impl FnOnce() -> u64,
+        description: impl FnOnce() -> Option<NonZeroU64>,
         written: impl FnOnce() -> bool,
         stored: impl FnOnce() -> Option<FileKind>,
     ) -> SeedVma {

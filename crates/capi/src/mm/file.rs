@@ -16,12 +16,12 @@
 //! inode's last one: that serves until the inode has written its dirty pages back.
 
 use core::ffi::{CStr, c_uint, c_void};
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::sync::OnceLock;
 
 use samara_mm::heap::{Counted, Weak};
 use samara_mm::process::{HostLock, Inode as Pages, PageSource};
-use samara_mm::{DriverFlags, Errno, File, FileId, FileKind, Object};
+use samara_mm::{Errno, File, FileId, FileKind, Object};
 
 use crate::mm::abi::{
     MM_FILE_APPEND, MM_FILE_FUSE, MM_FILE_NOEXEC, MM_FILE_PLACED, MM_FILE_READ, MM_FILE_SHMEM,
@@ -281,9 +281,6 @@ fn inodes(id: FileId) -> &'static Mutex<Vec<Inode>> {
     &INODES[(mixed >> 54) as usize]
 }
 
-/// Numbers of opens; 0 stands for "not known".
-static NEXT: AtomicU64 = AtomicU64::new(1);
-
 /// Takes an open in among those of its inode. If that fails, it has gone again.
 fn enter(
     id: FileId,
@@ -377,17 +374,12 @@ fn open(info: &MmFileInfo, ops: MmFileOps, ctx: *mut c_void) -> Result<Counted<M
     let kind = kind(info.flags)?;
     let file = |object: Object, readable: bool| {
         Counted::try_new(File {
-            id,
-            // Relaxed: only that numbers differ matters.
-            description: NEXT.fetch_add(1, Ordering::Relaxed),
-            name: text(name)?,
             readable,
             writable: has(MM_FILE_WRITE),
             noexec: has(MM_FILE_NOEXEC),
             kind,
-            seals: 0,
-            driver: DriverFlags::default(),
             object,
+            ..File::opened(id, text(name)?)
         })
     };
     let append_only = has(MM_FILE_APPEND) && has(MM_FILE_WRITE);

@@ -40,7 +40,16 @@ mod at {
 
 /// What the auxiliary vector tells a program that does not follow from its files (`getauxval(3)`).
 ///
-/// The default is user 0 on a processor without any feature that has a name there, with 16 zero bytes for random ones.
+/// The default is user 0 on a processor without any feature that has a name there, with 16 zero bytes for random ones. C libraries
+/// make stack canaries of these: [`new`](Self::new) takes real ones. Fields are said on top of either:
+///
+/// ```
+/// use samara_mm::exec::Auxiliary;
+///
+/// let random = *b"sixteen letters!"; // from the kernel's generator
+/// let auxiliary = Auxiliary { user: (1000, 1000), group: (1000, 1000), ..Auxiliary::new(random) };
+/// assert_eq!(auxiliary.clock_ticks, Auxiliary::default().clock_ticks);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Auxiliary {
     /// `AT_HWCAP`: features of the processor.
@@ -51,18 +60,29 @@ pub struct Auxiliary {
     pub clock_ticks: u64,
     /// `AT_MINSIGSTKSZ`: bytes that a signal takes of the stack.
     pub signal_stack: u64,
-    /// `AT_UID` and `AT_EUID`.
+    /// `AT_UID` and `AT_EUID`: the real user and the effective one.
     pub user: (u32, u32),
-    /// `AT_GID` and `AT_EGID`.
+    /// `AT_GID` and `AT_EGID`, likewise.
     pub group: (u32, u32),
     /// `AT_SECURE`: the program runs as somebody else.
     pub secure: bool,
     /// What `AT_RANDOM` points to.
     pub random: [u8; 16],
-    /// `AT_RSEQ_FEATURE_SIZE` and `AT_RSEQ_ALIGN`: bytes of restartable sequences. Not told by kernels that are too old.
+    /// `AT_RSEQ_FEATURE_SIZE` and `AT_RSEQ_ALIGN`: bytes of restartable sequences. Not told by kernels that are too old; 28 and 32 by default.
     pub rseq: (u64, u64),
     /// `AT_SYSINFO`: where programs with 32-bit addresses enter the kernel. Others are not told.
     pub system_call: u64,
+}
+
+impl Auxiliary {
+    /// Returns the default with these bytes for `AT_RANDOM`.
+    #[must_use]
+    pub fn new(random: [u8; 16]) -> Self {
+        Auxiliary {
+            random,
+            ..Auxiliary::default()
+        }
+    }
 }
 
 impl Default for Auxiliary {

@@ -44,8 +44,6 @@ impl Machine {
         let has = |bit: u32| effective >> bit & 1 == 1;
         let config = Config {
             kernel: running(),
-            fixed_min_addr: minimum,
-            mmap_min_addr: minimum.max(0x1_0000),
             max_map_count: number("/proc/sys/vm/max_map_count").unwrap_or(65530) as u32,
             overcommit: match number("/proc/sys/vm/overcommit_memory") {
                 Some(1) => Overcommit::Always,
@@ -60,7 +58,7 @@ impl Machine {
                 sys_nice: has(23),
                 sys_resource: has(24),
             },
-            ..Config::default()
+            ..Config::default().with_min_addr(minimum)
         };
         let bits =
             |name: &str, or| number(&format!("/proc/sys/vm/{name}")).map_or(or, |n| n as u32);
@@ -159,7 +157,6 @@ impl Image for OnDisk {
 
 /// Opens a file of the machine as exec does.
 pub(crate) fn open(path: &[u8]) -> Result<Program<OnDisk>, Errno> {
-    static OPENED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     let errno = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(libc::EIO));
     let path = std::str::from_utf8(path).map_err(|_| Errno::ENOENT)?;
     let metadata = fs::metadata(path).map_err(errno)?;
@@ -196,10 +193,9 @@ pub(crate) fn open(path: &[u8]) -> Result<Program<OnDisk>, Errno> {
         _ => FileKind::Unaligned,
     };
     let described = File {
-        description: OPENED.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
         writable: false,
         kind,
-        ..File::new(id, real.to_str().unwrap().into())
+        ..File::opened(id, real.to_str().unwrap().into())
     };
     Ok(Program {
         file: Counted::try_new(described).unwrap(),

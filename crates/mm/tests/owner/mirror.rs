@@ -24,7 +24,9 @@ impl Page {
         // Anonymous memory is numbered anew when it moves untouched.
         let object = match &vma.backing {
             Backing::File(_) if vma.is_anonymous() => None,
-            Backing::File(file) => Some(file.id.inode << 8 | file.description),
+            Backing::File(file) => {
+                Some(file.id.inode << 8 | file.description.map_or(0, |number| number.get()))
+            }
             Backing::SharedAnonymous(object) => Some(object.id() << 8 | 0xfe),
             Backing::Shm { attachment, .. } => Some(attachment << 8 | 0xff),
             Backing::Anonymous | Backing::Special(_) => None,

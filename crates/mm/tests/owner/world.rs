@@ -15,7 +15,7 @@ fn file(inode: u64, kind: FileKind, readable: bool, writable: bool) -> Counted<F
             minor: 1,
             inode,
         },
-        description: inode,
+        description: std::num::NonZeroU64::new(inode),
         name: "file".into(),
         readable,
         writable,

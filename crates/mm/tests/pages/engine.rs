@@ -117,7 +117,7 @@ impl Engine {
                     minor: 1,
                     inode: 1 + u64::from(disk.memory),
                 },
-                description: 0,
+                description: None,
                 name: "file".into(),
                 readable: true,
                 writable: true,

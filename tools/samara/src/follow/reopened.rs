@@ -6,12 +6,9 @@ use samara_mm::{AddressSpace, Area, Call, Counted, File, FileArg, Vma};
 use crate::counted::counted;
 use crate::side::Side;
 
-/// The number of open files that are not known ([`File::description`]).
-const UNKNOWN: u64 = 0;
-
 /// The file of an area, if it is not known through which open file it was mapped.
 fn file_of(vma: &Vma) -> Option<&Counted<File>> {
-    vma.file().filter(|file| file.description == UNKNOWN)
+    vma.file().filter(|file| file.description.is_none())
 }
 
 /// Would what begins at `start`, at this page of the file, go on with an area below, or an area above with what ends at `end`?
@@ -40,13 +37,13 @@ impl Side {
         };
         let start = u64::try_from(returned).ok()?;
         let end = start.checked_add(*len)?.checked_next_multiple_of(0x1000)?;
-        let may_join = file.description != UNKNOWN
+        let may_join = file.description.is_some()
             && continues(&self.engine, (start, end), file, *offset >> 12);
         if !may_join {
             return None;
         }
         *file = counted(File {
-            description: UNKNOWN,
+            description: None,
             ..(**file).clone()
         });
         Some(call)

@@ -20,7 +20,7 @@ pub(super) fn of_files(engine: &AddressSpace, range: Range) -> Option<Unknown> {
         match file.kind {
             FileKind::Fuse if !shared => Some(Unknown::Served),
             FileKind::Regular | FileKind::Unaligned | FileKind::Shmem | FileKind::Stacked
-                if file.description == 0 =>
+                if file.description.is_none() =>
             {
                 Some(Unknown::Opened)
             }
@@ -42,7 +42,7 @@ pub(super) fn areas(engine: &AddressSpace, (start, end): Range) -> impl Iterator
 
 /// Returns `true` if the file is an arena of BPF, or may be one.
 fn is_arena(file: &samara_mm::File) -> bool {
-    let may_be = file.kind == FileKind::WholeDevice || file.description == 0;
+    let may_be = file.kind == FileKind::WholeDevice || file.description.is_none();
     &*file.name == BPF_MAP && may_be
 }
 

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File as DiskFile;
 use std::io;
+use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 
@@ -19,7 +20,7 @@ use super::history::{Action, Place, Step, addresses, mapped};
 
 /// Files that stand for those of the record, which this machine may not have: each is as large as any mapping needs.
 #[derive(Default)]
-pub(super) struct Files(HashMap<(FileId, u64), (OwnedFd, Counted<File>)>);
+pub(super) struct Files(HashMap<(FileId, Option<NonZeroU64>), (OwnedFd, Counted<File>)>);
 
 /// So many descriptors are used for them.
 const MOST_FILES: usize = 512;
@@ -60,7 +61,7 @@ impl Files {
                 minor: libc::minor(meta.dev()),
                 inode: meta.ino(),
             },
-            description: self.0.len() as u64 + 1,
+            description: NonZeroU64::new(self.0.len() as u64 + 1),
             name: "/memfd:samara (deleted)".into(),
             readable: file.readable,
             writable: file.writable,
@@ -81,7 +82,7 @@ impl Files {
 
     /// How a file is opened, and its number among those that are used here.
     pub(super) fn number(&self, file: &File) -> u64 {
-        file.description
+        file.description.map_or(0, NonZeroU64::get)
     }
 }
 

@@ -120,7 +120,14 @@ fn seeds<'a>(
     map.areas().iter().zip(told).map(move |(area, told)| {
         let (flags, figures) = told;
         let own_pages = || has_own_pages(figures);
-        files.area(area, map.name(area), Some(*flags), || 0, own_pages, || None)
+        files.area(
+            area,
+            map.name(area),
+            Some(*flags),
+            || None,
+            own_pages,
+            || None,
+        )
     })
 }
 

@@ -7,6 +7,7 @@ mod contents;
 
 use std::cell::{OnceCell, RefCell};
 use std::io;
+use std::num::NonZeroU64;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -328,7 +329,7 @@ impl<'a> Shown<'a> {
         let name = String::from_utf8_lossy(self.map.name(area));
         let described = File {
             // One number for each of the two.
-            description: kind,
+            description: NonZeroU64::new(kind),
             kind: image.kind,
             ..File::new(id, name.into())
         };

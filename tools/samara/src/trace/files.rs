@@ -13,6 +13,7 @@ mod mounts;
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::io::{self, Write};
+use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use samara_mm::{
@@ -270,7 +271,7 @@ impl Files {
                 self.descriptions += 1;
                 self.list.push(Known {
                     file: counted(File {
-                        description: self.descriptions,
+                        description: NonZeroU64::new(self.descriptions),
                         id: FileId {
                             major: libc::major(object.st_dev),
                             minor: libc::minor(object.st_dev),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
+use std::num::NonZeroU64;
 use std::rc::Rc;
 
 use samara_mm::{
@@ -33,14 +34,11 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn look(kernel: KernelVersion) -> Self {
-        // Security modules raise the minimum for hints to 64 KiB whatever the sysctl says.
         let minimum = proc::sysctl("vm/mmap_min_addr", 0x1000);
         let huge = "/sys/kernel/mm/transparent_hugepage";
         let config = Config {
             kernel,
             task_size: end_of_user_space(),
-            fixed_min_addr: minimum,
-            mmap_min_addr: minimum.max(0x1_0000),
             max_map_count: proc::sysctl("vm/max_map_count", 65530) as u32,
             overcommit: match proc::sysctl("vm/overcommit_memory", 0) {
                 1 => Overcommit::Always,
@@ -58,7 +56,7 @@ impl Machine {
             huge_pool: HugePool::told().ok(),
             pkeys: memory::has_protection_keys(),
             numa_nodes: numa_nodes(),
-            ..Config::default()
+            ..Config::default().with_min_addr(minimum)
         };
         let legacy_layout = proc::sysctl("vm/legacy_va_layout", 0) != 0;
         Self {
@@ -322,10 +320,10 @@ pub(crate) fn seed(
         // At exec each file was opened once, by the kernel; later nobody can tell.
         let description = || {
             if !matches!(moment, Moment::Exec) {
-                return 0;
+                return None;
             }
             *descriptions += 1;
-            *descriptions
+            NonZeroU64::new(*descriptions)
         };
         let written = || match moment {
             Moment::Exec => runs

@@ -133,7 +133,7 @@ pub(super) fn seed(objects: &mut Objects, pid: i32) -> (AddressSpace, (u64, u64)
                     minor: area.dev.1,
                     inode: area.inode,
                 },
-                description: 0,
+                description: None,
                 name: area.name.as_str().into(),
                 readable: true,
                 writable: true,

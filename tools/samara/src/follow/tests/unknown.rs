@@ -80,18 +80,20 @@ fn what_arguments_may_have_said_is_undecided() {
 /// Of an area that was mapped before, nobody knows the open file: whether it joins what is mapped of the file now shows only later.
 #[test]
 fn areas_of_unknown_open_files_that_join_are_undecided() {
+    use std::num::NonZeroU64;
+
     let id = samara_mm::FileId {
         major: 8,
         minor: 1,
         inode: 7,
     };
-    let areas = |description| {
+    let areas = |description: u64| {
         let file = samara_mm::File {
-            description,
+            description: NonZeroU64::new(description),
             ..samara_mm::File::new(id, "/x".into())
         };
         let other = samara_mm::File {
-            description: 5,
+            description: NonZeroU64::new(5),
             ..file.clone()
         };
         let mut engine =

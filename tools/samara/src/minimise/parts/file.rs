@@ -6,7 +6,7 @@ fn file(number: u64, readable: bool, writable: bool) -> Counted<File> {
             minor: 1,
             inode: number,
         },
-        description: number,
+        description: std::num::NonZeroU64::new(number),
         name: "file".into(),
         readable,
         writable,

@@ -1,6 +1,7 @@
 //! The calls that bear on memory, from their text.
 
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 
 use samara_mm::{Call, Counted, DriverFlags, Errno, File, FileArg, FileId, FileKind, Object};
 
@@ -34,7 +35,7 @@ impl Files {
                     minor: 0,
                     inode: number,
                 },
-                description: number,
+                description: NonZeroU64::new(number),
                 name: name.into(),
                 readable: true,
                 writable: true,

@@ -2,6 +2,8 @@
 //!
 //! The engine performs both as what they are, `mmap` and `munmap`. How long a ring is, the kernel's map tells; where it goes, the engine predicts.
 
+use std::num::NonZeroU64;
+
 use samara_mm::{Call, Counted, File, FileArg, FileId, FileKind, VmFlags};
 
 use super::{Space, Who};
@@ -62,7 +64,7 @@ impl Space {
         session.files.descriptions += 1;
         let name = String::from_utf8_lossy(session.map.name(area));
         let file = File {
-            description: session.files.descriptions,
+            description: NonZeroU64::new(session.files.descriptions),
             kind: FileKind::Device,
             // Of its file system nothing may be executed, and so `READ_IMPLIES_EXEC` makes no difference.
             noexec: !flags.contains(VmFlags::MAYEXEC),
