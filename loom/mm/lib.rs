@@ -1,4 +1,4 @@
-//! The lock of an area, as `crates/mm` has it, under every interleaving of a fault and of calls.
+//! The lock of an area, and other protocols of `crates/mm`, under every interleaving of faults, virtual processors and calls.
 
 #![cfg(test)]
 
@@ -6,11 +6,14 @@ mod again;
 #[path = "../../crates/mm/src/atomic.rs"]
 mod atomic;
 mod discard;
+#[path = "../../crates/mm/src/process/soft/handshake.rs"]
+mod handshake;
 mod host;
 #[path = "../../crates/mm/src/process/lock/mod.rs"]
 mod lock;
 #[path = "../../crates/mm/src/space/remembered.rs"]
 mod remembered;
+mod soft;
 #[path = "../../crates/mm/src/space/vma_lock.rs"]
 mod vma_lock;
 

@@ -3,9 +3,9 @@
 #[cfg(all(not(samara_loom), target_has_atomic = "64"))]
 pub(crate) use core::sync::atomic::AtomicU64;
 #[cfg(not(samara_loom))]
-pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering, fence};
 #[cfg(samara_loom)]
-pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(all(not(samara_loom), not(target_has_atomic = "64")))]
 pub(crate) use portable_atomic::AtomicU64;
 

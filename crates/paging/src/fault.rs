@@ -171,19 +171,66 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         need: Attrs,
         access: impl FnOnce(u64) -> T,
     ) -> Result<T, Entry> {
+        self.noted(addr, need, |phys, _| access(phys))
+    }
+
+    /// Does what a processor does that fills its TLB: looks and notes as [`access`](Self::access) does, and returns the physical address of the byte, and what the
+    /// entry allows. With [`Attrs::DIRTY`], stores need not be noted any more.
+    ///
+    /// Whoever keeps the answer forgets it when [`Invalidate::invalidate`] is told of the address: every later change of the entry that matters is told.
+    /// Takes the lock of the last-level table.
+    ///
+    /// # Errors
+    ///
+    /// As [`access`](Self::access).
+    ///
+    /// ```
+    /// # use samara_paging::{Arena, Attrs, Entry, Exclusive, Kind, PageSize, PageTables, Physical, Source, format::X86_64};
+    /// # // SAFETY: one thread uses the tables.
+    /// # let memory = Physical::new(Arena::on_heap(64)?, unsafe { Exclusive::new() }, 1 << 30, 64)?;
+    /// let space = PageTables::<X86_64, _>::new(&memory, 1)?;
+    /// let page = memory.alloc_page(Kind::Anon)?;
+    /// let attrs = Attrs::READ | Attrs::WRITE | Attrs::USER;
+    /// space.map(0x1000, PageSize::Small, Source::Owned(page), attrs, &())?;
+    ///
+    /// let (phys, attrs) = space.refill(0x1008, Attrs::READ).map_err(|_| "a fault")?;
+    /// assert_eq!(phys, page + 8);
+    /// assert!(attrs.contains(Attrs::WRITE | Attrs::ACCESSED) && !attrs.contains(Attrs::DIRTY));
+    /// let (_, attrs) = space.refill(0x1008, Attrs::WRITE).map_err(|_| "a fault")?;
+    /// assert!(attrs.contains(Attrs::DIRTY));
+    /// assert_eq!(space.refill(0x2000, Attrs::READ), Err(Entry::Empty));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn refill(&self, addr: u64, need: Attrs) -> Result<(u64, Attrs), Entry> {
+        self.noted(addr, need, |phys, attrs| (phys, attrs))
+    }
+
+    /// Notes an access in the entry, and calls `access` with the byte's address and the entry's attributes, with the table locked.
+    #[inline(always)]
+    fn noted<T>(
+        &self,
+        addr: u64,
+        need: Attrs,
+        access: impl FnOnce(u64, Attrs) -> T,
+    ) -> Result<T, Entry> {
         let mut cursor = self.cursor(addr);
         let (table, level, raw, phys) = cursor.lock_for(addr, need)?;
         let mut add = Attrs::ACCESSED;
         if need.contains(Attrs::WRITE) {
             add |= Attrs::DIRTY;
         }
-        let attrs = F::attrs(raw);
+        let mut attrs = F::attrs(raw);
         if !attrs.contains(add) {
             table.update::<F>(index(addr, level), raw, |raw| {
                 F::leaf(F::phys(raw), F::attrs(raw) | add, level)
             });
+            attrs |= add;
         }
-        Ok(access(phys))
+        // Stores to a shared table's pages are faults, whatever the entry says.
+        if cursor.shared {
+            attrs.remove(Attrs::WRITE);
+        }
+        Ok(access(phys, attrs))
     }
 }
 

@@ -88,7 +88,7 @@ impl<P: Platform> Process<P> {
     fn with_word<R>(&self, addr: u64, op: impl FnOnce(NonNull<u8>) -> R) -> Result<R, Fault> {
         let machine = self.mm.machine.number();
         self.with_page(addr, Access::WRITE, |at| {
-            self.mm.nested.within(machine, || op(at))
+            self.mm.nested.within(machine, |_| op(at))
         })
     }
 
@@ -142,9 +142,11 @@ fn piece(addr: u64, done: usize, len: usize) -> Option<(u64, usize)> {
 impl<P: Platform> Mm<P> {
     /// Whether the protection key of what is mapped at `addr` forbids what its entry in the tables allows.
     fn is_execute_only(&self, addr: u64) -> bool {
-        if !self.has_execute_only() {
-            return false;
-        }
+        self.has_execute_only() && self.is_execute_only_now(addr)
+    }
+
+    /// The same, and waits for a call that is under way.
+    pub(super) fn is_execute_only_now(&self, addr: u64) -> bool {
         let space = self.space.read();
         space.config.pkeys
             && (space.areas.at(addr)).is_some_and(|area| space.is_execute_only(area.vma.flags))

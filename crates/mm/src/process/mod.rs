@@ -44,6 +44,7 @@
 //!   an area (held by faults, and by `discard`, that do without the lock above; closed by calls, which hold that one, too)
 //!     a file's pages
 //!       last-level table, frames' counts (samara-paging's own)
+//!         what a virtual processor is asked to forget (nothing is taken inside)
 //!   lists of a machine (nothing is taken inside)
 //! ```
 //!
@@ -75,6 +76,7 @@ mod nested;
 mod owner;
 mod platform;
 mod signal;
+mod soft;
 mod typed;
 
 pub use crate::observe::smaps::Smaps;
@@ -92,3 +94,4 @@ pub(crate) use mm::Mm;
 pub use mm::Process;
 pub use platform::Platform;
 pub use signal::{Access, Fault, Signal};
+pub use soft::{Running, SoftTlb, Stop, TellsVcpus, Vcpus, Word};

@@ -1,5 +1,6 @@
 //! Which processes a thread performs an atomic operation on: [`Process::atomic_u32`](super::Process::atomic_u32) holds the lock of a page table meanwhile, so
-//! that a call on the same process from within the operation would wait for itself.
+//! that a call on the same process from within the operation would wait for itself. So would a call within [`SoftTlb::run`](super::SoftTlb::run), whose
+//! invalidation waits for the end of that run: it counts as such an operation, except while it handles a miss.
 //!
 //! A process notes that there has ever been such an operation; until then, calls and faults look at nothing else. Operations of one thread are a list, innermost
 //! first, whose entries lie on its stack. Without the feature `hosted` threads cannot be told apart, and nothing is found out.
@@ -39,16 +40,11 @@ impl Nested {
     }
 
     /// Runs an atomic operation on the process, which is on the machine with this number.
-    #[cfg(feature = "hosted")]
-    pub(super) fn within<R>(&self, machine: u64, op: impl FnOnce() -> R) -> R {
+    #[inline]
+    pub(super) fn within<R>(&self, machine: u64, op: impl FnOnce(&Operation) -> R) -> R {
+        #[cfg(feature = "hosted")]
         self.0.store(true, Ordering::Relaxed);
-        hosted::within(self, machine, op)
-    }
-
-    /// The same.
-    #[cfg(not(feature = "hosted"))]
-    pub(super) fn within<R>(&self, _: u64, op: impl FnOnce() -> R) -> R {
-        op()
+        Operation::run(self, machine, op)
     }
 }
 
@@ -67,6 +63,24 @@ pub(super) fn check_machine(_: u64) -> Result<(), Errno> {
     Ok(())
 }
 
+/// An operation under way, of threads that cannot be told apart.
+#[cfg(not(feature = "hosted"))]
+pub(super) struct Operation(());
+
+#[cfg(not(feature = "hosted"))]
+impl Operation {
+    fn run<R>(_: &Nested, _: u64, op: impl FnOnce(&Self) -> R) -> R {
+        op(&Operation(()))
+    }
+
+    pub(super) fn outside<R>(&self, work: impl FnOnce() -> R) -> R {
+        work()
+    }
+}
+
+#[cfg(feature = "hosted")]
+pub(super) use hosted::Operation;
+
 #[cfg(feature = "hosted")]
 mod hosted {
     use core::cell::Cell;
@@ -79,9 +93,11 @@ mod hosted {
     }
 
     /// An atomic operation under way.
-    pub(super) struct Operation {
+    pub(in crate::process) struct Operation {
         pub(super) process: *const Nested,
         pub(super) machine: u64,
+        /// The thread is outside of it for the moment.
+        left: Cell<bool>,
         outer: *const Operation,
     }
 
@@ -94,24 +110,47 @@ mod hosted {
         }
     }
 
-    pub(super) fn within<R>(process: &Nested, machine: u64, op: impl FnOnce() -> R) -> R {
-        let outer = INNERMOST.get();
-        let operation = Operation {
-            process,
-            machine,
-            outer,
-        };
-        INNERMOST.set(&raw const operation);
-        let _leave = Leave(outer);
-        op()
+    /// Goes on with an operation that was left, also after a panic.
+    struct GoOn<'a>(&'a Operation);
+
+    impl Drop for GoOn<'_> {
+        fn drop(&mut self) {
+            self.0.left.set(false);
+        }
+    }
+
+    impl Operation {
+        pub(super) fn run<R>(
+            process: &Nested,
+            machine: u64,
+            op: impl FnOnce(&Operation) -> R,
+        ) -> R {
+            let outer = INNERMOST.get();
+            let operation = Operation {
+                process,
+                machine,
+                left: Cell::new(false),
+                outer,
+            };
+            INNERMOST.set(&raw const operation);
+            let _leave = Leave(outer);
+            op(&operation)
+        }
+
+        /// Does what is allowed only outside of the operation, which goes on afterwards.
+        pub(in crate::process) fn outside<R>(&self, work: impl FnOnce() -> R) -> R {
+            self.left.set(true);
+            let _go_on = GoOn(self);
+            work()
+        }
     }
 
     /// Returns `true` if one of this thread's operations is so.
     pub(super) fn any(is: impl Fn(&Operation) -> bool) -> bool {
         let mut next = INNERMOST.get();
-        // SAFETY: an entry lies in a frame of this thread's stack that is there until it has been taken off the list, and is not changed.
+        // SAFETY: an entry lies in a frame of this thread's stack that is there until it has been taken off the list, and only its cell is changed.
         while let Some(operation) = unsafe { next.as_ref() } {
-            if is(operation) {
+            if !operation.left.get() && is(operation) {
                 return true;
             }
             next = operation.outer;

@@ -47,7 +47,8 @@ pub enum Fault {
     },
     /// There is no memory.
     NoMemory,
-    /// The thread is within an [atomic operation](crate::process::Process::atomic_u32) on this process, and would wait for itself.
+    /// The thread is within an [atomic operation](crate::process::Process::atomic_u32) on this process, or a [run](crate::process::SoftTlb::run) of it, and would wait
+    /// for itself.
     Deadlock,
 }
 

@@ -31,7 +31,10 @@ mod pin;
 #[cfg(feature = "exec")]
 mod program;
 mod refused;
+#[path = "../common/rng.rs"]
+mod rng;
 mod second;
+mod soft;
 #[path = "../pages/steady.rs"]
 mod steady;
 mod swap;

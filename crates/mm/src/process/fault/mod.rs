@@ -66,24 +66,34 @@ impl<P: Platform> Process<P> {
         access: Access,
         other: &mut dyn Pages,
     ) -> Result<(), Fault> {
-        let mm = &*self.mm;
-        mm.nested.check().map_err(|_| Fault::Deadlock)?;
-        let page = addr & PAGE_MASK;
-        if mm.handle_alone(page, access) {
-            return Ok(());
-        }
-        let done = match mm.space.try_read() {
-            Some(space) => mm.handle(&space, page, access)?,
-            None => mm.handle_late(page, access)?,
-        };
-        if done {
-            return Ok(());
-        }
-        mm.handle_changed(page, access, other)
+        self.mm.fault_with(addr, access, other)
     }
 }
 
 impl<P: Platform> Mm<P> {
+    /// As [`Process::fault_with`].
+    #[inline]
+    pub(super) fn fault_with(
+        &self,
+        addr: u64,
+        access: Access,
+        other: &mut dyn Pages,
+    ) -> Result<(), Fault> {
+        self.nested.check().map_err(|_| Fault::Deadlock)?;
+        let page = addr & PAGE_MASK;
+        if self.handle_alone(page, access) {
+            return Ok(());
+        }
+        let done = match self.space.try_read() {
+            Some(space) => self.handle(&space, page, access)?,
+            None => self.handle_late(page, access)?,
+        };
+        if done {
+            return Ok(());
+        }
+        self.handle_changed(page, access, other)
+    }
+
     /// As [`handle`](Self::handle), where a call is under way. The next fault does not wait for one.
     #[cold]
     fn handle_late(&self, page: u64, access: Access) -> Result<bool, Fault> {
