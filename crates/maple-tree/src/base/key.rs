@@ -2,7 +2,9 @@
 
 use core::fmt::{Debug, Display, LowerHex};
 use core::hash::Hash;
+use core::mem::MaybeUninit;
 
+use crate::base::shape::{MOST_SLOTS, NODE_BYTES};
 use sealed::Reckon;
 
 /// An index: an integer of 8 to 128 bits, with or without a sign.
@@ -42,6 +44,8 @@ pub trait Key:
 }
 
 mod sealed {
+    use core::mem::MaybeUninit;
+
     /// Numbers that stand for indices `K`, and what the machine reckons with them. A trait of the numbers, of functions that are not methods: what a client's
     /// own traits call their methods of indices is left to the client.
     pub trait Reckon<K>: Copy {
@@ -58,6 +62,11 @@ mod sealed {
         fn difference(a: Self, b: Self) -> (Self, bool);
         /// The remainder of `a` by `b`, which is not 0.
         fn remainder(a: Self, b: Self) -> Self;
+
+        /// Room for as many of `T` as a node with these keys has slots at most.
+        type Slots<T>: AsRef<[T]> + AsMut<[T]>;
+        /// Returns that room, with nothing in it.
+        fn no_slots<T>() -> Self::Slots<MaybeUninit<T>>;
     }
 }
 
@@ -65,6 +74,11 @@ mod sealed {
 /// holes therefore are indices, too, and one arithmetic serves keys with and without a sign.
 pub(crate) trait Offset: Key {
     const ONE: Self = <Self::Size as Reckon<Self>>::ONE;
+
+    /// As [`Reckon::Slots`].
+    type Slots<T>: AsRef<[T]> + AsMut<[T]>;
+    /// As [`Reckon::no_slots`].
+    fn no_slots<T>() -> Self::Slots<MaybeUninit<T>>;
 
     /// As [`Reckon::of`].
     #[inline(always)]
@@ -157,7 +171,25 @@ pub(crate) trait Offset: Key {
     }
 }
 
-impl<K: Key> Offset for K {}
+impl<K: Key> Offset for K {
+    type Slots<T> = <K::Size as Reckon<K>>::Slots<T>;
+
+    #[inline(always)]
+    fn no_slots<T>() -> Self::Slots<MaybeUninit<T>> {
+        <K::Size as Reckon<K>>::no_slots()
+    }
+}
+
+/// The most slots of a node with keys of so many bytes: one pivot fewer than slots, and a word before them.
+const fn most_slots(key: usize) -> usize {
+    let word = size_of::<*mut ()>();
+    let slots = (NODE_BYTES - word + key) / (key + word);
+    if slots < MOST_SLOTS {
+        slots
+    } else {
+        MOST_SLOTS
+    }
+}
 
 macro_rules! keys {
     ($($key:ty: $size:ty),*) => {$(
@@ -182,6 +214,11 @@ macro_rules! keys {
             #[inline(always)]
             fn remainder(a: Self, b: Self) -> Self {
                 a % b
+            }
+            type Slots<T> = [T; most_slots(size_of::<$key>())];
+            #[inline(always)]
+            fn no_slots<T>() -> Self::Slots<MaybeUninit<T>> {
+                [const { MaybeUninit::uninit() }; most_slots(size_of::<$key>())]
             }
         }
 

@@ -1,6 +1,11 @@
 //! How many slots a node has: derived from the widths of key and pointer, or made smaller for
 //! tests.
 
+/// Bytes in a node, and its alignment.
+pub(crate) const NODE_BYTES: usize = 256;
+/// No node has more slots: five bits hold the last one's number.
+pub(crate) const MOST_SLOTS: usize = 32;
+
 /// How many slots the nodes of a tree may use.
 ///
 /// Production code uses [`Native`]. A smaller [`Fanout`] makes splits, merges and stores across

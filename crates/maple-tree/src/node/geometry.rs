@@ -2,8 +2,9 @@
 
 use core::marker::PhantomData;
 
+use crate::base::shape::{MOST_SLOTS, NODE_BYTES};
 use crate::base::{Key, Shape};
-use crate::node::{Kind, MOST_SLOTS, NODE_BYTES, WORD};
+use crate::node::{Kind, WORD};
 
 /// The layout of nodes for keys `K` and slot limit `S`.
 pub(crate) struct Geometry<K, S>(PhantomData<fn() -> (K, S)>);

@@ -48,6 +48,8 @@ use core::hint::{select_unpredictable, unreachable_unchecked};
 use core::ptr::{self, NonNull};
 
 use crate::base::atomic::{Ordering, memory_of};
+use crate::base::shape::MOST_SLOTS;
+pub(crate) use crate::base::shape::NODE_BYTES;
 use crate::base::{Key, Offset, Shape, Slot};
 use cells::Cells;
 
@@ -61,9 +63,6 @@ pub(crate) type Word = *mut ();
 /// No entry, or no node.
 pub(crate) const NULL: Word = ptr::null_mut();
 
-/// Bytes in a node, and its alignment.
-pub(crate) const NODE_BYTES: usize = 256;
-
 /// What a node takes: the checker's words are larger.
 const NODE_MEMORY: usize = if cfg!(samara_loom) { 2048 } else { NODE_BYTES };
 
@@ -74,9 +73,7 @@ const IDLE: usize = IDLE_SLOTS * WORD;
 /// Where it is.
 const IDLE_AT: usize = NODE_BYTES - IDLE;
 /// Low bits of a node's first word: `end`.
-const END_MASK: usize = 0x1f;
-/// No node has more slots.
-pub(crate) const MOST_SLOTS: usize = END_MASK + 1;
+const END_MASK: usize = MOST_SLOTS - 1;
 /// The bit of a node's first word that says that the node is dead.
 const DEAD: usize = 0x20;
 /// The bit of a node's first word that says that it [counts](count) what leads to the node, and does not name the parent.

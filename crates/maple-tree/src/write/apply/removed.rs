@@ -2,15 +2,15 @@
 
 use core::mem::MaybeUninit;
 
-use crate::base::{Key, Shape, each};
-use crate::node::{MOST_SLOTS, NULL, Node, Word};
+use crate::base::{Key, Offset, Shape, each};
+use crate::node::{NULL, Node, Word};
 use crate::read::{Found, Place};
 use crate::write::Sink;
 
 /// The entries, or the nodes, that a change of one node in place removes. They are handed over when the tree is whole again: dropping a value
 /// may panic.
-pub(crate) struct Removed<K> {
-    entries: [MaybeUninit<Found<K>>; MOST_SLOTS],
+pub(crate) struct Removed<K: Offset> {
+    entries: K::Slots<MaybeUninit<Found<K>>>,
     count: usize,
     /// The word of one that stays, or NULL, and where it begins: others may hold the same word.
     kept: (Word, K),
@@ -27,7 +27,7 @@ impl<K: Key> Removed<K> {
     #[inline]
     pub(crate) fn but(kept: Option<Found<K>>) -> Self {
         Self {
-            entries: [const { MaybeUninit::uninit() }; MOST_SLOTS],
+            entries: K::no_slots(),
             count: 0,
             kept: kept.map_or((NULL, K::MIN), |kept| (kept.word, kept.first)),
         }
@@ -37,9 +37,15 @@ impl<K: Key> Removed<K> {
     #[inline(always)]
     pub(in crate::write) fn removes(&mut self, found: Found<K>) {
         if (found.word, found.first) != self.kept {
-            self.entries[self.count].write(found);
+            self.entries.as_mut()[self.count].write(found);
             self.count += 1;
         }
+    }
+
+    /// Returns how many can be noted.
+    #[inline(always)]
+    pub(in crate::write) fn room(&self) -> usize {
+        self.entries.as_ref().len()
     }
 
     #[inline(always)]
@@ -69,7 +75,7 @@ impl<K: Key> Removed<K> {
     /// Calls `take` with each; if it panics, with the others while the panic unwinds.
     #[inline(always)]
     pub(super) fn each(&self, mut take: impl FnMut(Found<K>)) {
-        let entries = &self.entries[..self.count];
+        let entries = &self.entries.as_ref()[..self.count];
         each(0..entries.len(), |i| {
             // SAFETY: the first `count` were written by `removes`.
             take(*unsafe { entries[i].assume_init_ref() });

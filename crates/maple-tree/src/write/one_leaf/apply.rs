@@ -60,7 +60,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             #[cfg(feature = "tracing")]
             let watch = Watch::spread(self, quick);
             let mut removed = Removed::none();
-            quick.look(&mut removed);
+            quick.look(|found| removed.removes(found));
             // SAFETY: the caller's promise.
             let Some(unread) = (unsafe { self.unread() }) else {
                 let nodes = self.spread_beside(quick, reserve);
@@ -74,7 +74,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             return removed.give_with([left_over], sink);
         }
         let mut removed = Removed::none();
-        let holes = quick.look(&mut removed);
+        let holes = quick.look(|found| removed.removes(found));
         // SAFETY: the caller's promise.
         let Some(unread) = (unsafe { self.unread() }) else {
             let new = reserve.take_copy(leaf, leaf.first_word());
@@ -129,9 +129,9 @@ impl<K: Key, S: Shape> Quick<K, S> {
         }
     }
 
-    /// Notes the entries of which the write leaves nothing, and looks at the holes, as long as the leaf is as it was.
+    /// Hands over the entries of which the write leaves nothing, and looks at the holes, as long as the leaf is as it was.
     #[inline(always)]
-    pub(in crate::write) fn look(self, removed: &mut Removed<K>) -> Holes<K> {
+    pub(in crate::write) fn look(self, mut removes: impl FnMut(Found<K>)) -> Holes<K> {
         let Place { leaf, min, max } = self.spot.place;
         let mut holes = Holes {
             gone: K::MIN,
@@ -149,7 +149,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
                 holes.gone = holes.gone.max(K::span(first, last));
             } else if self.first <= first && last <= self.last {
                 let word = tail;
-                removed.removes(Found { first, last, word });
+                removes(Found { first, last, word });
             }
             if i >= self.to {
                 break last;

@@ -74,7 +74,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         if !quick.fits() || !quick.keeps_enough() || quick.splits() == twin.is_null() {
             return false;
         }
-        let holes = quick.look(removed);
+        let holes = quick.look(|found| removed.removes(found));
         quick.edit_with(leaf.write(unread), twin);
         quick.tell(leaf, holes);
         true

@@ -14,7 +14,7 @@ use crate::write::two_leaves::above::add_leaf;
 use crate::write::two_leaves::cut::{Cut, cut_anew};
 #[cfg(feature = "tracing")]
 use crate::write::watch::Watch;
-use crate::write::{Quick, Removed, Room};
+use crate::write::{Quick, Room};
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Carries out a write that makes a part of a hole an entry, where nobody reads: as [`apply_quick`](Self::apply_quick) does, but by code that
@@ -130,7 +130,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         let bound = cut.copy(min, middle, look);
         parent.write(unread).set_pivot(at, bound);
         if parent.kind() == Kind::Gap {
-            let Holes { gone, made, .. } = self.look(&mut Removed::none());
+            let Holes { gone, made, .. } = self.look(|_| {});
             let (giver, receiver) = if TO_LEFT { (at + 1, at) } else { (at, at + 1) };
             let (gave, got) = (parent.gap(giver), parent.gap(receiver));
             let (made_here, made_there) = if stays {

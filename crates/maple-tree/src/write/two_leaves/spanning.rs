@@ -1,7 +1,7 @@
 //! A range that begins in one leaf and ends in the next, where nobody reads: what is new goes to one of the two, and the bound between them moves.
 
 use crate::base::{Key, Offset, Shape};
-use crate::node::{Geometry, Kind, MOST_SLOTS, RawTree, Unread, Word};
+use crate::node::{Geometry, Kind, RawTree, Unread, Word};
 use crate::read::{Place, Spot};
 use crate::write::{Quick, Removed, Seat};
 
@@ -59,7 +59,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         );
         // Of the slots that go.
         let gone = left.used() - in_left + from;
-        if used < least || used_next < least || used.max(used_next) > slots || gone > MOST_SLOTS {
+        if used < least || used_next < least || used.max(used_next) > slots || gone > removed.room()
+        {
             return false;
         }
         removed.covered(place, seat.slot(), (first, last));
