@@ -19,7 +19,9 @@ pub(crate) fn checkers_fence() {
 /// One more look at a word that another thread is about to change.
 #[inline(always)]
 pub(crate) fn relax() {
-    #[cfg(not(samara_loom))]
+    #[cfg(all(feature = "paging", not(samara_loom)))]
+    samara_paging::relax();
+    #[cfg(not(any(feature = "paging", samara_loom)))]
     core::hint::spin_loop();
     #[cfg(samara_loom)]
     loom::thread::yield_now();

@@ -15,7 +15,7 @@ pub(crate) fn relax(rounds: &mut u32) {
         std::thread::yield_now();
         return;
     }
-    core::hint::spin_loop();
+    crate::relax::relax();
 }
 
 /// A value behind a spin lock.

@@ -29,7 +29,7 @@ impl<T> Spin<T> {
     pub(super) fn lock(&self) -> Guard<'_, T> {
         // Acquire: pairs with the release of whoever held it last, so that what that one has changed is seen.
         while self.taken.swap(true, Ordering::Acquire) {
-            core::hint::spin_loop();
+            crate::atomic::relax();
         }
         Guard(self)
     }
