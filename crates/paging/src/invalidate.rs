@@ -142,8 +142,8 @@ pub(crate) fn entered<F: Format>(
 
 /// Ranges of one call. When there are more, those with the smallest gap between them become one.
 const RANGES: usize = 8;
-/// Places in shared tables that a call gives up before it hands over what it has gathered.
-pub const SHARED_AT_ONCE: usize = 64;
+/// Places in shared tables that a call gives up before it hands over what it has gathered: a table has 512 pages, and they are kept on the stack.
+pub const SHARED_AT_ONCE: usize = 16;
 
 /// A list of tables that are in no tree, through their first entries.
 #[derive(Debug)]

@@ -120,14 +120,14 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
     #[inline(never)]
     fn carry_out(
         &mut self,
-        mut plan: Plan<K, S>,
+        plan: &mut Plan<K, S>,
         kept: Option<K>,
         taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
         if !Self::OWNS_NODES && matches!(plan.action, Action::Nothing) {
             return Ok(());
         }
-        self.prepare(&mut plan)?;
+        self.prepare(plan)?;
         let mut reserve = self.reserved(plan.nodes)?;
         self.carry_out_with(plan, &mut reserve, kept, taken);
         Ok(())
@@ -137,7 +137,7 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
     #[inline]
     fn carry_out_with(
         &mut self,
-        plan: Plan<K, S>,
+        plan: &Plan<K, S>,
         reserve: &mut Reserve,
         kept: Option<K>,
         taken: impl FnMut(K, K, Word),
@@ -148,11 +148,22 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         unsafe { self.tree().apply(plan, reserve, &mut sink) };
     }
 
+    /// As [`carry_out_quick`](Host::carry_out_quick). A call, which is there once for all ways of a write.
+    #[inline(never)]
+    fn carry_out_quick_apart(
+        &mut self,
+        quick: &Quick<K, S>,
+        kept: Option<K>,
+        taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        self.carry_out_quick(quick, NULL, kept, taken)
+    }
+
     /// As [`carry_out`](Host::carry_out), for a write that stays within one leaf. If it is within an entry, the part of that above holds `twin` then.
-    #[inline]
+    #[inline(always)]
     fn carry_out_quick(
         &mut self,
-        quick: Quick<K, S>,
+        quick: &Quick<K, S>,
         twin: Word,
         kept: Option<K>,
         taken: impl FnMut(K, K, Word),
@@ -187,7 +198,7 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
             if at.is_hole_around(last) && !word.is_null() {
                 if let Some(quick) = self.tree().try_fill_at(at, (first, last), word) {
                     let Some(unread) = self.unread() else {
-                        return self.carry_out_quick(quick, NULL, kept, taken);
+                        return self.carry_out_quick_apart(&quick, kept, taken);
                     };
                     let mut reserve = self.reserved(quick.nodes(false))?;
                     self.tree().fill_full(quick, &mut reserve, unread);
@@ -195,11 +206,61 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
                     return Ok(());
                 }
             } else if let Some(quick) = self.tree().try_store_at(at, (first, last), word) {
-                return self.carry_out_quick(quick, NULL, kept, taken);
+                return self.carry_out_quick(&quick, NULL, kept, taken);
             }
         }
-        let plan = self.tree().plan_store(first, last, word);
-        self.carry_out(plan, kept, taken)
+        self.write_planned((first, last), word, kept, taken)
+    }
+
+    /// As [`write_at`](Host::write_at), for calls that few writes get to: either way has a frame of its own.
+    #[inline(always)]
+    fn write_apart(
+        &mut self,
+        at: Option<SlotAt<K, S>>,
+        range: (K, K),
+        word: Word,
+        kept: Option<K>,
+        mut taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        if Self::OWNS_NODES
+            && let Some(at) = at
+            && let Some(done) = self.write_quick(&at, range, word, kept, &mut taken)
+        {
+            return done;
+        }
+        self.write_planned(range, word, kept, taken)
+    }
+
+    /// As [`write_at`](Host::write_at), if that needs no plan; `None` if it does, and nothing has changed.
+    #[inline(never)]
+    fn write_quick(
+        &mut self,
+        at: &SlotAt<K, S>,
+        (first, last): (K, K),
+        word: Word,
+        kept: Option<K>,
+        taken: impl FnMut(K, K, Word),
+    ) -> Option<Result<(), AllocError>> {
+        let quick = if at.is_hole_around(last) && !word.is_null() {
+            self.tree().try_fill_at(*at, (first, last), word)
+        } else {
+            self.tree().try_store_at(*at, (first, last), word)
+        }?;
+        Some(self.carry_out_quick(&quick, NULL, kept, taken))
+    }
+
+    /// As [`write_at`](Host::write_at), by a plan, which takes no stack from the shorter ways.
+    #[cold]
+    #[inline(never)]
+    fn write_planned(
+        &mut self,
+        (first, last): (K, K),
+        word: Word,
+        kept: Option<K>,
+        taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        let mut plan = self.tree().plan_store(first, last, word);
+        self.carry_out(&mut plan, kept, taken)
     }
 
     /// Puts a word at a range within the hole that a slot is, if that takes no node and no copy of one; tells whether it has.
@@ -255,13 +316,58 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         } else {
             tree.store_here(seat, range, (word, twin), &mut removed, unread)
         };
+        self.has_stored(done, &removed, taken);
+        done
+    }
+
+    /// As [`store_here`](Host::store_here), in a frame of its own, which is given up before a write goes deeper that needs more.
+    #[inline(always)]
+    fn store_here_apart(
+        &mut self,
+        seat: &Seat<K, S>,
+        range: (K, K),
+        words: (Word, Word),
+        kept: Option<Found<K>>,
+        spans: bool,
+        taken: impl FnMut(K, K, Word),
+    ) -> bool {
+        self.alone() && self.store_here_called(seat, range, words, kept, spans, taken)
+    }
+
+    /// The call that [`store_here_apart`](Host::store_here_apart) is. It makes no other for most writes.
+    #[inline(never)]
+    fn store_here_called(
+        &mut self,
+        seat: &Seat<K, S>,
+        range: (K, K),
+        (word, twin): (Word, Word),
+        kept: Option<Found<K>>,
+        spans: bool,
+        taken: impl FnMut(K, K, Word),
+    ) -> bool {
+        let Some(unread) = self.unread() else {
+            return false;
+        };
+        let tree = self.tree();
+        let mut removed = Removed::but(kept);
+        let done = if spans && range.1 > seat.place().max {
+            tree.store_spanning(seat, range, word, &mut removed, unread)
+        } else {
+            tree.store_here_inline(seat, range, (word, twin), &mut removed, unread)
+        };
+        self.has_stored(done, &removed, taken);
+        done
+    }
+
+    /// After a write that went on from a seat, if it was made: gives what it removed.
+    #[inline(always)]
+    fn has_stored(&mut self, done: bool, removed: &Removed<K>, taken: impl FnMut(K, K, Word)) {
         if done {
             self.begins();
             if !removed.is_empty() {
                 removed.give(&mut self.sink_alone(taken));
             }
         }
-        done
     }
 
     /// Exchanges the word of the entry that a slot is for another, which takes no node. Readers see it at once.

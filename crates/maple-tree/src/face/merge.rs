@@ -282,7 +282,7 @@ where
     made.keep();
     part.finish(cut.raw());
     // What has moved is in the other map now.
-    host.carry_out_with(plan, &mut nodes, None, |_, _, _| {});
+    host.carry_out_with(&plan, &mut nodes, None, |_, _, _| {});
     Ok(cut)
 }
 

@@ -171,7 +171,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         filled.inspect_err(|_| unsafe { reserve.release(alloc) })?;
         let entry = |_, _, _| debug_assert!(false, "only holes are written over");
         // SAFETY: nobody else uses this tree, whose nodes come from the allocator; those that it takes are reserved.
-        unsafe { self.apply(plan, &mut reserve, &mut Immediate { alloc, entry }) };
+        unsafe { self.apply(&plan, &mut reserve, &mut Immediate { alloc, entry }) };
         Ok(())
     }
 

@@ -114,6 +114,7 @@ impl<K: Key> Item<K> {
 /// Three of a write into nodes, four of one into a tree without.
 const MOST_ITEMS: usize = 4;
 
+#[derive(Clone, Copy)]
 pub(crate) struct Items<K> {
     at: [Item<K>; MOST_ITEMS],
     len: usize,

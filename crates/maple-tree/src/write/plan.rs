@@ -72,6 +72,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     }
 
     /// Plans a write into a tree that has no nodes; `entry` is what index 0 holds.
+    #[inline(never)]
     fn plan_root(&self, entry: Word, first: K, last: K, word: Word) -> Plan<K, S> {
         let mut plan = Plan::new(StoreType::Root, first, last);
         let mut put = |word: Word, last| {
@@ -198,6 +199,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     }
 
     /// Counts the nodes of a change that starts with `span` of the leaves.
+    #[inline(never)]
     fn plan_levels(&self, plan: &mut Plan<K, S>, root: Node<K, S>, span: Span<K, S>) {
         let inner = self.inner_kind();
         let cow = self.in_rcu();

@@ -95,8 +95,9 @@ use core::fmt;
 use crate::config::{Config, Layout, Limits};
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, page_align};
-use crate::heap::boxed::try_box;
+use crate::heap::boxed::{try_box, try_room};
 use crate::space::AddressSpace;
+use crate::space::areas::Areas;
 
 pub use bytes::Auxiliary;
 pub use headers::Class;
@@ -247,6 +248,7 @@ impl AddressSpace {
     }
 
     /// As [`exec`](Self::exec), with the address space where it does not move: on the stack each step of its way would have a copy.
+    #[inline(never)]
     pub(crate) fn exec_on_heap<F, R>(
         exec: &Exec<'_>,
         files: &mut F,
@@ -256,8 +258,11 @@ impl AddressSpace {
         F: Files + ?Sized,
         R: Random + ?Sized,
     {
-        let found = find(exec, files).map_err(ExecError::Refused)?;
-        start(exec, found, random).map_err(ExecError::Killed)
+        // In its place: what was found lies below all the rest on the stack.
+        match &mut find(exec, files) {
+            Ok(found) => start(exec, found, random).map_err(ExecError::Killed),
+            Err(errno) => Err(ExecError::Refused(*errno)),
+        }
     }
 }
 
@@ -270,6 +275,7 @@ fn open<F: Files + ?Sized>(files: &mut F, path: &[u8]) -> Result<Program<F::Imag
 }
 
 /// All that may fail while the old program is still there.
+#[inline(never)]
 fn find<F: Files + ?Sized>(exec: &Exec<'_>, files: &mut F) -> Result<Found<F::Image>, Errno> {
     let mut program = files.open(exec.path)?;
     let mut strings = Strings::new(exec.arguments.len(), exec.environment.len(), &exec.limits)?;
@@ -341,10 +347,35 @@ fn find<F: Files + ?Sized>(exec: &Exec<'_>, files: &mut F) -> Result<Found<F::Im
     })
 }
 
+/// Makes the areas of an address space, none so far. On the heap, for on the stack they would lie beside the address space that they are moved to.
+#[inline(never)]
+fn no_areas() -> Result<Box<Areas>, Errno> {
+    try_box(Areas::new()?)
+}
+
+/// Makes an address space on the heap. A call: while it is moved there, it takes room on the stack.
+#[inline(never)]
+fn empty(
+    exec: &Exec<'_>,
+    (task_size, read_implies_exec): (u64, bool),
+    layout: Layout,
+    areas: Box<Areas>,
+) -> Result<Box<AddressSpace>, Errno> {
+    let config = Config {
+        task_size,
+        read_implies_exec,
+        ..exec.config.clone()
+    };
+    let room = try_room()?;
+    let space = AddressSpace::with_areas(config, exec.limits, layout, || Ok(*areas))?;
+    Ok(Box::write(room, space))
+}
+
 /// The new address space. The old one is gone, so that what fails here kills.
+#[inline(never)]
 fn start<I: Image, R: Random + ?Sized>(
     exec: &Exec<'_>,
-    found: Found<I>,
+    found: &mut Found<I>,
     random: &mut R,
 ) -> Result<Started<Box<AddressSpace>>, Errno> {
     let settings = exec.settings;
@@ -364,14 +395,9 @@ fn start<I: Image, R: Random + ?Sized>(
     let inherited = personality.contains(Personality::READ_IMPLIES_EXEC);
     let read_implies_exec = old || class == Class::Elf32 && inherited;
     let (mmap_base, legacy_base) = frame.mmap_bases(exec.config, &limits, random);
-    let config = Config {
-        task_size: match class {
-            Class::Elf64 => exec.config.task_size,
-            Class::Elf32 => frame.task_size,
-        },
-        // Programs that do not say what their stack needs are from before that was told apart.
-        read_implies_exec,
-        ..exec.config.clone()
+    let task_size = match class {
+        Class::Elf64 => exec.config.task_size,
+        Class::Elf32 => frame.task_size,
     };
     let layout = Layout {
         mmap_base,
@@ -382,7 +408,8 @@ fn start<I: Image, R: Random + ?Sized>(
         data_size: 0,
         stack_top: 0,
     };
-    let mut space = try_box(AddressSpace::new(config, exec.limits, layout)?)?;
+    // Programs that do not say what their stack needs are from before that was told apart.
+    let mut space = empty(exec, (task_size, read_implies_exec), layout, no_areas()?)?;
     let stack_end = stack::map(&mut space, frame, &found.strings, executable, random)?;
 
     let mut zeroed = Vec::new();
@@ -450,7 +477,7 @@ fn start<I: Image, R: Random + ?Sized>(
         headers: headers.address(loaded.bias),
         header_count: headers.count,
         tells_rseq: stack::tells_rseq(&space),
-        leading: found.leading,
+        leading: core::mem::take(&mut found.leading),
         platform_name: settings.architecture.platform(class),
         platform,
         space,

@@ -1,5 +1,7 @@
 //! New programs with their pages: what exec lays out, with the bytes that it writes.
 
+use alloc::boxed::Box;
+
 use crate::errno::Errno;
 use crate::exec::{Auxiliary, Exec, ExecError, Files, Random, Started};
 use crate::process::machine::Machine;
@@ -28,15 +30,31 @@ impl<P: Platform> Process<P> {
         F: Files + ?Sized,
         R: Random + ?Sized,
     {
+        // Each step is a call, which gives up its frame for the next.
         let started = AddressSpace::exec_on_heap(exec, files, random)?;
-        let started = started
-            .try_map(|space| Process::of_heap(machine, space))
-            .map_err(ExecError::Killed)?;
-        let process = &started.space;
-        started
-            .write(exec, auxiliary, |at, bytes| process.store(at, bytes))
-            .map_err(ExecError::Killed)?;
+        let started = Self::entered(machine, started).map_err(ExecError::Killed)?;
+        Self::write_bytes(&started, exec, auxiliary).map_err(ExecError::Killed)?;
         Ok(started)
+    }
+
+    /// Makes a process of what exec has laid out.
+    #[inline(never)]
+    fn entered(
+        machine: &Machine<P>,
+        started: Started<Box<AddressSpace>>,
+    ) -> Result<Started<Self>, Errno> {
+        started.try_map(|space| Process::of_heap(machine, space))
+    }
+
+    /// Writes what exec writes.
+    #[inline(never)]
+    fn write_bytes(
+        started: &Started<Self>,
+        exec: &Exec<'_>,
+        auxiliary: &Auxiliary,
+    ) -> Result<(), Errno> {
+        let process = &started.space;
+        started.write(exec, auxiliary, |at, bytes| process.store(at, bytes))
     }
 
     /// Writes all of the bytes.

@@ -42,18 +42,7 @@ impl<P: Platform> Process<P> {
         let mut space = parent.space.write();
         // No fault maps or copies a page in the middle of this.
         let mut space = Closed::all(&mut space);
-        // Around all areas of which the child has the pages: most forks are of few, and go on there alone.
-        let (mut first, mut end) = (u64::MAX, 0);
-        let map = |place: &mut MaybeUninit<AddressSpace>| {
-            space.fork_into(place, |range, vma| {
-                if is_copied(vma) {
-                    first = first.min(*range.start());
-                    end = *range.end() + 1;
-                }
-            })
-        };
-        // SAFETY: it makes a map, or tells that it could not.
-        let child = unsafe { Process::unlocked(&parent.machine, map)? };
+        let (child, around) = parent.fork_map(&mut space)?;
         // Whoever cuts pages off a file after this visits the child, and waits until it is complete.
         let complete = child.mm.space.write();
         child.mm.files.inherit(&parent.files);
@@ -74,7 +63,7 @@ impl<P: Platform> Process<P> {
             changed: Cell::new(Changed::empty()),
             entered: Cell::new(false),
         };
-        let copied = parent.copy_tables(&space, first..end, &child.mm, mode, &pending);
+        let copied = parent.copy_tables(&space, around, &child.mm, mode, &pending);
         let changed = pending.changed.get();
         let (all, tlb) = (0..space.config.task_size, parent.machine.tlb());
         if !changed.is_empty() {
@@ -89,6 +78,30 @@ impl<P: Platform> Process<P> {
         }
         drop(complete);
         Ok(child)
+    }
+}
+
+impl<P: Platform> Mm<P> {
+    /// Makes a child with a duplicate of the map, and no pages yet. Returns also the range around all areas of which it has the pages: most forks are of few,
+    /// and go on there alone.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    // A call, whose frame is given up before pages are copied.
+    #[inline(never)]
+    fn fork_map(&self, space: &mut AddressSpace) -> Result<(Process<P>, Range<u64>), Errno> {
+        let (mut first, mut end) = (u64::MAX, 0);
+        let map = |place: &mut MaybeUninit<AddressSpace>| {
+            space.fork_into(place, |range, vma| {
+                if is_copied(vma) {
+                    first = first.min(*range.start());
+                    end = *range.end() + 1;
+                }
+            })
+        };
+        // SAFETY: it makes a map, or tells that it could not.
+        let child = unsafe { Process::unlocked(&self.machine, map)? };
+        Ok((child, first..end))
     }
 }
 

@@ -25,6 +25,8 @@ use crate::space::{AddressSpace, Counters};
 
 /// What a call has changed so far.
 pub(crate) struct Journal {
+    /// As it was before the call. Here, for the stack has little room.
+    before: Numbers,
     changes: Vec<Change>,
     /// The areas that the changes found, upwards for each change.
     areas: Vec<Copied>,
@@ -74,8 +76,9 @@ struct Numbers {
 }
 
 impl Journal {
-    fn new() -> Self {
+    fn new(before: Numbers) -> Self {
         Journal {
+            before,
             changes: Vec::new(),
             areas: Vec::new(),
             guards: None,
@@ -132,7 +135,6 @@ impl Journal {
 struct Refusable<'a, P: Pages + ?Sized> {
     space: &'a mut AddressSpace,
     pages: &'a mut P,
-    before: Numbers,
     returned: bool,
 }
 
@@ -141,7 +143,7 @@ impl<P: Pages + ?Sized> Drop for Refusable<'_, P> {
         if !self.returned
             && let Some(mut journal) = self.space.areas.give_up()
         {
-            self.space.put_back(&mut journal, self.before);
+            self.space.put_back(&mut journal);
             // An owner that panics again would end the program.
             quietly(|| self.pages.undoing());
             for told in journal.told.iter().rev() {
@@ -167,12 +169,10 @@ impl AddressSpace {
         pages: &mut P,
         run: impl FnOnce(&mut Self, &mut P) -> Result<u64, Errno>,
     ) -> Result<u64, Errno> {
-        let before = self.numbers();
-        self.areas.keep(try_box(Journal::new())?);
+        self.keep_journal()?;
         let mut call = Refusable {
             space: self,
             pages,
-            before,
             returned: false,
         };
         let result = run(call.space, call.pages);
@@ -182,13 +182,31 @@ impl AddressSpace {
             return result;
         };
         if journal.refused {
-            space.put_back(&mut journal, before);
-            pages.undoing();
-            for told in journal.told.iter().rev() {
-                space.tell_reverse(*told, pages);
-            }
+            space.undo(&mut journal, pages);
         }
         result
+    }
+
+    /// Begins to keep a journal. A call, so that what goes into it takes no stack from the call that it is of.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    #[inline(never)]
+    fn keep_journal(&mut self) -> Result<(), Errno> {
+        let journal = try_box(Journal::new(self.numbers()))?;
+        self.areas.keep(journal);
+        Ok(())
+    }
+
+    /// Undoes a call that was refused, and tells the owner the reverse.
+    #[cold]
+    #[inline(never)]
+    fn undo<P: Pages + ?Sized>(&mut self, journal: &mut Journal, pages: &mut P) {
+        self.put_back(journal);
+        pages.undoing();
+        for told in journal.told.iter().rev() {
+            self.tell_reverse(*told, pages);
+        }
     }
 
     /// Runs a part of a call that has changed nothing when memory runs out, for owners that can be told the reverse or need not be told anything. Others
@@ -242,13 +260,12 @@ impl AddressSpace {
             }
             return result;
         }
-        let before = self.numbers();
-        self.areas.keep(try_box(Journal::new())?);
+        self.keep_journal()?;
         let result = change(self);
         if let Some(mut journal) = self.areas.give_up()
             && result.is_err()
         {
-            self.put_back(&mut journal, before);
+            self.put_back(&mut journal);
         }
         result
     }
@@ -266,7 +283,10 @@ impl AddressSpace {
         }
     }
 
-    fn put_back(&mut self, journal: &mut Journal, before: Numbers) {
+    #[cold]
+    #[inline(never)]
+    fn put_back(&mut self, journal: &mut Journal) {
+        let before = journal.before;
         if let Some(mut guards) = journal.guards.take() {
             let before = guards.huge.take();
             let huge = self.guards.huge.take();

@@ -200,6 +200,17 @@ impl AddressSpace {
     /// `EINVAL` if the configuration makes no sense: bounds and bases that are not multiples of a page, a minimum above the maximum, a base, heap or stack
     /// above the end of user space, a program break below the heap's start. `ENOMEM` when an allocation fails.
     pub fn new(config: Config, limits: Limits, layout: Layout) -> Result<Self, Errno> {
+        Self::with_areas(config, limits, layout, Areas::new)
+    }
+
+    /// As [`new`](Self::new), with these areas.
+    #[inline(always)]
+    pub(crate) fn with_areas(
+        config: Config,
+        limits: Limits,
+        layout: Layout,
+        areas: impl FnOnce() -> Result<Areas, Errno>,
+    ) -> Result<Self, Errno> {
         let config = config.raised();
         if !config.task_size.is_multiple_of(PAGE_SIZE)
             || !config.task_base.is_multiple_of(PAGE_SIZE)
@@ -209,7 +220,7 @@ impl AddressSpace {
             return Err(Errno::EINVAL);
         }
         Ok(AddressSpace {
-            areas: Areas::new()?,
+            areas: areas()?,
             guards: Guards::new(),
             // Key 0 is that of all memory, where there are keys.
             pkeys: u16::from(config.pkeys),

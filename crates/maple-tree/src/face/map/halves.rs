@@ -80,7 +80,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
             let mut plan = self.raw.plan_store(K::MIN, K::MIN, word);
             plan.leave_root_to_nodes();
             // It is the entry that is there already.
-            self.carry_out_with(plan, reserve, None, |_, _, _| {});
+            self.carry_out_with(&plan, reserve, None, |_, _, _| {});
         }
     }
 

@@ -384,7 +384,7 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
             let mut plan = map.raw().plan_store(K::MIN, K::MIN, word);
             plan.leave_root_to_nodes();
             // It is the entry that is there already.
-            if map.carry_out(plan, None, |_, _, _| {}).is_err() {
+            if map.carry_out(&mut plan, None, |_, _, _| {}).is_err() {
                 return Err(map);
             }
         }

@@ -114,11 +114,11 @@ pub(crate) fn grow<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     }
     let (range, words) = ((first, last), (found.word, NULL));
     if let Some(at) = at
-        && host.store_here(&Seat::of(&at), range, words, Some(found), true, &mut taken)
+        && host.store_here_apart(&Seat::of(&at), range, words, Some(found), true, &mut taken)
     {
         return Ok(true);
     }
-    host.write_at(at, range, found.word, Some(found.first), taken)?;
+    host.write_apart(at, range, found.word, Some(found.first), taken)?;
     Ok(true)
 }
 
@@ -263,8 +263,8 @@ impl<K: Key, S: Shape> Planned<K, S> {
         // SAFETY: the caller's promise.
         unsafe {
             match self.way {
-                Way::Quick(quick) => tree.apply_quick(quick, NULL, reserve, sink),
-                Way::General(plan) => tree.apply(plan, reserve, sink),
+                Way::Quick(quick) => tree.apply_quick(&quick, NULL, reserve, sink),
+                Way::General(plan) => tree.apply(&plan, reserve, sink),
             }
         }
         assert!(

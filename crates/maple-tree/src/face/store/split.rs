@@ -192,13 +192,14 @@ fn splitting_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
         if host.fill_hole(at, (first, last), word) {
             return Ok(());
         }
-    } else if !within && host.store_here(&seat, (first, last), (word, NULL), None, true, &mut taken)
+    } else if !within
+        && host.store_here_apart(&seat, (first, last), (word, NULL), None, true, &mut taken)
     {
         return Ok(());
     }
     if H::OWNS_NODES && !within {
         return host
-            .write_at(Some(at), (first, last), word, None, taken)
+            .write_apart(Some(at), (first, last), word, None, taken)
             .map_err(|AllocError| (EraseError::Alloc, ManuallyDrop::into_inner(given)));
     }
     let new = ManuallyDrop::into_inner(given);
@@ -216,7 +217,7 @@ fn splitting_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
     // As above.
     let both = ManuallyDrop::new((new, twin));
     let words = (word, above.as_ptr());
-    if host.store_here(&seat, (first, last), words, None, false, taken) {
+    if host.store_here_apart(&seat, (first, last), words, None, false, taken) {
         return Ok(());
     }
     let quick = at.split((first, last), word);
@@ -234,7 +235,7 @@ fn split_beside<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     quick: Quick<K, S>,
     twin: Word,
 ) -> Result<(), AllocError> {
-    host.carry_out_quick(quick, twin, None, |_, _, _| {})
+    host.carry_out_quick(&quick, twin, None, |_, _, _| {})
 }
 
 /// As [`splitting`], by a plan.
@@ -266,9 +267,10 @@ fn planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
     }
     // As in `splitting`.
     let both = ManuallyDrop::new((new, twin));
-    host.carry_out(plan, None, taken).map_err(|AllocError| {
-        let (new, twin) = ManuallyDrop::into_inner(both);
-        drop(twin);
-        (EraseError::Alloc, new)
-    })
+    host.carry_out(&mut plan, None, taken)
+        .map_err(|AllocError| {
+            let (new, twin) = ManuallyDrop::into_inner(both);
+            drop(twin);
+            (EraseError::Alloc, new)
+        })
 }

@@ -236,9 +236,9 @@ let mut other = MapleTree::new_in(SharedPool::new());"
     /// ```
     pub fn clear(&mut self) {
         // A hole over everything takes no node, so that it cannot fail.
-        let plan = self.tree.raw.plan_store(K::MIN, K::MAX, NULL);
+        let mut plan = self.tree.raw.plan_store(K::MIN, K::MAX, NULL);
         debug_assert_eq!(plan.nodes, 0);
-        let _ = self.carry_out(plan, None, |_, _, _| {});
+        let _ = self.carry_out(&mut plan, None, |_, _, _| {});
     }
 }
 

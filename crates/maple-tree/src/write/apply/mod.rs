@@ -31,7 +31,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     /// * `plan`'s entry is not NULL-tagged garbage: it is NULL, or a word that may stand in this tree.
     pub(crate) unsafe fn apply(
         &self,
-        plan: Plan<K, S>,
+        plan: &Plan<K, S>,
         reserve: &mut Reserve,
         sink: &mut impl Sink<K>,
     ) {
@@ -41,7 +41,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             "fewer nodes were reserved than planned"
         );
         #[cfg(feature = "tracing")]
-        let watch = crate::write::watch::Watch::new(self, &plan);
+        let watch = crate::write::watch::Watch::new(self, plan);
         let (nodes, gone) = (plan.nodes, (plan.first, plan.last));
         // SAFETY: the caller's promise.
         let unread = unsafe { self.unread() };
@@ -56,12 +56,12 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                 self.publish_root(NULL, 0);
                 bury(old, K::MIN, K::MAX, gone, sink);
             }
-            Action::Leaf(span) => {
+            Action::Leaf(ref span) => {
                 let inner = self.inner_kind();
-                rebuild::in_place(&span, &plan.items, gone, sink, unread, inner);
+                rebuild::in_place(span, &plan.items, gone, sink, unread, inner);
             }
             Action::Rebuild(span) => {
-                rebuild::apply(self, span, plan.items, gone, reserve, sink, unread);
+                rebuild::apply(self, span, &plan.items, gone, reserve, sink, unread);
             }
         }
         assert!(

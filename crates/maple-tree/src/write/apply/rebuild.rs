@@ -14,7 +14,7 @@ use crate::write::{Item, Items, Removed, Sink, Span, bury};
 pub(super) fn apply<K: Key, S: Shape>(
     tree: &RawTree<K, S>,
     span: Span<K, S>,
-    items: Items<K>,
+    items: &Items<K>,
     gone: (K, K),
     reserve: &mut Reserve,
     sink: &mut impl Sink<K>,
@@ -26,7 +26,7 @@ pub(super) fn apply<K: Key, S: Shape>(
         // Plans rebuild only where there are nodes.
         Root::Empty | Root::Single(_) => return,
     };
-    let (mut span, mut items) = (span, items);
+    let (mut span, mut items) = (span, *items);
     let mut height = 1;
     loop {
         let level = Level::of(&span, items.as_slice().len(), inner, unread.is_none());

@@ -33,7 +33,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn apply_quick(
         &self,
-        quick: Quick<K, S>,
+        quick: &Quick<K, S>,
         twin: Word,
         reserve: &mut Reserve,
         sink: &mut impl Sink<K>,
@@ -56,14 +56,15 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             }
             return;
         }
+        // One for both ways: each would have its own room on the stack.
+        let mut removed = Removed::none();
         if !matches!(quick.room, Room::Here) {
             #[cfg(feature = "tracing")]
-            let watch = Watch::spread(self, quick);
-            let mut removed = Removed::none();
+            let watch = Watch::spread(self, *quick);
             quick.look(|found| removed.removes(found));
             // SAFETY: the caller's promise.
             let Some(unread) = (unsafe { self.unread() }) else {
-                let nodes = self.spread_beside(quick, reserve);
+                let nodes = self.spread_beside(*quick, reserve);
                 #[cfg(feature = "tracing")]
                 watch.made(self);
                 return removed.give_with(nodes, sink);
@@ -73,7 +74,6 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             watch.made(self);
             return removed.give_with([left_over], sink);
         }
-        let mut removed = Removed::none();
         let holes = quick.look(|found| removed.removes(found));
         // SAFETY: the caller's promise.
         let Some(unread) = (unsafe { self.unread() }) else {

@@ -45,6 +45,19 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     pub(crate) fn store_here(
         &self,
         seat: &Seat<K, S>,
+        range: (K, K),
+        words: (Word, Word),
+        removed: &mut Removed<K>,
+        unread: Unread,
+    ) -> bool {
+        self.store_here_inline(seat, range, words, removed, unread)
+    }
+
+    /// As [`store_here`](Self::store_here), in its caller.
+    #[inline(always)]
+    pub(crate) fn store_here_inline(
+        &self,
+        seat: &Seat<K, S>,
         (first, last): (K, K),
         (word, twin): (Word, Word),
         removed: &mut Removed<K>,

@@ -46,7 +46,7 @@ impl AddressSpace {
             }
         }
         let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
-        let mut copy = area.vma.try_clone()?;
+        let mut copy = VmaBox::try_copy(area.vma)?;
         copy.shift = moved_shift(&copy, old, to);
         let stays = request.has(abi::MREMAP_DONTUNMAP);
         let apart = stays && self.config.kernel.has(Rule::CopyStaysApart);
@@ -82,19 +82,9 @@ impl AddressSpace {
                 space.cut_for_unmap(old)?;
                 space.cut_for_unmap(old + old_len)?;
             }
-            let mut span = Span::new(to, to + new_len);
-            let beside = space.areas.look(&mut span);
-            let kernel = space.config.kernel;
-            let union = if apart {
-                let (own, others) = split(source, to > old, beside);
-                let alone = kernel.has(Rule::CopyBesideStaysAlone)
-                    && Union::new(&span, &own, &copy, kernel).is_some();
-                Union::new(&span, &others, &copy, kernel).filter(|_| !alone)
-            } else {
-                Union::new(&span, &beside, &copy, kernel)
-            };
             let watched = copy.uffd.is_some();
-            space.lay(&span, union, copy)?;
+            let source = apart.then_some(source);
+            space.lay_copy((old, to, new_len), source, copy)?;
             if flags.contains(VmFlags::HUGETLB) {
                 space.shift_huge(old, old_len, start..end, to)?;
             }
@@ -118,6 +108,32 @@ impl AddressSpace {
         Ok(to)
     }
 
+    /// Lays what is moved from `old` over `to..to + len`, joined with its neighbours; if it has a source to stay apart from, not with that. A call, whose
+    /// frame is given up before the source is emptied.
+    #[inline(never)]
+    fn lay_copy(
+        &mut self,
+        (old, to, len): (u64, u64, u64),
+        source: Option<(u64, u64)>,
+        copy: VmaBox,
+    ) -> Result<(), Errno> {
+        let mut span = Span::new(to, to + len);
+        let beside = self.areas.look(&mut span);
+        let kernel = self.config.kernel;
+        let union = if let Some(source) = source {
+            let (own, others) = split(source, to > old, beside);
+            let alone = kernel.has(Rule::CopyBesideStaysAlone)
+                && Union::new(&span, &own, &copy, kernel).is_some();
+            Union::new(&span, &others, &copy, kernel).filter(|_| !alone)
+        } else {
+            Union::new(&span, &beside, &copy, kernel)
+        };
+        match union {
+            Some(union) => self.join(&span, &union, copy.flags),
+            None => self.areas.put(&span, copy),
+        }
+    }
+
     /// What is moved is no longer watched by a userfaultfd; nor is, then, the neighbour that it has joined. It joins no other for that.
     fn unwatch_moved(&mut self, to: u64) -> Result<(), Errno> {
         let Some(area) = self.areas.at(to) else {
@@ -130,6 +146,7 @@ impl AddressSpace {
     }
 
     /// What has been mapped at `to` leaves its old place, with its guards.
+    #[inline(never)]
     fn empty_source(
         &mut self,
         request: &Request,

@@ -1,5 +1,7 @@
 //! `MADV_COLLAPSE`: huge pages in the place of small ones.
 
+use core::ops::Range;
+
 use samara_paging::{Attrs, Change, Entry, Kind, PageSize, Source, Write};
 
 use crate::errno::Errno;
@@ -43,6 +45,7 @@ impl<P: Platform> Mm<P> {
     }
 
     /// A huge page of zeroes where pages have been, but none is now.
+    #[inline(never)]
     fn collapse_hollow(&self, start: u64, vma: &Vma) -> Result<(), Errno> {
         let physical = self.machine.physical();
         let block = physical
@@ -61,60 +64,104 @@ impl<P: Platform> Mm<P> {
         Ok(())
     }
 
+    // A call, as are the steps of it: each gives its frame up for the next.
+    #[inline(never)]
     pub(crate) fn collapse_one(&self, start: u64, vma: &Vma) -> Result<(), Errno> {
-        let (tables, tlb) = (&self.tables, self.machine.tlb());
         let range = start..start + PMD_SIZE;
-        let (mut huge, mut guarded, mut present) = (false, false, false);
-        tables.walk(range.clone(), |_, entry| match entry {
-            Entry::Page { size, .. } => {
-                huge |= size != PageSize::Small;
-                present = true;
-            }
-            Entry::Marker(_) => guarded = true,
-            _ => {}
-        });
-        if huge {
+        let mut there = self.what_is_there(&range);
+        if there.huge {
             return Ok(());
         }
-        if guarded && self.swapped() {
-            self.swap_in_range(range.clone(), vma)?;
-            (guarded, present) = (false, false);
-            tables.walk(range.clone(), |_, entry| match entry {
-                Entry::Page { .. } => present = true,
-                Entry::Marker(_) => guarded = true,
-                _ => {}
-            });
+        if there.guarded && self.swapped() {
+            self.swap_in_stretch(&range, vma)?;
+            there = self.what_is_there(&range);
         }
-        if guarded || !present {
+        if there.guarded || !there.present {
             return Err(Errno::EINVAL);
         }
         self.set_divisible();
         // Nobody uses the pages while they are copied, nor gets a reference, and the table is this address space's own.
         let still = Change::without(Attrs::ACCESS);
-        tables
-            .protect(range.clone(), still, tlb)
-            .map_err(|_| Errno::ENOMEM)?;
+        self.change_each(&range, still)?;
         let collapsed = self.collapse_still(start, vma);
         if collapsed.is_err() {
             // As it was; what cannot be given back now, a fault gives.
             let access = Change::access(allowed(vma.flags), Write::Alone);
-            let _ = tables.protect(range, access, tlb);
+            let _ = self.change_each(&range, access);
         }
         collapsed
     }
 
-    /// The same of pages that nobody can use.
-    fn collapse_still(&self, start: u64, vma: &Vma) -> Result<(), Errno> {
-        let (tables, tlb) = (&self.tables, self.machine.tlb());
-        let physical = self.machine.physical();
+    /// Brings the pages of 2 MiB back from swap.
+    ///
+    /// # Errors
+    /// As [`swap_in_range`](Self::swap_in_range).
+    #[cold]
+    #[inline(never)]
+    fn swap_in_stretch(&self, range: &Range<u64>, vma: &Vma) -> Result<(), Errno> {
+        self.swap_in_range(range.clone(), vma)
+    }
+
+    /// Changes the entries of 2 MiB.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    #[inline(never)]
+    fn change_each(&self, range: &Range<u64>, change: Change) -> Result<(), Errno> {
+        let done = (self.tables).protect(range.clone(), change, self.machine.tlb());
+        done.map_err(|_| Errno::ENOMEM)
+    }
+
+    /// Looks at the entries of 2 MiB.
+    #[inline(never)]
+    fn what_is_there(&self, range: &Range<u64>) -> There {
+        let mut there = There::default();
+        self.tables.walk(range.clone(), |_, entry| match entry {
+            Entry::Page { size, .. } => {
+                there.huge |= size != PageSize::Small;
+                there.present = true;
+            }
+            Entry::Marker(_) => there.guarded = true,
+            _ => {}
+        });
+        there
+    }
+
+    /// Returns `true` if somebody has a reference on one of the pages of 2 MiB.
+    #[inline(never)]
+    fn is_held(&self, start: u64) -> bool {
         let mut held = false;
-        tables.walk(start..start + PMD_SIZE, |page, _| {
-            let frame = tables.page(page).and_then(|page| page.frame);
+        self.tables.walk(start..start + PMD_SIZE, |page, _| {
+            let frame = self.tables.page(page).and_then(|page| page.frame);
             held |= frame.is_some_and(|frame| frame.references > 0);
         });
-        if held {
+        held
+    }
+
+    /// As [`collapse_one`](Self::collapse_one), of pages that nobody can use.
+    #[inline(never)]
+    fn collapse_still(&self, start: u64, vma: &Vma) -> Result<(), Errno> {
+        if self.is_held(start) {
             return Err(Errno::EAGAIN);
         }
+        let block = self.copy_still(start)?;
+        let (source, attrs) = (Source::Owned(block), collapsed_attrs(vma));
+        let tlb = self.machine.tlb();
+        let collapsed = (self.tables).collapse(start, PageSize::Large, source, attrs, tlb);
+        if collapsed.is_err() {
+            self.machine.physical().put_block(block, HUGE_ORDER);
+            return Err(Errno::EINVAL);
+        }
+        Ok(())
+    }
+
+    /// Copies the pages of 2 MiB, which nobody can use, to a new block.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    #[inline(never)]
+    fn copy_still(&self, start: u64) -> Result<u64, Errno> {
+        let (tables, physical) = (&self.tables, self.machine.physical());
         let block = physical
             .alloc_block(HUGE_ORDER, Kind::Anon)
             .map_err(|_| Errno::ENOMEM)?;
@@ -130,14 +177,19 @@ impl<P: Platform> Mm<P> {
                 _ => unsafe { bytes::clear_page(to) },
             }
         }
-        let (source, attrs) = (Source::Owned(block), collapsed_attrs(vma));
-        let collapsed = tables.collapse(start, PageSize::Large, source, attrs, tlb);
-        if collapsed.is_err() {
-            physical.put_block(block, HUGE_ORDER);
-            return Err(Errno::EINVAL);
-        }
-        Ok(())
+        Ok(block)
     }
+}
+
+/// What a look at 2 MiB has found.
+#[derive(Default)]
+struct There {
+    /// A huge page.
+    huge: bool,
+    /// A page, small or huge.
+    present: bool,
+    /// A guard, or a page in swap.
+    guarded: bool,
 }
 
 /// What the entry of a new huge page allows and says.
