@@ -179,7 +179,7 @@ fn renew() -> u32 {
     let (ranges, _) = ranges(SMALL);
     let tree = filled(&ranges);
     let renewed = || {
-        tree.try_clone_with(|_, value| Ok::<_, ()>(Some(value ^ 1)))
+        tree.try_clone_with(|_, value| Ok(Some(value ^ 1)))
             .ok()
     };
     let mut copies = Vec::with_capacity(COPIES as usize);

@@ -65,7 +65,7 @@ impl RangeMap for Maple {
     fn renewed(&self) -> Self {
         Self(
             self.0
-                .try_clone_with(|_, value| Ok::<_, ()>(Some(value ^ 1)))
+                .try_clone_with(|_, value| Ok(Some(value ^ 1)))
                 .unwrap_or_default(),
         )
     }

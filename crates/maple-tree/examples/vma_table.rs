@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // The child inherits what is to be inherited.
     let child = areas
-        .try_clone_with(|_, a| Ok::<_, ()>(a.inherited.then(|| Box::new(a.clone()))))
+        .try_clone_with(|_, a| Ok(a.inherited.then(|| Box::new(a.clone()))))
         .map_err(|_| "no memory")?;
     assert_eq!(child.len(), 3);
     assert_eq!(child.get(secret), None);

@@ -108,10 +108,7 @@ fn events() {
         assert!(notes.take()[0].starts_with("DEBUG built height="));
         let shared: SyncMapleTree<u32, Number, Waiting, Global, spin::Mutex<()>, Fanout<4>> =
             SyncMapleTree::from_exclusive(copy, Waiting::new());
-        shared
-            .write()
-            .try_clone_with(|_, v| Ok::<_, ()>(Some(v)))
-            .unwrap();
+        shared.write().try_clone_with(|_, v| Ok(Some(v))).unwrap();
         assert!(notes.take()[0].ends_with("made=true"));
     });
 }

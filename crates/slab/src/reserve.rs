@@ -4,6 +4,8 @@ use core::alloc::Layout;
 use core::fmt;
 use core::ptr::{self, NonNull};
 
+use std_alloc::collections::TryReserveError;
+
 use crate::{NodeAlloc, block};
 
 /// There was no memory for the nodes that a change needs. Nothing was changed; a [`Reserve`] keeps those that it has.
@@ -12,11 +14,18 @@ pub struct AllocError;
 
 impl fmt::Display for AllocError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no memory for a node")
+        f.write_str("no memory")
     }
 }
 
 impl core::error::Error for AllocError {}
+
+/// So that `?` serves in what makes values with memory of their own, as `Vec::try_reserve` does.
+impl From<TryReserveError> for AllocError {
+    fn from(_: TryReserveError) -> Self {
+        AllocError
+    }
+}
 
 /// More nodes than this are asked for together: it is not worth it for the few of an ordinary change.
 const MANY: usize = 8;

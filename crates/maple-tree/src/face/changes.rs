@@ -338,21 +338,70 @@ macro_rules! host_changes {
             $crate::Writing::new(self, inclusive(&range))
         }
 
-        /// A duplicate, in one pass over the nodes, as a map without concurrent readers. `copy` is shown each entry once, in order, and
-        /// gives the value that the duplicate has there, or `None` to leave the entry out. O(n).
+        /// Returns a duplicate, made in one pass over the nodes, as a map without concurrent readers. `copy` is shown each entry once, in order, and
+        /// gives the value that the duplicate has there, or `Ok(None)` to leave the entry out. It fails where there is no memory for a value;
+        /// [`try_clone_with_error`](Self::try_clone_with_error) takes closures that fail in other ways. O(n).
         ///
         /// ```
         #[doc = $setup]
         /// map.try_extend([(10..20, 1), (20..30, 2)])?;
-        /// let copy = map.try_clone_with(|_, value| Ok::<_, ()>((value > 1).then_some(value + 1)));
-        /// assert_eq!(copy.map_err(|_| "no memory")?.iter().collect::<Vec<_>>(), [(20..=29, 3)]);
+        /// let copy = map.try_clone_with(|_, value| Ok((value > 1).then_some(value + 1)))?;
+        /// assert_eq!(copy.iter().collect::<Vec<_>>(), [(20..=29, 3)]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// Pointers are cloned from their views, and a failed `try_reserve` is passed on by `?`:
+        ///
+        /// ```
+        /// use std::sync::Arc;
+        /// use maple_tree::MapleTree;
+        ///
+        /// let shared = MapleTree::from([(0..10u64, Arc::new("text")), (10..20, Arc::new("data"))]);
+        /// let copy = shared.try_clone_with(|_, value| Ok(Some(value.clone())))?;
+        /// assert_eq!(copy.get(5).map(|value| Arc::strong_count(&value)), Some(2));
+        ///
+        /// let lists = MapleTree::from([(0..10u64, Box::new(vec![1, 2, 3]))]);
+        /// let copy = lists.try_clone_with(|_, list| {
+        ///     let mut copy = Vec::new();
+        ///     copy.try_reserve_exact(list.len())?;
+        ///     copy.extend_from_slice(list);
+        ///     Ok(Some(Box::new(copy)))
+        /// })?;
+        /// assert_eq!(copy, lists);
+        /// # Ok::<(), maple_tree::AllocError>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// If there is no memory for a node, or if the closure fails. What had been made has been dropped.
+        pub fn try_clone_with(
+            &self,
+            copy: impl FnMut(RangeInclusive<K>, $crate::Ref<'_, V>) -> Result<Option<V>, $crate::AllocError>,
+        ) -> Result<MapleTree<K, V, A, S>, $crate::AllocError>
+        where
+            A: $crate::alloc::Fork,
+        {
+            self.try_clone_with_error(copy).map_err(|_| $crate::AllocError)
+        }
+
+        /// Returns a duplicate, as [`try_clone_with`](Self::try_clone_with), with a closure that may fail with an error of its own.
+        ///
+        /// ```
+        /// # use maple_tree::CloneError;
+        #[doc = $setup]
+        /// map.try_extend([(10..20, 1), (20..30, 2)])?;
+        /// let copy = map.try_clone_with_error(|range, value| match value {
+        ///     2 => Err(*range.start()),
+        ///     value => Ok(Some(value)),
+        /// });
+        /// assert_eq!(copy.err(), Some(CloneError::Entry(20)));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         ///
         /// # Errors
         ///
         /// If there is no memory for a node, or with the closure's error. What had been made has been dropped.
-        pub fn try_clone_with<E>(
+        pub fn try_clone_with_error<E>(
             &self,
             copy: impl FnMut(RangeInclusive<K>, $crate::Ref<'_, V>) -> Result<Option<V>, E>,
         ) -> Result<MapleTree<K, V, A, S>, $crate::CloneError<E>>

@@ -6,7 +6,9 @@ use std::ops::RangeInclusive;
 use crate::support::counting::{Alive, Count, Countdown};
 use crate::support::{Index, Number, Rng, add};
 use maple_tree::alloc::{Fork, NodeAlloc, Pool};
-use maple_tree::{CloneError, Fanout, MapleTree, Native, Shape, SyncMapleTree, Waiting};
+use maple_tree::{
+    AllocError, CloneError, Fanout, MapleTree, Native, Shape, SyncMapleTree, Waiting,
+};
 
 type Map<K, A, S> = MapleTree<K, Box<Alive>, A, S>;
 
@@ -50,7 +52,7 @@ fn every_duplicate<K: Index, A: Fork, S: Shape>(
     };
     // Every allocation fails once.
     nodes.insist(
-        || match map.try_clone_with(|_, value| Ok::<_, ()>(Some(value.clone_boxed()))) {
+        || match map.try_clone_with(|_, value| Ok(Some(value.clone_boxed()))) {
             Ok(copy) => {
                 copy.check().unwrap();
                 assert_eq!(entries(&copy), original);
@@ -59,7 +61,7 @@ fn every_duplicate<K: Index, A: Fork, S: Shape>(
                 true
             }
             Err(error) => {
-                assert_eq!(error, CloneError::Alloc);
+                assert_eq!(error, AllocError);
                 false
             }
         },
@@ -69,7 +71,7 @@ fn every_duplicate<K: Index, A: Fork, S: Shape>(
     // Every entry fails once (one in so many under Miri); the closure was shown those before it, once and in order.
     for fails in (0..size).step_by(if cfg!(miri) { 5 } else { 1 }) {
         let mut shown = 0;
-        let copy = map.try_clone_with(|range, value| {
+        let copy = map.try_clone_with_error(|range, value| {
             assert_eq!((range, value.number), original[shown].clone());
             shown += 1;
             if shown > fails {
@@ -92,9 +94,8 @@ fn every_duplicate<K: Index, A: Fork, S: Shape>(
         expected.retain(|&(_, n)| kept(n));
         let taken = nodes.insist(
             || {
-                let copy = map.try_clone_with(|_, value| {
-                    Ok::<_, ()>(kept(value.number).then(|| value.clone_boxed()))
-                });
+                let copy = map
+                    .try_clone_with(|_, value| Ok(kept(value.number).then(|| value.clone_boxed())));
                 match copy {
                     Ok(copy) => {
                         copy.check().unwrap();
@@ -103,7 +104,7 @@ fn every_duplicate<K: Index, A: Fork, S: Shape>(
                         true
                     }
                     Err(error) => {
-                        assert_eq!(error, CloneError::Alloc);
+                        assert_eq!(error, AllocError);
                         false
                     }
                 }
@@ -112,7 +113,7 @@ fn every_duplicate<K: Index, A: Fork, S: Shape>(
         );
         assert!(taken <= 3 * map.stats().nodes() + 3 * size, "{taken}");
         unchanged("a duplicate with entries left out was dropped");
-        let copy = map.try_clone_with(|_, value| match value.number {
+        let copy = map.try_clone_with_error(|_, value| match value.number {
             n if n as usize + 1 == size => Err(()),
             n => Ok(kept(n).then(|| value.clone_boxed())),
         });
@@ -171,10 +172,10 @@ fn of_a_tree_without_nodes() {
     map.insert(0, Alive::boxed(1, &count)).unwrap();
     assert_eq!(map.height(), 0);
     assert!(matches!(
-        map.try_clone_with(|_, _| Err(5)),
+        map.try_clone_with_error(|_, _| Err(5)),
         Err(CloneError::Entry(5))
     ));
-    let none = map.try_clone_with(|_, _| Ok::<_, ()>(None)).unwrap();
+    let none = map.try_clone_with(|_, _| Ok(None)).unwrap();
     assert!(none.is_empty());
     let copy = map.try_clone().unwrap();
     assert_eq!((entries(&copy), count.get()), (vec![(0..=0, 1)], 2));
@@ -239,7 +240,7 @@ fn beside_readers() {
     let reader = tree.read();
     let writer = tree.write();
     let copy = writer
-        .try_clone_with(|_, value| Ok::<_, ()>((value.number % 3 > 0).then(|| value.clone_boxed())))
+        .try_clone_with(|_, value| Ok((value.number % 3 > 0).then(|| value.clone_boxed())))
         .unwrap();
     copy.check().unwrap();
     let expected = reader.iter().filter(|(_, value)| value.number % 3 > 0);
@@ -265,7 +266,7 @@ fn the_only_entry_left_out() {
             MapleTree::new_in(&nodes)
         };
         map.insert_range(.., 7).unwrap();
-        let copy = map.try_clone_with(|_, _| Ok::<_, ()>(None)).unwrap();
+        let copy = map.try_clone_with(|_, _| Ok(None)).unwrap();
         copy.check().unwrap();
         assert!(copy.is_empty());
         assert_eq!((copy.height(), nodes.live()), (0, 1));

@@ -68,7 +68,7 @@ fn values_are_dropped_with_a_pool() {
         tree.insert(i, value.clone()).unwrap();
     }
     let copy = tree
-        .try_clone_with(|_, value| Ok::<_, ()>(Some(Arc::clone(&value))))
+        .try_clone_with(|_, value| Ok(Some(Arc::clone(&value))))
         .unwrap();
     drop(tree);
     assert_eq!(Arc::strong_count(&value), 1 + 500.min(MANY) as usize);

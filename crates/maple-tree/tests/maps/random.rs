@@ -7,7 +7,7 @@ use crate::support::counting::{Alive, Count, Countdown};
 use crate::support::{Index, Model, Number, Rng, add, compare};
 use maple_tree::alloc::Pool;
 use maple_tree::{
-    CloneError, EraseError, Fanout, InsertError, MapleTree, Native, Shape, StoreError,
+    AllocError, CloneError, EraseError, Fanout, InsertError, MapleTree, Native, Shape, StoreError,
 };
 
 /// Tries an operation with 0, 1, 2 … allocations allowed until it succeeds; after each failure the tree is as it was.
@@ -225,19 +225,19 @@ fn duplicates<K: Index, S: Shape>(
         .step_by(if cfg!(miri) { 2 } else { 1 })
         {
             nodes.allow(allowed);
-            let copy = tree.try_clone_with(|_, v| Ok::<_, ()>((!left_out(v)).then_some(v)));
+            let copy = tree.try_clone_with(|_, v| Ok((!left_out(v)).then_some(v)));
             nodes.allow(usize::MAX);
             match copy {
                 Ok(copy) => compare(&expected, &copy, &|| {
                     format!("copy without {start} of {every}")
                 }),
-                Err(error) => assert_eq!(error, CloneError::Alloc),
+                Err(error) => assert_eq!(error, AllocError),
             }
             assert_eq!(nodes.live(), live);
         }
         let entries = model.entries().len();
         let mut left = rng.below(entries + 1);
-        let copy = tree.try_clone_with(|_, v| {
+        let copy = tree.try_clone_with_error(|_, v| {
             left = left.checked_sub(1).ok_or("enough")?;
             Ok(Some(v))
         });
@@ -324,7 +324,7 @@ fn values_are_dropped_once() {
         }
         assert_eq!(count.get(), tree.len() as isize);
         let seen = RefCell::new(0);
-        let copy = tree.try_clone_with(|_, _| {
+        let copy = tree.try_clone_with_error(|_, _| {
             *seen.borrow_mut() += 1;
             if *seen.borrow() == 9 {
                 Err(())

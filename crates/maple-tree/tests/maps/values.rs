@@ -51,7 +51,7 @@ fn values_that_borrow() {
         .unwrap();
     map.grow(300, 300..400, |_, _: Box<&str>| ()).unwrap();
     let copy = map
-        .try_clone_with(|_, value| Ok::<_, ()>(Some(Box::new(*value))))
+        .try_clone_with(|_, value| Ok(Some(Box::new(*value))))
         .unwrap();
     assert!(map == copy && map.clone() == copy);
     assert_eq!(format!("{map:?}"), format!("{copy:?}"));

@@ -251,14 +251,14 @@ fn whole_changes<A: Source>() -> Vec<(&'static str, Step<A>)> {
         ("duplicate", |map, ledger| {
             let copy = map.try_clone_with(|_, bomb| {
                 tick();
-                Ok::<_, ()>((bomb.number % 4 != 0).then(|| ledger.bomb(bomb.number)))
+                Ok((bomb.number % 4 != 0).then(|| ledger.bomb(bomb.number)))
             });
             if let Ok(copy) = &copy {
                 whole(copy, ledger, "the copy");
             }
         }),
         ("duplicate, given up", |map, ledger| {
-            let _ = map.try_clone_with(|_, bomb| {
+            let _ = map.try_clone_with_error(|_, bomb| {
                 if bomb.number == 25 {
                     return Err(());
                 }
@@ -270,7 +270,7 @@ fn whole_changes<A: Source>() -> Vec<(&'static str, Step<A>)> {
             // There is none for joining what is left of the leaves.
             let _ = map.try_clone_with(|_, bomb| {
                 ledger.nodes.allow(0);
-                Ok::<_, ()>((bomb.number % 9 == 0).then(|| ledger.bomb(bomb.number)))
+                Ok((bomb.number % 9 == 0).then(|| ledger.bomb(bomb.number)))
             });
             ledger.nodes.allow(usize::MAX);
         }),

@@ -124,7 +124,7 @@ fn steps<R: Reclaim>() -> Vec<(&'static str, Step<R>)> {
         ("duplicate", |tree, ledger| {
             drop(tree.write().try_clone_with(|_, bomb| {
                 tick();
-                Ok::<_, ()>(Some(ledger.bomb(bomb.number)))
+                Ok(Some(ledger.bomb(bomb.number)))
             }));
         }),
     ]

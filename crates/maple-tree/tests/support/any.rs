@@ -91,14 +91,9 @@ impl Any {
     /// A duplicate in the same mode.
     pub fn duplicate(&self) -> Self {
         match self {
-            Any::Exclusive(t) => {
-                Any::Exclusive(t.try_clone_with(|_, v| Ok::<_, ()>(Some(v))).unwrap())
-            }
+            Any::Exclusive(t) => Any::Exclusive(t.try_clone_with(|_, v| Ok(Some(v))).unwrap()),
             Any::Shared(t) => {
-                let copy = t
-                    .write()
-                    .try_clone_with(|_, v| Ok::<_, ()>(Some(v)))
-                    .unwrap();
+                let copy = t.write().try_clone_with(|_, v| Ok(Some(v))).unwrap();
                 Any::Shared(SyncMapleTree::from_exclusive(copy, Waiting::new()))
             }
         }

@@ -3,7 +3,7 @@
 //! A history is visited once for each kind of [`Visit`]. Each visit makes the tree anew, performs what comes before
 //! the last operation, and holds the tree against a flat array after the last one; what comes before was a history of its own.
 
-use maple_tree::{CloneError, EraseError, Fanout, MapleTree, StoreError, SyncMapleTree, Waiting};
+use maple_tree::{EraseError, Fanout, MapleTree, StoreError, SyncMapleTree, Waiting};
 
 use super::counting::Countdown;
 
@@ -111,20 +111,16 @@ impl Tree {
 
     /// A duplicate without the entries of operation `without`; `None` when an allocation was refused.
     fn duplicate(&self, without: u8) -> Option<Self> {
-        let copy = |_, v| Ok::<_, ()>((v != without).then_some(v));
-        let done = match self {
+        let copy = |_, v: u8| Ok((v != without).then_some(v));
+        match self {
             Tree::Exclusive(t) => t.try_clone_with(copy).map(Tree::Exclusive),
             Tree::Shared(t) => {
                 let exclusive = t.write().try_clone_with(copy);
                 exclusive
                     .map(|copy| Tree::Shared(SyncMapleTree::from_exclusive(copy, Waiting::new())))
             }
-        };
-        match done {
-            Ok(tree) => Some(tree),
-            Err(CloneError::Alloc) => None,
-            Err(CloneError::Entry(())) => panic!("no entry fails"),
         }
+        .ok()
     }
 
     /// Structure and content against the model: forwards, backwards, key by key, and by gaps.

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use maple_tree::{CloneError, MapleTree};
+use maple_tree::MapleTree;
 
 use crate::errno::Errno;
 
@@ -68,11 +68,8 @@ impl Ranges {
     /// `ENOMEM`.
     pub(crate) fn try_clone(&self) -> Result<Self, Errno> {
         self.0
-            .try_clone_with(|_, mark| Ok::<_, Errno>(Some(mark)))
+            .try_clone_with(|_, mark| Ok(Some(mark)))
             .map(Ranges)
-            .map_err(|error| match error {
-                CloneError::Alloc => Errno::ENOMEM,
-                CloneError::Entry(errno) => errno,
-            })
+            .map_err(|_| Errno::ENOMEM)
     }
 }

@@ -83,8 +83,8 @@ pub trait View<'a, B = &'a Self> {
     type Mut;
 }
 
-/// A shared view of a stored value: `&'a T` for `Box<T>`, `&T` for `&T`, [`ArcRef`] and [`RcRef`] for `Arc<T>` and `Rc<T>` (they dereference to `T`, and can be
-/// cloned), `u32` for `u32`.
+/// A shared view of a stored value: `&'a T` for `Box<T>`, `&T` for `&T`, [`ArcRef`] and [`RcRef`] for `Arc<T>` and `Rc<T>` (they dereference to the
+/// pointer, and their `clone` is one more of it), `u32` for `u32`.
 pub type Ref<'a, V> = <V as View<'a>>::Ref;
 
 /// An exclusive view of a stored value: `&'a mut T` for `Box<T>`, `&'a mut u32` for `u32`.

@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::pin::Pin;
-use core::ptr::{self, NonNull};
+use core::ptr::NonNull;
 use std_alloc::boxed::Box;
 use std_alloc::rc::Rc;
 use std_alloc::sync::Arc;
@@ -70,22 +70,22 @@ value!(
 
 /// Counted pointers: the tree has a count, and views have none.
 macro_rules! counted {
-    ($pointer:ident, $view:ident, $name:literal) => {
-        #[doc = concat!("A view of an [`", $name, "`] in a tree: an `&", $name, "<T>` in effect, so that it can be cloned from.")]
+    ($pointer:ident, $view:ident, $name:literal, $module:literal) => {
+        #[doc = concat!("A view of an [`", $name, "`] in a tree: an `&", $name, "<T>` in effect. Its `clone` is that of the pointer: one count more.")]
+        ///
+        /// ```
+        #[doc = concat!("use std::", $module, "::", $name, ";")]
+        /// use maple_tree::MapleTree;
+        ///
+        #[doc = concat!("let map = MapleTree::from([(0..10u64, ", $name, "::new(\"text\"))]);")]
+        #[doc = concat!("let kept: Option<", $name, "<&str>> = map.get(5).map(|value| value.clone());")]
+        /// drop(map);
+        /// assert_eq!(kept.as_deref(), Some(&"text"));
+        /// ```
         #[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $view<'a, T> {
             pointer: ManuallyDrop<$pointer<T>>,
             marker: PhantomData<&'a T>,
-        }
-
-        impl<T> Clone for $view<'_, T> {
-            fn clone(&self) -> Self {
-                // SAFETY: the copy is not dropped as a pointer with a count either, and lives no longer than the tree's
-                // (the lifetime is the same).
-                let pointer = unsafe { ptr::read(&raw const self.pointer) };
-                let marker = PhantomData;
-                Self { pointer, marker }
-            }
         }
 
         impl<T> Deref for $view<'_, T> {
@@ -128,5 +128,5 @@ macro_rules! counted {
     };
 }
 
-counted!(Arc, ArcRef, "Arc");
-counted!(Rc, RcRef, "Rc");
+counted!(Arc, ArcRef, "Arc", "sync");
+counted!(Rc, RcRef, "Rc", "rc");

@@ -233,7 +233,6 @@ let mut other: MapleTree<u32, u32> = MapleTree::new();"
             return copy.map_err(|_: CloneError<Infallible>| AllocError);
         }
         self.try_clone_with(|_, value| V::duplicate(value).map(Some).ok_or(AllocError))
-            .map_err(|_| AllocError)
     }
 
     /// Drops all entries and nodes. Never fails. The map keeps its mode. O(n).

@@ -13,7 +13,7 @@ impl<K: Index, S: Shape, A: Source> Run<K, S, A> {
         let mint = &self.mint;
         let out = |number: u32| sparse != 0 && number.is_multiple_of(u32::from(sparse));
         let (live, tokens) = (self.nodes.live(), mint.live());
-        let copy = self.tree.try_clone_with(|_, token| {
+        let copy = self.tree.try_clone_with_error(|_, token| {
             left = left.wrapping_sub(1);
             if left == 0 {
                 return Err("enough");
@@ -259,7 +259,7 @@ impl<K: Index, S: Shape, A: Source> Run<K, S, A> {
         let mint = &self.mint;
         let copy = self
             .tree
-            .try_clone_with(|_, token| Ok::<_, ()>(Some(Box::new(mint.copy(token.number)))));
+            .try_clone_with(|_, token| Ok(Some(Box::new(mint.copy(token.number)))));
         let mut expected: std::collections::VecDeque<_> = self.model.entries().collect();
         let mut entries = copy.unwrap().into_iter();
         for turn in 0..count {

@@ -280,7 +280,7 @@ impl Areas {
         let mut batch = Batch::new(count);
         let tree = self
             .writer()
-            .try_clone_with(|range, vma| {
+            .try_clone_with_error(|range, vma| {
                 let len = range.end() - range.start() + 1;
                 let Some(heir) = inherit(range, vma) else {
                     pages.sub(Class::of(vma.flags), len >> 12);
