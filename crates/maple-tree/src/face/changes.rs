@@ -338,7 +338,7 @@ macro_rules! host_changes {
             $crate::Writing::new(self, inclusive(&range))
         }
 
-        /// Returns a duplicate, made in one pass over the nodes, as a map without concurrent readers. `copy` is shown each entry once, in order, and
+        /// Returns a duplicate, made in one pass over the nodes, as a `MapleTree` with an allocator like this map's. `copy` is shown each entry once, in order, and
         /// gives the value that the duplicate has there, or `Ok(None)` to leave the entry out. It fails where there is no memory for a value;
         /// [`try_clone_with_error`](Self::try_clone_with_error) takes closures that fail in other ways. O(n).
         ///
