@@ -26,7 +26,7 @@ macro_rules! c_tests {
 
 c_tests!(
     backend, beside, calls, exec, faults, files, fork, hostile, look, pairs, phys, refused, region,
-    threads
+    soft, threads
 );
 
 /// Random histories, beside real processes on the running kernel.

@@ -217,6 +217,15 @@ int mm_translate(struct mm *mm, uint64_t addr, uint64_t *phys, unsigned *prot);
  *  - what msync and the last close write out, and what MADV_PAGEOUT and MADV_FREE may drop, is right by the faults alone;
  *  - dirty in mm_smaps, and MM_PAGE_SOFT_DIRTY, say "could be written", not "was"; referenced says "was faulted in, or used by mm_copy_in and mm_copy_out". */
 uint64_t mm_root(struct mm *mm);          /* physical address of the top table: CR3, TTBR0, satp */
+/* For callers that keep translations. `invalidate` is called whenever some of [start, end) of an address space are no longer true, by whichever thread makes the call, takes the
+ * fault or forks, before the frames are given to anybody else: when it returns, no thread may use what it kept of the range, or be in the middle of an access that does. `asid` is
+ * the address space's number; an end of ~0 is the end of all addresses. It must not call into the address spaces of `phys`, whose locks may be held, nor wait for a thread that
+ * does. mm_put and mm_exit do not call it: the caller stops using the address space before. Once for a `phys`, before its first address space: -EBUSY the second time. */
+int mm_phys_on_invalidate(struct mm_phys *phys, void (*invalidate)(void *ctx, uint32_t asid, uint64_t start, uint64_t end), void *ctx);
+uint32_t mm_asid(struct mm *mm);          /* never 0, and unlike those of others on its mm_phys that live; 0 without pages */
+/* Goes up with every such moment of this address space, before `invalidate` is called; 0 without pages. A caller with one thread can empty its table when the number has changed. With
+ * several, a translation may be kept if the number was the same before mm_translate and after it was put where `invalidate` finds it. */
+uint64_t mm_generation(struct mm *mm);
 /* What /proc/PID/pagemap tells of the page at addr. EXCLUSIVE: one address space maps it, however tables are shared. The zero page is PRESENT | ZERO. After
  * MM_FORK_SHARE the pages are told as after MM_FORK_COPY, but those of shared mappings may be present in the child, too. */
 enum { MM_PAGE_PRESENT = 1, MM_PAGE_FILE = 2, MM_PAGE_EXCLUSIVE = 4, MM_PAGE_SOFT_DIRTY = 8, MM_PAGE_ZERO = 16, MM_PAGE_HUGE = 32 };

@@ -13,6 +13,7 @@
 //! | `calls` | the system calls |
 //! | `pages` | faults, copies, what is told of pages |
 //! | `look` | areas, maps, smaps, checks |
+//! | `invalidate` | what callers are told that remember translations |
 //! | `gate` | whether anything else runs on a memory |
 //!
 //! # Safety
@@ -29,6 +30,7 @@ mod calls;
 mod exec;
 mod file;
 mod gate;
+mod invalidate;
 mod life;
 mod look;
 mod memory;
@@ -46,6 +48,7 @@ pub use abi::*;
 pub use calls::*;
 pub use exec::mm_exec;
 pub use file::{MmFile, mm_file_get, mm_file_open, mm_file_put};
+pub use invalidate::{MmInvalidate, mm_asid, mm_generation, mm_phys_on_invalidate};
 pub use life::{
     Mm, mm_config_default, mm_config_for, mm_exit, mm_fork, mm_fork_with, mm_new, mm_new_within,
     mm_put, mm_set_contents,

@@ -14,6 +14,7 @@ use crate::mm::abi::{
 };
 use crate::mm::file::MmFile;
 use crate::mm::gate::Gate;
+use crate::mm::invalidate::Told;
 use crate::mm::memory::{Ram, Theirs};
 use crate::mm::space::{Paged, Space};
 use crate::mm::{code, hand_over};
@@ -57,6 +58,8 @@ pub(crate) trait Hardware: Send + Sync {
     fn write(&self, file: &Object, offset: u64, from: &[u8]) -> Result<usize, Errno>;
     /// Where the library reads and writes a frame.
     fn to_virt(&self, phys: u64) -> *mut c_void;
+    /// Who is told what to forget.
+    fn tlb(&self) -> &Told;
 }
 
 /// A machine, and who is inside.
@@ -65,7 +68,7 @@ struct Hosted<P: Platform> {
     gate: Counted<Gate>,
 }
 
-impl<P: Platform<Backing = Ram>> Hardware for Hosted<P> {
+impl<P: Platform<Backing = Ram, Tlb = Told>> Hardware for Hosted<P> {
     fn space(&self, space: AddressSpace) -> Result<Box<dyn Space>, Errno> {
         let _inside = self.gate.enter();
         let process = Process::of(&self.machine, space)?;
@@ -121,6 +124,10 @@ impl<P: Platform<Backing = Ram>> Hardware for Hosted<P> {
             None => core::ptr::null_mut(),
         }
     }
+
+    fn tlb(&self) -> &Told {
+        self.machine.tlb()
+    }
 }
 
 macro_rules! platforms {
@@ -132,7 +139,7 @@ macro_rules! platforms {
             type Format = format::$format;
             type Backing = Ram;
             type Reclaim = Grace;
-            type Tlb = ();
+            type Tlb = Told;
             type Mutex = HostLock;
             type RwLock = HostLock;
         }
@@ -147,11 +154,11 @@ platforms! {
     RiscvSv48: Sv48,
 }
 
-fn hardware<P: Platform<Backing = Ram, Reclaim = Grace, Tlb = ()>>(
+fn hardware<P: Platform<Backing = Ram, Reclaim = Grace, Tlb = Told>>(
     physical: Physical<Ram, Grace>,
 ) -> Result<Box<dyn Hardware>, Errno> {
     Ok(try_box(Hosted::<P> {
-        machine: Machine::new(physical, ())?,
+        machine: Machine::new(physical, Told::default())?,
         gate: Counted::try_new(Gate::default())?,
     })?)
 }
@@ -180,7 +187,7 @@ fn physical(ops: Option<&MmPhysOps>, frames: u64) -> Result<Physical<Ram, Grace>
 type Make = fn(Physical<Ram, Grace>) -> Result<Box<dyn Hardware>, Errno>;
 
 /// How a machine of this platform is made, and the first address that its page tables cannot hold for a program.
-fn kind<P: Platform<Backing = Ram, Reclaim = Grace, Tlb = ()>>() -> (Make, u64) {
+fn kind<P: Platform<Backing = Ram, Reclaim = Grace, Tlb = Told>>() -> (Make, u64) {
     (hardware::<P>, P::Format::lower_end())
 }
 

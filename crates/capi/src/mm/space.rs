@@ -6,6 +6,7 @@ use std::string::{String, ToString};
 use samara_mm::heap::{Counted, try_box};
 use samara_mm::process::{Access, Fault, ForkMode, HostLock, PageStatus, Platform, Process, Smaps};
 use samara_mm::{AddressSpace, Call, Errno, Pages, Prot, VmFlags};
+use samara_paging::Context;
 
 use crate::mm::abi::MmArea;
 use crate::mm::gate::{Gate, Inside};
@@ -27,6 +28,8 @@ pub(crate) trait Space: Send + Sync {
     fn mincore(&self, addr: u64, len: u64, vec: &mut [u8]) -> Result<(), Errno>;
     fn translate(&self, addr: u64) -> Option<(u64, Prot)>;
     fn root(&self) -> u64;
+    /// Who runs it; `None` without pages.
+    fn context(&self) -> Option<&Context>;
     fn page(&self, addr: u64) -> PageStatus;
     fn with_map(&self, look: &mut dyn FnMut(&AddressSpace));
     /// The area that holds an address, or the first above it.
@@ -110,6 +113,10 @@ impl<P: Platform> Space for Paged<P> {
 
     fn root(&self) -> u64 {
         self.process.root()
+    }
+
+    fn context(&self) -> Option<&Context> {
+        Some(self.process.context())
     }
 
     fn page(&self, addr: u64) -> PageStatus {
@@ -228,6 +235,10 @@ impl Space for MapOnly {
 
     fn root(&self) -> u64 {
         0
+    }
+
+    fn context(&self) -> Option<&Context> {
+        None
     }
 
     fn page(&self, _: u64) -> PageStatus {

@@ -1,0 +1,95 @@
+//! `mm_phys_on_invalidate`, `mm_asid`, `mm_generation`: what callers need that remember translations.
+
+use core::ffi::{c_int, c_void};
+use core::ops::Range;
+use core::sync::atomic::Ordering;
+use std::sync::OnceLock;
+
+use samara_mm::Errno;
+use samara_paging::{Changed, Context, Invalidate};
+
+use crate::mm::code;
+use crate::mm::life::Mm;
+use crate::mm::phys::MmPhys;
+
+/// The caller's function: its context, the number of the address space, and the range.
+pub type MmInvalidate = unsafe extern "C" fn(*mut c_void, u32, u64, u64);
+
+/// Who is told what to forget: the caller, once it has given a function.
+#[derive(Debug, Default)]
+pub(crate) struct Told(OnceLock<Hook>);
+
+#[derive(Debug)]
+struct Hook {
+    call: MmInvalidate,
+    ctx: *mut c_void,
+}
+
+// SAFETY: the header says that any thread may call it; the context is only handed on.
+unsafe impl Send for Hook {}
+// SAFETY: as above.
+unsafe impl Sync for Hook {}
+
+impl Invalidate for Told {
+    fn invalidate(&self, context: &Context, ranges: &[Range<u64>], _: Changed) {
+        // The word is the platform's. After the tables have changed: who sees the old number may have a translation from before, and looks again.
+        context.tag().fetch_add(1, Ordering::SeqCst);
+        let Some(hook) = self.0.get() else {
+            return;
+        };
+        for range in ranges {
+            // SAFETY: the caller's function with the caller's context.
+            unsafe { (hook.call)(hook.ctx, context.asid(), range.start, range.end) };
+        }
+    }
+}
+
+impl Told {
+    /// # Errors
+    /// `EBUSY`: there is a function.
+    fn set(&self, call: MmInvalidate, ctx: *mut c_void) -> Result<(), Errno> {
+        self.0.set(Hook { call, ctx }).map_err(|_| Errno::EBUSY)
+    }
+}
+
+/// Sets the function that is told which translations are no longer true.
+///
+/// # Safety
+/// `phys` is of [`mm_phys_new`](crate::mm::mm_phys_new); the function does what the header says.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_phys_on_invalidate(
+    phys: *mut MmPhys,
+    invalidate: Option<MmInvalidate>,
+    ctx: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's duty.
+    let (Some(phys), Some(call)) = (unsafe { phys.as_ref() }, invalidate) else {
+        return code(Errno::EINVAL);
+    };
+    phys.hardware.tlb().set(call, ctx).map_or_else(code, |()| 0)
+}
+
+/// Returns the number of an address space that invalidations are told with; 0 without pages.
+///
+/// # Safety
+/// `mm` is an address space or NULL.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_asid(mm: *mut Mm) -> u32 {
+    // SAFETY: the caller's duty.
+    let context = unsafe { mm.as_ref() }.and_then(|mm| mm.space.context());
+    context.map_or(0, Context::asid)
+}
+
+/// Returns how often something was to be forgotten of an address space; 0 without pages.
+///
+/// # Safety
+/// `mm` is an address space or NULL.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_generation(mm: *mut Mm) -> u64 {
+    // SAFETY: the caller's duty.
+    let context = unsafe { mm.as_ref() }.and_then(|mm| mm.space.context());
+    context.map_or(0, |context| context.tag().load(Ordering::SeqCst))
+}
