@@ -5,9 +5,9 @@
 use std::hint::black_box;
 
 use samara_mm::abi::MapFlags;
-use samara_mm::process::{Access, ForkMode, Hosted, Machine, Process};
+use samara_mm::process::{Access, ForkMode, HostLock, Hosted, Machine, Process, SoftTlb, Vcpus};
 use samara_mm::{Config, Layout, Limits, MmapOptions, Prot};
-use samara_paging::Arena;
+use samara_paging::{Arena, HeapBytes};
 
 use crate::measured;
 use crate::operations::Operation;
@@ -36,6 +36,11 @@ pub(crate) const ALL: &[(&str, Operation)] = &[
     ("populate-page", || ranges(Step::Populate)),
     ("protect-page", || ranges(Step::Protect)),
     ("unmap-page", || ranges(Step::Unmap)),
+    ("soft-load", || soft(Guest::Load)),
+    ("soft-store", || soft(Guest::Store)),
+    ("soft-fetch", || soft(Guest::Fetch)),
+    ("soft-run", || soft(Guest::Run)),
+    ("soft-miss", || soft(Guest::Miss)),
 ];
 
 const PAGE: u64 = 4096;
@@ -250,4 +255,80 @@ fn ranges(step: Step) -> u32 {
         }
     }
     (RANGE * RANGES) as u32
+}
+
+/// What a guest does to words of pages that are there.
+#[derive(Clone, Copy)]
+enum Guest {
+    /// Hits of the soft TLB.
+    Load,
+    Store,
+    Fetch,
+    /// A load in a section of its own.
+    Run,
+    /// Loads of more pages than are remembered.
+    Miss,
+}
+
+fn soft(guest: Guest) -> u32 {
+    type Emulator = Hosted<HeapBytes, Vcpus<HostLock>>;
+    const LOADS: u64 = 2_000;
+    let pages = if matches!(guest, Guest::Miss) {
+        PAGES
+    } else {
+        64
+    };
+    let arena = Arena::on_heap(PAGES as usize + 64);
+    let (Ok(arena), Ok(vcpus)) = (arena, Vcpus::new(8)) else {
+        panic!("no memory");
+    };
+    let process = Machine::<Emulator>::over_with(arena, vcpus).and_then(|machine| {
+        let (config, limits, layout) = (Config::default(), Limits::default(), Layout::default());
+        Process::new(&machine, config, limits, layout)
+    });
+    let Ok(process) = process else {
+        panic!("no memory");
+    };
+    let prot = Prot::READ | Prot::WRITE | Prot::EXEC;
+    let area = MmapOptions::anonymous(pages * PAGE).prot(prot);
+    let _ = process.mmap(&area.fixed(BASE));
+    let Ok(mut vcpu) = SoftTlb::new(&process) else {
+        panic!("no memory");
+    };
+    let at = |i: u64| BASE + i % pages * PAGE + i % 512 * 8;
+    // Each page is there, has been written and fetched, and is remembered if there is room.
+    vcpu.run(|memory| {
+        for page in 0..pages {
+            let _ = black_box(memory.store(at(page), page));
+        }
+    });
+    let all: Vec<u64> = (0..LOADS).map(at).collect();
+    let each = |access: &mut dyn FnMut(&[u64])| measured(|| access(black_box(&all)));
+    match guest {
+        // With more pages than are remembered: the place of page `i` has page `i + 1,024`, and the other way round.
+        Guest::Load | Guest::Miss => vcpu.run(|memory| {
+            each(&mut |all| {
+                all.iter()
+                    .for_each(|&at| _ = black_box(memory.load::<u64>(at)));
+            });
+        }),
+        Guest::Store => vcpu.run(|memory| {
+            each(&mut |all| {
+                all.iter()
+                    .for_each(|&at| _ = black_box(memory.store(at, at)))
+            });
+        }),
+        Guest::Fetch => vcpu.run(|memory| {
+            each(&mut |all| {
+                all.iter()
+                    .for_each(|&at| _ = black_box(memory.fetch::<u32>(at)));
+            });
+        }),
+        Guest::Run => each(&mut |all| {
+            all.iter().for_each(|&at| {
+                _ = black_box(vcpu.run(|memory| memory.load::<u64>(at)));
+            });
+        }),
+    }
+    LOADS as u32
 }

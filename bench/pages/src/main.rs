@@ -5,6 +5,7 @@
 //! The kernel does more in two things: it enters and leaves itself for each fault and call, and its processors must forget what they remember.
 
 mod calls;
+mod emulator;
 mod faults;
 mod forks;
 mod kernel;
@@ -44,6 +45,8 @@ enum Group {
     Thread,
     /// The operations of will-it-scale.
     Scale,
+    /// A guest's loads and stores.
+    Emulator,
 }
 
 impl Cli {
@@ -83,6 +86,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     if cli.wants(Group::Rival) {
         figures.rows.extend(calls::rivals(&cli));
+    }
+    if cli.wants(Group::Emulator) {
+        figures.rows.extend(emulator::rows(&cli));
     }
     if cli.wants(Group::Thread) {
         figures.rows.extend(threads::beside_each_other(&cli));
