@@ -319,11 +319,39 @@ impl AddressSpace {
     ///
     /// # Errors
     /// `ENOMEM` when an allocation fails, and nothing has changed.
+    #[inline(always)]
     pub(crate) fn join(&mut self, span: &Span, union: &Union, flags: VmFlags) -> Result<(), Errno> {
-        let start = span.start;
+        match self.join_near(span, union, flags) {
+            Ok(false) => self.join_far(span, union, flags),
+            done => done.map(|_| ()),
+        }
+    }
+
+    /// As [`join`](Self::join), where the look has been; `false` if that is not possible. Of the two calls this is the usual one, and its frame is given
+    /// up for the other, from which the tree goes deep.
+    #[inline(never)]
+    fn join_near(&mut self, span: &Span, union: &Union, flags: VmFlags) -> Result<bool, Errno> {
         let all = (union.start, union.end);
-        self.areas
-            .grow(union.keeper, all, span, union.joined, flags)?;
+        let done = (self.areas).grow_near(union.keeper, all, span, union.joined, flags)?;
+        if done {
+            self.has_joined(span.start, union);
+        }
+        Ok(done)
+    }
+
+    /// The end of [`join`](Self::join), wherever it is.
+    #[cold]
+    #[inline(never)]
+    fn join_far(&mut self, span: &Span, union: &Union, flags: VmFlags) -> Result<(), Errno> {
+        let all = (union.start, union.end);
+        (self.areas).grow_far(union.keeper, all, span, union.joined, flags)?;
+        self.has_joined(span.start, union);
+        Ok(())
+    }
+
+    /// Gives the area at `start` what the keeper lacks, and counts the merges.
+    #[inline(always)]
+    fn has_joined(&mut self, start: u64, union: &Union) {
         if union.owner.is_some() {
             self.areas.set_owner(start, union.owner);
         }
@@ -333,7 +361,6 @@ impl AddressSpace {
             area.vma.guarded.set();
         }
         self.counters.merges += union.merges;
-        Ok(())
     }
 
     /// Makes `address` a boundary if an area spans it.

@@ -68,22 +68,22 @@ impl Areas {
     }
 
     /// Lets the area at `keeper` take in all of `[start, end)`: the part of it that is laid down anew, `span`, which is to have these flags, and areas that
-    /// are like it, `joined` of them with itself. Allocates no area.
+    /// are like it, `joined` of them with itself. Allocates no area. Returns `false` if that is not possible where the look has been:
+    /// [`grow_far`](Self::grow_far) follows, when the frame of this has been given up.
     ///
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
-    #[inline]
-    pub(crate) fn grow(
+    #[inline(always)]
+    pub(crate) fn grow_near(
         &mut self,
         keeper: u64,
         (start, end): (u64, u64),
         span: &Span,
         joined: usize,
         flags: VmFlags,
-    ) -> Result<(), Errno> {
-        let over = &span.over;
+    ) -> Result<bool, Errno> {
         self.note(start, end)?;
-        self.discount(span.start, span.end, over);
+        self.discount(span.start, span.end, &span.over);
         let done = match self.fresh(span) {
             // SAFETY: as in `put_near`; the range begins with `span`, or with the area that ends there.
             Some(seat) => unsafe {
@@ -92,14 +92,19 @@ impl Areas {
             },
             None => false,
         };
-        if !done && !self.grow_far(keeper, start, end) {
-            return Err(self.refused(span.start, span.end, over));
+        if done {
+            self.has_grown(start, span, joined, flags);
         }
+        Ok(done)
+    }
+
+    /// Counts what has grown from `start`.
+    #[inline(always)]
+    fn has_grown(&mut self, start: u64, span: &Span, joined: usize, flags: VmFlags) {
         self.pages
             .add(Class::of(flags), (span.end - span.start) >> 12);
-        self.count = self.count + 1 - joined - over.covered();
+        self.count = self.count + 1 - joined - span.over.covered();
         self.grown(start, flags);
-        Ok(())
     }
 
     /// Removes everything in a range; areas that reach out of it are trimmed.
@@ -194,10 +199,24 @@ impl Areas {
         Ok(())
     }
 
-    /// As [`grow`](Self::grow), wherever it is. Tells whether there was memory.
-    #[cold]
-    fn grow_far(&mut self, keeper: u64, start: u64, end: u64) -> bool {
-        self.writer_now().grow(keeper, start..=end - 1) == Ok(true)
+    /// The end of [`grow_near`](Self::grow_near), wherever it is.
+    ///
+    /// # Errors
+    /// `ENOMEM`, and nothing has changed.
+    #[inline(always)]
+    pub(crate) fn grow_far(
+        &mut self,
+        keeper: u64,
+        (start, end): (u64, u64),
+        span: &Span,
+        joined: usize,
+        flags: VmFlags,
+    ) -> Result<(), Errno> {
+        if self.writer_now().grow(keeper, start..=end - 1) != Ok(true) {
+            return Err(self.refused(span.start, span.end, &span.over));
+        }
+        self.has_grown(start, span, joined, flags);
+        Ok(())
     }
 
     /// The end of [`clear`](Self::clear), wherever it is.
