@@ -8,6 +8,7 @@ use crate::space::AddressSpace;
 use crate::space::areas::Span;
 use crate::space::merge::Union;
 use crate::space::vma::{Backing, Vma};
+use crate::space::vma_box::VmaBox;
 
 impl AddressSpace {
     /// The area that `brk(2)` lays down, and exec for a program's bss: zeroes, which are charged.
@@ -30,10 +31,15 @@ impl AddressSpace {
         union: Option<Union>,
         mut vma: Vma,
     ) -> Result<(), Errno> {
-        if union.is_none() {
+        let Some(union) = union else {
             vma.flags.set(VmFlags::MERGEABLE, self.config.merge_any);
-        }
-        self.lay(span, union, vma)
+            return self.areas.put(span, VmaBox::try_new(vma)?);
+        };
+        let flags = vma.flags;
+        debug_assert!(vma.is_plain());
+        // It owns nothing: to drop it is a call that finds that out.
+        core::mem::forget(vma);
+        self.join(span, &union, flags)
     }
 
     /// Moves the program break; the result is the break afterwards, which is the old one on failure.

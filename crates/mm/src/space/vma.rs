@@ -289,6 +289,12 @@ pub struct Policy {
 }
 
 impl Vma {
+    /// Returns `true` if it owns nothing that is given up when it is dropped: all but these two fields are numbers.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        matches!(self.backing, Backing::Anonymous) && self.name.is_none()
+    }
+
     /// An area as it is when it is laid down: nobody owns private pages of it, nor has anybody said more of it.
     #[inline(always)]
     pub(crate) fn new(flags: VmFlags, shift: u64, backing: Backing) -> Self {

@@ -138,7 +138,10 @@ impl Drop for VmaBox {
         let cell = self.0.as_ptr();
         // SAFETY: the cell is there and this is its owner, who uses the area no more.
         let group = unsafe {
-            (&raw mut (*cell).vma).drop_in_place();
+            // Most areas own nothing: to drop one is a call that finds that out.
+            if !(*cell).vma.is_plain() {
+                (&raw mut (*cell).vma).drop_in_place();
+            }
             (*cell).group
         };
         match group {
