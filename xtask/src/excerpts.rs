@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use xshell::Shell;
 
 /// Texts with excerpts.
-const TEXTS: [&str; 1] = ["docs/guides/kernel.md"];
+const TEXTS: [&str; 2] = ["docs/guides/kernel.md", "docs/guides/emulator.md"];
 
 /// Compares the excerpts with their sources; or renews them, if `renew`.
 pub(crate) fn run(shell: &Shell, renew: bool) -> Result<()> {

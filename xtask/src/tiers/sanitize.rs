@@ -72,6 +72,14 @@ pub(super) fn all(shell: &Shell) -> Result<()> {
     .env("RUSTFLAGS", sanitizing("thread"))
     .env("CARGO_TARGET_DIR", "target/thread")
     .run()?;
+    // Two virtual processors of the guide for emulators, of which one loads what the other takes away.
+    cmd!(
+        shell,
+        "cargo +nightly test {settings...} -p samara-docs --test emulator"
+    )
+    .env("RUSTFLAGS", sanitizing("thread"))
+    .env("CARGO_TARGET_DIR", "target/thread")
+    .run()?;
     Ok(())
 }
 

@@ -1,0 +1,17 @@
+//! The program of the guide for emulators: it runs a static program for RISC-V with two threads. An argument is the number of its rounds.
+
+mod cpu;
+mod emulator;
+
+use std::error::Error;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let rounds = std::env::args().nth(1).unwrap_or_else(|| "20000".into());
+    let ending = emulator::Emulator::run(include_bytes!("guest.elf"), &["guest", &rounds])?;
+    print!("{}", String::from_utf8_lossy(&ending.output));
+    println!(
+        "status {} after {} instructions",
+        ending.status, ending.steps
+    );
+    Ok(())
+}
