@@ -275,6 +275,7 @@ fn a_source_that_panics_leaves_the_section_as_it_was() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "of 70 virtual processors, for minutes")]
 fn places_are_taken_and_given_back() {
     let machine = machine(256, 70);
     let (one, two) = (process(&machine), process(&machine));
@@ -421,8 +422,12 @@ impl Drop for Done<'_> {
 /// One thread gives a page new contents again and again, by each of several calls; virtual processors that load meanwhile never find contents that had gone
 /// before their load.
 #[test]
+#[cfg_attr(
+    miri,
+    ignore = "threads that load all the time are most of what Miri would run"
+)]
 fn no_stale_byte_beside_calls_of_another_thread() {
-    let rounds = if cfg!(miri) { 20 } else { 2_000 };
+    let rounds = 2_000;
     let machine = machine(1024, 4);
     let process = process(&machine);
     process.expect_threads();
