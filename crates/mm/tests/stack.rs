@@ -28,7 +28,7 @@ const MOST: usize = 4096;
 /// What each may take, at most [`MOST`].
 const LIMITS: [(&str, usize); 20] = [
     ("brk", 3584),
-    ("copy", 2432),
+    ("copy", 2560),
     ("exec", MOST),
     ("exit", 1792),
     ("fault, copy-on-write", 1024),

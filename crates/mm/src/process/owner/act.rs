@@ -39,12 +39,9 @@ impl<P: Platform> Mm<P> {
     /// # Errors
     /// `ENOMEM`, unless the range was prepared.
     pub(super) fn act(&self, act: Act<'_, P>) -> Result<(), Errno> {
-        let (tables, tlb) = (&self.tables, self.machine.tlb());
         let done = match act {
             Act::Unmap(range) if self.swapped() => self.unmap_swapped(range),
-            Act::Unmap(range) => tables
-                .unmap_emptying(range.clone(), tlb)
-                .map(|emptied| self.note_emptied(&range, emptied)),
+            Act::Unmap(range) => self.unmap(&range),
             Act::Empty(range) => {
                 let done = self.take(&range, Take::Pages, true);
                 done.and_then(|()| self.forget_swapped(range))
@@ -52,9 +49,9 @@ impl<P: Platform> Mm<P> {
             Act::Mark(range, marker) => self.mark(range, marker),
             // By what is there: a guard may stand alone in an area of terabytes.
             Act::Unmark(range, marker) => self.take(&range, Take::Marker(marker), false),
-            Act::Change(range, change) => tables.protect(range, change, tlb),
+            Act::Change(range, change) => self.change(range, change),
             Act::Advise(range, change) => {
-                let _ = tables.protect(range.clone(), change, tlb);
+                let _ = self.change(range.clone(), change);
                 if change.clear.contains(Attrs::DIRTY) {
                     let _ = self.forget_swapped(range);
                 }
@@ -64,17 +61,42 @@ impl<P: Platform> Mm<P> {
                 let _ = self.take(&range, Take::Idle, false);
                 Ok(())
             }
-            Act::Move(from, to, len, mut spare) => {
-                self.move_hollow(from, to, len);
-                let piecewise = |at, there| self.note_moved(at, there);
-                tables.move_range_telling(from, to, len, spare.as_mut(), tlb, piecewise)
-            }
+            Act::Move(from, to, len, mut spare) => self.relocate(from, to, len, spare.as_mut()),
             Act::Leave(range, below, above) => {
                 self.forget_freed(&range, below, above);
                 Ok(())
             }
         };
         done.map_err(|_| Errno::ENOMEM)
+    }
+
+    /// Pages and guards go. A call, as those below: each act does without the others' frames.
+    #[inline(never)]
+    fn unmap(&self, range: &Range<u64>) -> Result<(), Error> {
+        (self.tables)
+            .unmap_emptying(range.clone(), self.machine.tlb())
+            .map(|emptied| self.note_emptied(range, emptied))
+    }
+
+    /// Changes what pages allow.
+    #[inline(never)]
+    fn change(&self, range: Range<u64>, change: Change) -> Result<(), Error> {
+        self.tables.protect(range, change, self.machine.tlb())
+    }
+
+    /// Moves pages.
+    #[inline(never)]
+    fn relocate(
+        &self,
+        from: u64,
+        to: u64,
+        len: u64,
+        spare: Option<&mut Spare<'_, Machine<P>>>,
+    ) -> Result<(), Error> {
+        self.move_hollow(from, to, len);
+        let piecewise = |at, there| self.note_moved(at, there);
+        let tlb = self.machine.tlb();
+        (self.tables).move_range_telling(from, to, len, spare, tlb, piecewise)
     }
 
     /// Takes pages or guards out of a range that stays mapped. `tables`: tables of which all is in the range go, too.
@@ -114,6 +136,7 @@ impl<P: Platform> Mm<P> {
     }
 
     /// Page by page. When memory runs out, some guards are there and others not.
+    #[inline(never)]
     fn mark(&self, range: Range<u64>, marker: u32) -> Result<(), Error> {
         let (tables, tlb) = (&self.tables, self.machine.tlb());
         let mut page = range.start;

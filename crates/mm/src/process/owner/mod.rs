@@ -205,6 +205,34 @@ impl<'a, P: Platform> Owner<'a, P> {
         Ok(())
     }
 
+    /// `MADV_PAGEOUT`. A call, whose frame the other advices do without.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    #[inline(never)]
+    fn page_out(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
+        if vma.flags.contains(VmFlags::DROPPABLE) {
+            // It has no other place: what was written counts as needed by nobody.
+            let change = Change::without(Attrs::WRITE | Attrs::DIRTY);
+            self.tell(Act::Advise(start..end, change))?;
+        }
+        if let Some(inode) = Inode::of(vma) {
+            // No byte changes: it need not be undone.
+            self.mm.page_out(start, end, vma, inode);
+        } else if vma.flags.contains(VmFlags::DROPPABLE) {
+            self.tell(Act::Drop(start..end))?;
+        } else {
+            let mut done = Ok(());
+            self.mm.droppable_parts(start..end, |part| {
+                done = done.and_then(|()| self.tell(Act::Drop(part)));
+            });
+            done?;
+        }
+        // The same.
+        self.mm.swap_out(start, end, vma);
+        Ok(())
+    }
+
     /// Tables for a move, unless they are there already.
     #[cold]
     fn set_aside(&mut self, from: u64, to: u64, len: u64) -> Result<(), Errno> {
@@ -372,28 +400,7 @@ impl<P: Platform> Pages for Owner<'_, P> {
                 let change = Change::without(Attrs::ACCESSED);
                 self.tell(Act::Advise(start..end, change.among(Among::Alone)))
             }
-            Discard::PageOut => {
-                if vma.flags.contains(VmFlags::DROPPABLE) {
-                    // It has no other place: what was written counts as needed by nobody.
-                    let change = Change::without(Attrs::WRITE | Attrs::DIRTY);
-                    self.tell(Act::Advise(start..end, change))?;
-                }
-                if let Some(inode) = Inode::of(vma) {
-                    // No byte changes: it need not be undone.
-                    self.mm.page_out(start, end, vma, inode);
-                } else if vma.flags.contains(VmFlags::DROPPABLE) {
-                    self.tell(Act::Drop(start..end))?;
-                } else {
-                    let mut done = Ok(());
-                    self.mm.droppable_parts(start..end, |part| {
-                        done = done.and_then(|()| self.tell(Act::Drop(part)));
-                    });
-                    done?;
-                }
-                // The same.
-                self.mm.swap_out(start, end, vma);
-                Ok(())
-            }
+            Discard::PageOut => self.page_out(start, end, vma),
             // No byte changes: it need not be undone.
             Discard::Collapse => self.mm.collapse(start, end, vma),
             Discard::Unmerge => self.mm.unmerge(&Area { start, end, vma }, start, end),

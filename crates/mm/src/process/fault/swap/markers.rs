@@ -12,7 +12,7 @@ use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 
 /// Markers that are gathered before pages are brought back.
-pub(super) const BATCH: usize = 64;
+pub(super) const BATCH: usize = 16;
 
 impl<P: Platform> Mm<P> {
     /// Calls `act` for the pages in swap of a range, upwards, with their markers; not from within the walk, so that it may change the tables.
@@ -22,8 +22,9 @@ impl<P: Platform> Mm<P> {
         mut act: impl FnMut(u64, u32) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut at = range.start;
+        let mut found = [(0, 0); BATCH];
         loop {
-            let (found, count) = self.markers(at..range.end);
+            let count = self.markers(at..range.end, &mut found);
             for &(page, marker) in &found[..count] {
                 at = page + PAGE_SIZE;
                 act(page, marker)?;
@@ -34,9 +35,8 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// The first pages in swap of a range, with their markers.
-    fn markers(&self, range: Range<u64>) -> ([(u64, u32); BATCH], usize) {
-        let mut found = [(0, 0); BATCH];
+    /// Finds the first pages in swap of a range, with their markers. Returns how many.
+    fn markers(&self, range: Range<u64>, found: &mut [(u64, u32); BATCH]) -> usize {
         let mut count = 0;
         let _ = self.tables.walk_until(range, |page, entry| {
             if let Entry::Marker(marker) = entry
@@ -47,7 +47,7 @@ impl<P: Platform> Mm<P> {
             }
             go_on(count)
         });
-        (found, count)
+        count
     }
 
     /// Pages of a range that are in swap count as not written. The caller holds the address space's lock for writing, and the areas are closed to faults.
@@ -70,6 +70,8 @@ impl<P: Platform> Mm<P> {
     }
 
     /// Pages of a range that are in swap are given up. The caller holds the address space's lock for writing.
+    #[cold]
+    #[inline(never)]
     pub(in crate::process) fn drop_swapped(&self, range: Range<u64>) -> Result<(), Error> {
         let Some(swap) = self.machine.swap() else {
             return Ok(());
