@@ -28,7 +28,8 @@ pub fn set_relax(relax: fn()) {
 }
 
 /// Does what [`set_relax`] has been given, once; else, gives the processor its hint. For locks of other crates.
-#[inline]
+#[cold]
+#[inline(never)]
 pub fn relax() {
     let set = RELAX.load(Ordering::Relaxed);
     if set.is_null() {

@@ -5,7 +5,8 @@ use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 
 /// Waits a little; longer in a hosted program, where the holder may not be running.
-#[inline]
+#[cold]
+#[inline(never)]
 pub(crate) fn relax(rounds: &mut u32) {
     *rounds = rounds.wrapping_add(1);
     #[cfg(samara_loom)]
