@@ -178,10 +178,7 @@ fn copy(tree: &Tree) -> Option<Tree> {
 fn renew() -> u32 {
     let (ranges, _) = ranges(SMALL);
     let tree = filled(&ranges);
-    let renewed = || {
-        tree.try_clone_with(|_, value| Ok(Some(value ^ 1)))
-            .ok()
-    };
+    let renewed = || tree.try_clone_with(|_, value| Ok(Some(value ^ 1))).ok();
     let mut copies = Vec::with_capacity(COPIES as usize);
     copies.extend((0..COPIES).map(|_| renewed()));
     copies.clear();
