@@ -2,8 +2,10 @@
 
 #[cfg(all(not(samara_loom), target_has_atomic = "64"))]
 pub(crate) use core::sync::atomic::AtomicU64;
+#[cfg(all(feature = "paging", not(samara_loom)))]
+pub(crate) use core::sync::atomic::fence;
 #[cfg(not(samara_loom))]
-pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering, fence};
+pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 #[cfg(samara_loom)]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(all(not(samara_loom), not(target_has_atomic = "64")))]
