@@ -254,39 +254,38 @@ fn event(child: &Process, options: u64) -> Option<ChildEvent> {
         }
         _ => return None,
     };
-    Some(ChildEvent {
-        pid: child.pid,
-        status,
-        code,
-        value,
-        time: child.time.load(Ordering::Relaxed),
-    })
+    let time = child.time.load(Ordering::Relaxed);
+    Some(ChildEvent { pid: child.pid, status, code, value, time })
 }
 
 static CONTINUED: Queue = Queue::new();
 
-/// Stops a process. Its threads wait on their way to the program.
-pub(super) fn stop(process: &Arc<Process>, signal: i32) {
-    *process.state.lock() = State::Stopped(signal, true);
+/// Stops a process, unless it has been continued since `continues` was read. Its threads wait on their way to the program.
+///
+/// Who continues counts, and then looks whether the process is stopped: either it finds the stop, or its count is found here.
+pub(super) fn stop(process: &Arc<Process>, signal: i32, continues: u64) {
+    let mut state = process.state.lock();
+    if process.continues.load(Ordering::SeqCst) != continues {
+        return;
+    }
+    *state = State::Stopped(signal, true);
+    drop(state);
     process.threads.lock().iter().for_each(scheduler::notify);
     tell_parent(process, CLD_STOPPED, signal);
 }
 
 /// Lets a process go on that was stopped.
 pub(super) fn resume(process: &Arc<Process>, is_told: bool) {
-    let was_stopped = {
-        let mut state = process.state.lock();
-        let stopped = matches!(*state, State::Stopped(..));
-        if stopped {
-            *state = State::Continued(is_told);
-        }
-        stopped
-    };
-    if was_stopped {
-        CONTINUED.wake();
-        if is_told {
-            tell_parent(process, CLD_CONTINUED, signals::SIGCONT);
-        }
+    let mut state = process.state.lock();
+    if !matches!(*state, State::Stopped(..)) {
+        return;
+    }
+    *state = State::Continued(is_told);
+    drop(state);
+    CONTINUED.wake();
+    process.threads.lock().iter().for_each(scheduler::notify);
+    if is_told {
+        tell_parent(process, CLD_CONTINUED, signals::SIGCONT);
     }
 }
 

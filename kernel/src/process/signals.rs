@@ -233,6 +233,8 @@ fn arrives(process: &Arc<Process>, signal: i32) -> bool {
         }
     }
     if signal == SIGCONT || signal == SIGKILL {
+        // After the stops were discarded: one that a thread has taken already is none any more.
+        process.continues.fetch_add(1, Ordering::SeqCst);
         exit::resume(process, signal == SIGCONT);
     }
     true
@@ -268,9 +270,11 @@ pub(super) fn is_waited_for(thread: &Thread) -> bool {
     if thread.process.exiting.load(Ordering::Relaxed) {
         return true;
     }
+    let stopped = is_stopped(&thread.process);
     let signals = thread.signals.lock();
     let pending = signals.pending.set | thread.process.pending.lock().set;
-    pending & !signals.mask != 0 || !signals.forced.is_empty()
+    let open = if stopped { bit(SIGKILL) } else { !signals.mask };
+    pending & open != 0 || !signals.forced.is_empty()
 }
 
 /// Takes the next signal that the thread does not mask.
@@ -289,6 +293,7 @@ pub(super) fn deliver(thread: &Thread, frame: &mut Frame) -> bool {
     if thread.is_ending() {
         return false;
     }
+    let continues = thread.process.continues.load(Ordering::SeqCst);
     let Some(info) = next(thread) else {
         finish_call(frame, None);
         let mut signals = thread.signals.lock();
@@ -299,7 +304,7 @@ pub(super) fn deliver(thread: &Thread, frame: &mut Frame) -> bool {
     let action = actions.get(info.signal);
     match action.handler {
         SIG_IGN => {}
-        SIG_DFL => default_action(thread, &info),
+        SIG_DFL => default_action(thread, &info, continues),
         handler => {
             finish_call(frame, Some(action.flags));
             if action.flags & SA_RESETHAND != 0 {
@@ -314,15 +319,15 @@ pub(super) fn deliver(thread: &Thread, frame: &mut Frame) -> bool {
     true
 }
 
-/// What happens without a handler.
-fn default_action(thread: &Thread, info: &Info) {
+/// What happens without a handler. `continues`: how often the process had been continued before the signal was taken.
+fn default_action(thread: &Thread, info: &Info, continues: u64) {
     let signal = info.signal;
     match bit(signal) {
         set if set & HARMLESS != 0 => {}
         set if set & STOPS != 0 => {
             // A process group without a shell that would continue it does not stop.
             if signal == SIGSTOP || !exit::is_orphaned(&thread.process) {
-                exit::stop(&thread.process, signal);
+                exit::stop(&thread.process, signal, continues);
             }
         }
         // No other process ends the first one; itself it ends as any does, so that the machine's status is that of its program.

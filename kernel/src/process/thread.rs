@@ -37,6 +37,8 @@ pub struct Process {
     pub threads: Mutex<Vec<Arc<Thread>>>,
     pub children: Mutex<Vec<Arc<Process>>>,
     pub state: Mutex<State>,
+    /// How often it was sent `SIGCONT` or `SIGKILL`.
+    pub continues: AtomicU64,
     /// Threads of this process that wait for a child.
     pub child_changed: Queue,
     /// Signal that the parent gets when this process ends; 0: none.
@@ -210,6 +212,7 @@ impl Process {
             command_line: Mutex::default(),
             released: Queue::new(),
             has_released: AtomicBool::default(),
+            continues: AtomicU64::default(),
             children_time: AtomicU64::default(),
             time: AtomicU64::default(),
             began: Arch::now(),

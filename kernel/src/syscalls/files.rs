@@ -266,10 +266,8 @@ fn dup3(call: &Call<'_>) -> Outcome {
     }
     let table = call.thread.process.files.lock().clone();
     let open = table.get(from)?;
-    table.set(
-        to as u32 as u64,
-        Descriptor { open, close_on_exec: flags & u64::from(O_CLOEXEC) != 0 },
-    )
+    let close_on_exec = flags & u64::from(O_CLOEXEC) != 0;
+    table.set(to as u32 as u64, Descriptor { open, close_on_exec })
 }
 
 fn close_range(call: &Call<'_>) -> Outcome {
