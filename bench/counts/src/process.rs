@@ -257,7 +257,7 @@ fn ranges(step: Step) -> u32 {
     (RANGE * RANGES) as u32
 }
 
-/// What a guest does to words of pages that are there.
+/// Accesses of a guest to pages that are mapped.
 #[derive(Clone, Copy)]
 enum Guest {
     /// Hits of the soft TLB.

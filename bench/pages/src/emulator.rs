@@ -1,4 +1,4 @@
-//! A guest's loads and stores by the ways that an emulator has: each over the same words of pages that are there.
+//! A guest's loads and stores by the ways that an emulator has, all over the same mapped pages.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,7 +46,7 @@ impl Own {
     fn word(&self, addr: u64) -> &AtomicU64 {
         let (page, at) = self.0[(addr / PAGE % 1024) as usize];
         assert!(page == addr & !(PAGE - 8), "there");
-        // SAFETY: a frame of a process that nobody changes.
+        // SAFETY: the page stays mapped as long as this program measures.
         unsafe { &*at.add((addr % PAGE) as usize).cast() }
     }
 }
@@ -67,7 +67,7 @@ pub(crate) fn rows(cli: &Cli) -> Vec<Row> {
     let physical = machine.physical();
     let word = |phys: u64| {
         let page = physical.to_virt(phys & !(PAGE - 1)).as_ptr();
-        // SAFETY: a frame of a process that nobody changes.
+        // SAFETY: the page stays mapped as long as this program measures.
         unsafe { &*page.add((phys % PAGE) as usize).cast::<AtomicU64>() }
     };
     let mut vcpu = SoftTlb::new(&process).expect("a place");

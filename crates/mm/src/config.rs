@@ -7,7 +7,7 @@ use crate::flags::PAGE_SIZE;
 use crate::kernel::KernelVersion;
 use crate::space::huge::pool::HugePool;
 
-/// What the security modules of distributions' kernels are built with (`CONFIG_LSM_MMAP_MIN_ADDR`).
+/// The lowest hint that security modules accept in distributions' kernels (`CONFIG_LSM_MMAP_MIN_ADDR`).
 const MODULE_MINIMUM: u64 = 0x1_0000;
 
 /// Settings of the kernel that the address space imitates, and the privileges of its owner.

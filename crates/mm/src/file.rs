@@ -42,8 +42,8 @@ pub struct File {
 
 impl File {
     /// Returns a regular file that has just been opened for reading and writing, with a [`description`](File::description)
-    /// unlike that of any other. Everything else is said by setting fields. What `open(2)` does is a call of this; what
-    /// `dup(2)` and `fork(2)` do is a clone of the [`Counted`] that holds the file.
+    /// unlike that of any other. Other properties are set as fields. Call this for each `open(2)`; `dup(2)` and `fork(2)` clone
+    /// the [`Counted`] that holds the file.
     ///
     /// The numbers are the library's: a caller that numbers open files itself uses [`File::new`] for all of them.
     ///
@@ -69,8 +69,8 @@ impl File {
         }
     }
 
-    /// Returns a regular file that was opened for reading and writing, nobody knows by which `open(2)`: its
-    /// [`description`](File::description) is `None`. Everything else is said by setting fields:
+    /// Returns a regular file that was opened for reading and writing. Which `open(2)` it came from is not known: its
+    /// [`description`](File::description) is `None`. Other properties are set as fields:
     ///
     /// ```
     /// use samara_mm::{File, FileId, FileKind};

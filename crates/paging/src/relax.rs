@@ -27,7 +27,7 @@ pub fn set_relax(relax: fn()) {
     RELAX.store(relax as *mut (), Ordering::Relaxed);
 }
 
-/// Does what [`set_relax`] has been given, once; else, gives the processor its hint. For locks of other crates.
+/// Calls the function of [`set_relax`] once. Without one, it gives the processor a hint. Other crates use this in loops on their own locks.
 #[cold]
 #[inline(never)]
 pub fn relax() {

@@ -16,7 +16,7 @@ unsafe extern "C" {
     static boot_root: u8;
 }
 
-/// What differs from processor to processor, and `boot.s` reads: root table, end of the stack, and function. The first's, at first.
+/// What `boot.s` reads on each processor: root table, end of the stack, function to call. At the start, those of the first processor.
 #[unsafe(export_name = "start_root")]
 static mut ROOT: *const u8 = &raw const boot_root;
 #[unsafe(export_name = "start_stack")]

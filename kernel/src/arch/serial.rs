@@ -5,7 +5,7 @@ use spin::Mutex;
 use super::this::console;
 use super::{input, without_interrupts};
 
-/// Held by who writes to the console, and to the log.
+/// Held while bytes are written to the console, and to the log.
 static SENDING: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
 
 /// Writes bytes to the console; waits until the device has taken them.

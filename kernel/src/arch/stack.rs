@@ -5,7 +5,7 @@ use core::mem::MaybeUninit;
 
 use super::this::frame::Frame;
 
-/// A call that finds no memory, and kills a process for it, takes 33 KiB and more.
+/// Calls nest: one that finds no memory kills a process, whose memory is given up on the same stack. 32 KiB have been too little for that.
 const SIZE: usize = 64 << 10;
 /// The lowest bytes, which are never written to: there is no page without access below.
 const GUARD: [MaybeUninit<u8>; 64] = [MaybeUninit::new(0xa5); 64];

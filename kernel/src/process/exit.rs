@@ -262,7 +262,7 @@ static CONTINUED: Queue = Queue::new();
 
 /// Stops a process, unless it has been continued since `continues` was read. Its threads wait on their way to the program.
 ///
-/// Who continues counts, and then looks whether the process is stopped: either it finds the stop, or its count is found here.
+/// [`signals`] first adds to `continues` and then calls [`resume`]. Either `resume` finds the process stopped, or this function finds the higher count.
 pub(super) fn stop(process: &Arc<Process>, signal: i32, continues: u64) {
     let mut state = process.state.lock();
     if process.continues.load(Ordering::SeqCst) != continues {

@@ -1,4 +1,4 @@
-//! `mm_phys_on_invalidate`, `mm_asid`, `mm_generation`: what callers need that remember translations.
+//! `mm_phys_on_invalidate`, `mm_asid`, `mm_generation`: for callers that keep translations.
 
 use core::ffi::{c_int, c_void};
 use core::ops::Range;
@@ -15,7 +15,7 @@ use crate::mm::phys::MmPhys;
 /// The caller's function: its context, the number of the address space, and the range.
 pub type MmInvalidate = unsafe extern "C" fn(*mut c_void, u32, u64, u64);
 
-/// Who is told what to forget: the caller, once it has given a function.
+/// A machine's TLB: counts invalidations, and calls the caller's function, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct Told(OnceLock<Hook>);
 
@@ -32,7 +32,8 @@ unsafe impl Sync for Hook {}
 
 impl Invalidate for Told {
     fn invalidate(&self, context: &Context, ranges: &[Range<u64>], _: Changed) {
-        // The word is the platform's. After the tables have changed: who sees the old number may have a translation from before, and looks again.
+        // The platform's word of the context is the generation. It goes up after the tables have changed: a caller that reads the new number reads the new
+        // tables, and one that read the old number finds that it has changed.
         context.tag().fetch_add(1, Ordering::SeqCst);
         let Some(hook) = self.0.get() else {
             return;

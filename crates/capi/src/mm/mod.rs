@@ -13,7 +13,7 @@
 //! | `calls` | the system calls |
 //! | `pages` | faults, copies, what is told of pages |
 //! | `look` | areas, maps, smaps, checks |
-//! | `invalidate` | what callers are told that remember translations |
+//! | `invalidate` | telling callers which translations are no longer true |
 //! | `gate` | whether anything else runs on a memory |
 //!
 //! # Safety

@@ -58,7 +58,7 @@ pub(crate) trait Hardware: Send + Sync {
     fn write(&self, file: &Object, offset: u64, from: &[u8]) -> Result<usize, Errno>;
     /// Where the library reads and writes a frame.
     fn to_virt(&self, phys: u64) -> *mut c_void;
-    /// Who is told what to forget.
+    /// Returns the TLB, which is told of invalidations.
     fn tlb(&self) -> &Told;
 }
 

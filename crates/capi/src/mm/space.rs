@@ -28,7 +28,7 @@ pub(crate) trait Space: Send + Sync {
     fn mincore(&self, addr: u64, len: u64, vec: &mut [u8]) -> Result<(), Errno>;
     fn translate(&self, addr: u64) -> Option<(u64, Prot)>;
     fn root(&self) -> u64;
-    /// Who runs it; `None` without pages.
+    /// Returns the context of the page tables: number and generation. `None` without pages.
     fn context(&self) -> Option<&Context>;
     fn page(&self, addr: u64) -> PageStatus;
     fn with_map(&self, look: &mut dyn FnMut(&AddressSpace));

@@ -63,9 +63,9 @@ mod sealed {
         /// The remainder of `a` by `b`, which is not 0.
         fn remainder(a: Self, b: Self) -> Self;
 
-        /// Room for as many of `T` as a node with these keys has slots at most.
+        /// An array with one `T` for each slot that a node with these keys can have.
         type Slots<T>: AsRef<[T]> + AsMut<[T]>;
-        /// Returns that room, with nothing in it.
+        /// Returns such an array, uninitialised.
         fn no_slots<T>() -> Self::Slots<MaybeUninit<T>>;
     }
 }
@@ -180,7 +180,7 @@ impl<K: Key> Offset for K {
     }
 }
 
-/// The most slots of a node with keys of so many bytes: one pivot fewer than slots, and a word before them.
+/// Returns how many slots a node has at most, with keys of `key` bytes. A node is a word, the slots, and one pivot fewer than slots.
 const fn most_slots(key: usize) -> usize {
     let word = size_of::<*mut ()>();
     let slots = (NODE_BYTES - word + key) / (key + word);

@@ -306,18 +306,15 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         spans: bool,
         taken: impl FnMut(K, K, Word),
     ) -> bool {
-        let Some(unread) = self.unread() else {
-            return false;
-        };
-        let tree = self.tree();
-        let mut removed = Removed::but(kept);
-        let done = if spans && range.1 > seat.place().max {
-            tree.store_spanning(seat, range, word, &mut removed, unread)
-        } else {
-            tree.store_here(seat, range, (word, twin), &mut removed, unread)
-        };
-        self.has_stored(done, &removed, taken);
-        done
+        self.store_seated(
+            seat,
+            range,
+            word,
+            kept,
+            spans,
+            taken,
+            |tree, removed, unread| tree.store_here(seat, range, (word, twin), removed, unread),
+        )
     }
 
     /// As [`store_here`](Host::store_here), in a frame of its own, which is given up before a write goes deeper that needs more.
@@ -345,6 +342,32 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         spans: bool,
         taken: impl FnMut(K, K, Word),
     ) -> bool {
+        self.store_seated(
+            seat,
+            range,
+            word,
+            kept,
+            spans,
+            taken,
+            |tree, removed, unread| {
+                tree.store_here_inline(seat, range, (word, twin), removed, unread)
+            },
+        )
+    }
+
+    /// The body of [`store_here`](Host::store_here). `here` stores within the leaf.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments, reason = "the two that call it have these")]
+    fn store_seated(
+        &mut self,
+        seat: &Seat<K, S>,
+        range: (K, K),
+        word: Word,
+        kept: Option<Found<K>>,
+        spans: bool,
+        taken: impl FnMut(K, K, Word),
+        here: impl FnOnce(&RawTree<K, S>, &mut Removed<K>, Unread) -> bool,
+    ) -> bool {
         let Some(unread) = self.unread() else {
             return false;
         };
@@ -353,21 +376,15 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         let done = if spans && range.1 > seat.place().max {
             tree.store_spanning(seat, range, word, &mut removed, unread)
         } else {
-            tree.store_here_inline(seat, range, (word, twin), &mut removed, unread)
+            here(tree, &mut removed, unread)
         };
-        self.has_stored(done, &removed, taken);
-        done
-    }
-
-    /// After a write that went on from a seat, if it was made: gives what it removed.
-    #[inline(always)]
-    fn has_stored(&mut self, done: bool, removed: &Removed<K>, taken: impl FnMut(K, K, Word)) {
         if done {
             self.begins();
             if !removed.is_empty() {
                 removed.give(&mut self.sink_alone(taken));
             }
         }
+        done
     }
 
     /// Exchanges the word of the entry that a slot is for another, which takes no node. Readers see it at once.

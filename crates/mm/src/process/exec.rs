@@ -46,7 +46,7 @@ impl<P: Platform> Process<P> {
         started.try_map(|space| Process::of_heap(machine, space))
     }
 
-    /// Writes what exec writes.
+    /// Writes arguments, environment and auxiliary vector to the stack, and zeroes behind the segments.
     #[inline(never)]
     fn write_bytes(
         started: &Started<Self>,

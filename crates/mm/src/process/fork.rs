@@ -82,8 +82,7 @@ impl<P: Platform> Process<P> {
 }
 
 impl<P: Platform> Mm<P> {
-    /// Makes a child with a duplicate of the map, and no pages yet. Returns also the range around all areas of which it has the pages: most forks are of few,
-    /// and go on there alone.
+    /// Makes a child with a duplicate of the map and without pages. Returns it, and the range that contains all areas whose pages are to be copied.
     ///
     /// # Errors
     /// `ENOMEM`.

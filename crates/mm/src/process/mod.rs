@@ -31,7 +31,7 @@
 //!
 //! # Ends
 //!
-//! What is dropped has been closed. A process ends by [`Process::exit`] or by a drop. A file ends, and writes its dirty pages, with the last handle of its
+//! Dropping a process, a file or a machine closes it. A process ends by [`Process::exit`], too. A file ends, and writes its dirty pages, with the last handle of its
 //! [`Object`](crate::Object): each open file, each mapping and the file system may have one. Only `exit` and [`Machine::sync_file`] return an error of that.
 //! A machine ends with its last handle and its last process. The project's guide
 //! `docs/guides/kernel-in-a-program.md` has a program that shows all of it.

@@ -129,7 +129,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         }
     }
 
-    /// Hands over the entries of which the write leaves nothing, and looks at the holes, as long as the leaf is as it was.
+    /// Calls `removes` with each entry that the write removes whole, and returns which holes go and come. Called before the leaf changes.
     #[inline(always)]
     pub(in crate::write) fn look(self, mut removes: impl FnMut(Found<K>)) -> Holes<K> {
         let Place { leaf, min, max } = self.spot.place;

@@ -1,7 +1,7 @@
 //! A software TLB for emulators: the guest's loads, stores and fetches without a lock and without a walk.
 //!
 //! [`Vcpus`] is the machine's [`Invalidate`](samara_paging::Invalidate), with a place for each virtual processor. A [`SoftTlb`] is one virtual processor's
-//! memory of where pages are; it belongs to one process and is used by one thread at a time.
+//! cache of translations; it belongs to one process and is used by one thread at a time.
 //!
 //! # Invariants
 //!
