@@ -14,6 +14,7 @@ mod kernel;
 mod kernel_bench;
 mod package;
 mod panics;
+mod prose;
 mod setup;
 mod site;
 mod tiers;
@@ -91,6 +92,11 @@ enum Command {
     Excerpts,
     /// Compare the panics that the libraries have in the kernel's image with the list of those that are known, in kernel/panics.txt.
     Panics,
+    /// Check that comments and documents are plain English.
+    Prose {
+        /// Folders and files, from the workspace's root; without any, those that must pass.
+        paths: Vec<std::path::PathBuf>,
+    },
     /// Make the project's site in docs/site: the front page, the guides, the maple tree in the browser, the page of a recording.
     Site {
         /// Also photograph its pages for docs/figures.
@@ -162,6 +168,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::KernelBench(options) => kernel_bench::run(&shell, &options),
         Command::Gate { bless } => gate::run(&shell, bless),
         Command::Excerpts => excerpts::run(&shell, true),
+        Command::Prose { paths } => prose::run(&shell, &paths),
         Command::Panics => panics::run(&shell),
         Command::Tiers => {
             for tier in Tier::ALL {

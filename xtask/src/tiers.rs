@@ -12,6 +12,7 @@ use xshell::{Shell, cmd};
 use crate::excerpts;
 use crate::gate;
 use crate::package;
+use crate::prose;
 use crate::setup::{self, NIGHTLY};
 use crate::site;
 
@@ -192,7 +193,8 @@ impl Tier {
     }
 }
 
-/// That all is formatted, and the code that texts show is that of the sources.
+/// Checks that sources are formatted, that texts show code as the sources have it, and that comments
+/// are plain English.
 pub(crate) fn formatting(shell: &Shell) -> Result<()> {
     setup::components(shell, None, &["rustfmt"])?;
     cmd!(shell, "cargo fmt --all --check").run()?;
@@ -205,7 +207,8 @@ pub(crate) fn formatting(shell: &Shell) -> Result<()> {
     ] {
         cmd!(shell, "cargo fmt --all --manifest-path {apart} --check").run()?;
     }
-    excerpts::run(shell, false)
+    excerpts::run(shell, false)?;
+    prose::run(shell, &[])
 }
 
 fn lint(shell: &Shell) -> Result<()> {
