@@ -5,6 +5,7 @@
 //! installs it. Nothing relies on what somebody installed by hand.
 
 mod beside;
+mod changed;
 mod ci;
 mod excerpts;
 mod figures;
@@ -49,6 +50,16 @@ enum Command {
         /// Only these tiers (may be given several times).
         #[arg(long, value_enum)]
         tier: Vec<Tier>,
+        /// Only what differs from a branch or commit, and the packages that depend on it.
+        #[arg(
+            long,
+            value_name = "BASE",
+            num_args = 0..=1,
+            require_equals = true,
+            default_missing_value = "main",
+            conflicts_with_all = ["all", "tier"]
+        )]
+        changed: Option<String>,
     },
     /// Run what continuous integration runs: all tiers that fit its time, two at a time.
     Ci,
@@ -131,7 +142,11 @@ fn run(cli: Cli) -> Result<ExitCode> {
     );
     let done = match cli.command {
         Command::Kernel(options) => return Ok(kernel::run(&shell, &options)),
-        Command::Test { all, tier } => {
+        Command::Test {
+            changed: Some(base),
+            ..
+        } => changed::test(&shell, &base),
+        Command::Test { all, tier, .. } => {
             let chosen = if all {
                 Tier::ALL.to_vec()
             } else if tier.is_empty() {

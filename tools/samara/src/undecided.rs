@@ -1,6 +1,6 @@
 //! Why a difference decides nothing: what the engine does not know, and cannot learn from what the kernel shows.
 //!
-//! README.md lists the same under "The engine reports what it does not know".
+//! docs/limits.md lists the same, with what is compared all the same.
 
 /// What is not known where engine and kernel differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What the README says the engine does not know is never a disagreement: each of it that can be made here is undecided, with its reason, in the trace and in
+//! What docs/limits.md says the engine does not know is never a disagreement: each of it that can be made here is undecided, with its reason, in the trace and in
 //! what it has recorded.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use markdown::Page;
 
 /// Folders whose Markdown becomes pages, and single files.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 9] = [
     "README.md",
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
@@ -24,6 +24,7 @@ const SOURCES: [&str; 8] = [
     "docs",
     "crates/maple-tree/docs",
     "crates/mm/docs",
+    "tools/samara/docs",
 ];
 const FIGURES: &str = "docs/figures";
 /// Links that each page has, with the page they lead to.

@@ -56,7 +56,6 @@ fn run(cli: &Cli) -> Outcome<()> {
     pages::projection(&pages, &cli.folder.join("projection.svg"))?;
     beside_linux::bars(&kernel, &cli.folder.join("kernel.svg"))?;
     fill(&cli.readme, "short", &short::table(&table))?;
-    fill(&cli.readme, "c", &c::table(&c))?;
     fill(&cli.benchmarks, "table", &full::operations(&table))?;
     fill(&cli.benchmarks, "c", &c::operations(&c))?;
     fill(&cli.benchmarks, "pages", &pages::operations(&pages))?;

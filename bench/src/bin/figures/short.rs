@@ -30,11 +30,11 @@ const CHOSEN: [(&str, &str); 16] = [
     ("2 readers", "look-ups, two readers"),
     (
         "1 reader beside 1 writer, look-ups",
-        "look-ups beside a writer",
+        "look-ups, concurrent with a writer",
     ),
     (
         "1 reader beside 1 writer, erase + store pairs",
-        "writes beside a reader",
+        "writes, concurrent with a reader",
     ),
 ];
 
