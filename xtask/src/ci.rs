@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use xshell::Shell;
 
+use crate::repeat;
 use crate::tiers::{self, Tier};
 
 /// The tiers that fit the time of continuous integration, in descending order of the processor time that they take.
@@ -44,6 +45,8 @@ struct Done {
     wall: Duration,
     /// Processor time of all its processes.
     cpu: Duration,
+    /// The commands that repeat what failed.
+    repeats: Vec<String>,
 }
 
 /// Runs all tiers. Once one has failed, no further ones start, and those that run are waited for.
@@ -83,6 +86,9 @@ pub(crate) fn run(shell: &Shell) -> Result<()> {
         running = still_running;
     }
     summary(&done, start.elapsed());
+    for command in done.iter().flat_map(|tier| &tier.repeats) {
+        println!("repeat: {command}");
+    }
     if let Some(failed) = done.iter().find(|tier| !tier.succeeded) {
         bail!("tier {} failed", failed.tier.name());
     }
@@ -120,12 +126,20 @@ impl Running {
     /// Prints the output.
     fn finish(self, status: ExitStatus, cpu: Duration) -> Done {
         let output = fs::read(&self.log).unwrap_or_default();
-        print!("{}", String::from_utf8_lossy(&output));
+        let output = String::from_utf8_lossy(&output);
+        print!("{output}");
+        let succeeded = status.success();
+        let repeats = if succeeded {
+            Vec::new()
+        } else {
+            repeat::commands(&output)
+        };
         Done {
             tier: self.tier,
-            succeeded: status.success(),
+            succeeded,
             wall: self.start.elapsed(),
             cpu,
+            repeats,
         }
     }
 }

@@ -7,6 +7,7 @@
 mod beside;
 mod changed;
 mod ci;
+mod crates_picture;
 mod excerpts;
 mod figures;
 mod gate;
@@ -16,6 +17,7 @@ mod kernel_bench;
 mod package;
 mod panics;
 mod prose;
+mod repeat;
 mod setup;
 mod site;
 mod tiers;
@@ -99,7 +101,7 @@ enum Command {
         #[arg(long, default_value = "programs,found,oracle,exec,callers")]
         parts: String,
     },
-    /// Renew the code that texts show of the sources.
+    /// Renew the code that texts show of the sources, and the picture of the crates.
     Excerpts,
     /// Compare the panics that the libraries have in the kernel's image with the list of those that are known, in kernel/panics.txt.
     Panics,
@@ -182,7 +184,9 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Command::Site { photographs } => site::run(&shell, photographs),
         Command::KernelBench(options) => kernel_bench::run(&shell, &options),
         Command::Gate { bless } => gate::run(&shell, bless),
-        Command::Excerpts => excerpts::run(&shell, true),
+        Command::Excerpts => {
+            excerpts::run(&shell, true).and_then(|()| crates_picture::run(&shell, true))
+        }
         Command::Prose { paths } => prose::run(&shell, &paths),
         Command::Panics => panics::run(&shell),
         Command::Tiers => {

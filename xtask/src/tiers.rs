@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use xshell::{Shell, cmd};
 
+use crate::crates_picture;
 use crate::excerpts;
 use crate::gate;
 use crate::package;
@@ -208,6 +209,7 @@ pub(crate) fn formatting(shell: &Shell) -> Result<()> {
         cmd!(shell, "cargo fmt --all --manifest-path {apart} --check").run()?;
     }
     excerpts::run(shell, false)?;
+    crates_picture::run(shell, false)?;
     prose::run(shell, &[])
 }
 

@@ -193,6 +193,9 @@ fn random_callers(first: u64, count: u64, [children, calls, features]: [u64; 3])
         ];
         if differ.iter().any(|name| traced.count(name) > 0) {
             println!("seed {seed}: {}", traced.stderr());
+            println!(
+                "repeat: SAMARA_CALLERS_SEED={seed} SAMARA_CALLERS=1 cargo test --release -p samara --test callers -- --ignored --nocapture"
+            );
             wrong.push(seed);
         }
     }

@@ -55,6 +55,9 @@ fn storms(first: u64, count: u64, calls_each: u64) {
             }
             Err(text) => {
                 println!("{text}");
+                println!(
+                    "repeat: SAMARA_STORMS_SEED={seed} SAMARA_STORMS=1 cargo test --release -p samara --test storms -- --ignored --nocapture"
+                );
                 wrong.push(seed);
             }
         }

@@ -6,6 +6,8 @@
 mod guest;
 #[cfg(feature = "exec")]
 mod program;
+#[path = "../common/repeat.rs"]
+mod repeat;
 #[path = "../common/rng.rs"]
 mod rng;
 
@@ -275,6 +277,9 @@ fn a_hostile_guest_reaches_nothing_outside_its_range() {
     let mut seen = Seen::default();
     for (range, number) in ranges.iter().zip(0..) {
         for seed in seed..seed + 7 {
+            let _repeat = repeat::Repeat(format!(
+                "SAMARA_CONFINED_SEED={seed} SAMARA_CONFINED_CALLS={calls} cargo test -p samara-mm --all-features --test confined"
+            ));
             play(range.clone(), seed * 16 + number, calls, &mut seen);
         }
     }

@@ -22,6 +22,9 @@ mod kernel;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod machine;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[path = "../common/repeat.rs"]
+mod repeat;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "../common/running.rs"]
 mod running;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

@@ -99,6 +99,12 @@ pub(crate) fn run() {
             began.elapsed()
         );
         differ += run.differ;
+        if run.differ > 0 {
+            let seed = number("SAMARA_EXEC_SEED", 1);
+            crate::repeat::print(&format!(
+                "SAMARA_EXEC_SEED={seed} cargo test -p samara-mm --features exec --test exec -- '{name}'"
+            ));
+        }
     }
     let _ = fs::remove_dir_all(&run.folder);
     if !run.narrow {

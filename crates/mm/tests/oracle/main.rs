@@ -45,6 +45,9 @@ mod op;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod pool;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[path = "../common/repeat.rs"]
+mod repeat;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "../common/running.rs"]
 mod running;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -172,6 +175,9 @@ fn main() {
                 for op in &shortest {
                     text += &format!("    Op::{},\n", format!("{op:x?}").replace(": ", ": 0x"));
                 }
+                repeat::print(&format!(
+                    "SAMARA_ORACLE_SEED={seed} SAMARA_ORACLE_CALLS={LENGTH} cargo test -p samara-mm --test oracle -- '{name}'"
+                ));
                 kernel::fail(&format!("{text}{}", difference.what));
             }
         }

@@ -21,6 +21,9 @@ mod op;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod real;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[path = "../common/repeat.rs"]
+mod repeat;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod shrink;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod steady;
@@ -74,6 +77,9 @@ fn main() {
                     print!("== {name}, seed {seed}\n{log}");
                 }
                 if let Err((number, first)) = compared {
+                    repeat::print(&format!(
+                        "SAMARA_PAGES_SEED={seed} SAMARA_PAGES_STEPS={LENGTH} cargo test -p samara-mm --features hosted --test pages -- '{name}'"
+                    ));
                     // What differed first, in case that no shorter history does.
                     eprintln!("suite {name}, seed {seed}, {mode:?}, step {number} {first}");
                     if logs {

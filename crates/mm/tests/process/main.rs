@@ -31,6 +31,8 @@ mod pin;
 #[cfg(feature = "exec")]
 mod program;
 mod refused;
+#[path = "../common/repeat.rs"]
+mod repeat;
 #[path = "../common/rng.rs"]
 mod rng;
 mod second;

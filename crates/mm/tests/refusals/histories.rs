@@ -40,6 +40,10 @@ impl Drop for Played {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("seed {}, step {}", self.0, self.1.len());
+            crate::repeat::print(&format!(
+                "SAMARA_REFUSALS_SEED={} SAMARA_REFUSALS_SEEDS=1 cargo test --release -p samara-mm --features hosted --test refusals -- --ignored --exact histories::pairs_of_refusals_for_long",
+                self.0
+            ));
             if std::env::var_os("SAMARA_REFUSALS_SHOW").is_some() {
                 for (who, op, plan) in &self.1 {
                     eprintln!("{who}: {op:x?} refusing {plan:?}");

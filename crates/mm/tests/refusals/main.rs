@@ -12,6 +12,8 @@ mod look;
 mod memory;
 mod op;
 mod plan;
+#[path = "../common/repeat.rs"]
+mod repeat;
 #[path = "../common/rng.rs"]
 mod rng;
 mod world;

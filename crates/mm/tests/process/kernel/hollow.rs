@@ -274,6 +274,9 @@ fn tables_stay_and_go_over_random_histories() {
     let seed = std::env::var("SAMARA_HOLLOW_SEED").map_or(1, |text| text.parse().unwrap());
     let rounds = std::env::var("SAMARA_HOLLOW_ROUNDS").map_or(60, |text| text.parse().unwrap());
     for seed in seed..seed + rounds {
+        let _repeat = crate::repeat::Repeat(format!(
+            "SAMARA_HOLLOW_SEED={seed} SAMARA_HOLLOW_ROUNDS=1 cargo test -p samara-mm --features hosted --test process -- --exact kernel::hollow::tables_stay_and_go_over_random_histories"
+        ));
         let mut random = Random(seed);
         let start = alone();
         let process = process(&machine(8 << 10));
