@@ -1,12 +1,14 @@
 //! The picture of the crates in ARCHITECTURE.md, drawn from `cargo metadata`.
 //!
-//! A crate stands above the crates that it depends on, and an arrow leads to each of them. What flows
-//! along an arrow is said in the manifest of the crate that depends, next to its dependencies:
+//! A crate stands above the crates that it depends on, and an arrow leads to each of them. The manifest
+//! of the upper crate names what flows along the arrow, above its dependencies:
 //!
 //! ```toml
 //! [package.metadata.uses]
 //! maple-tree = "VMAs by address"
 //! ```
+//!
+//! A dependency without such a line is drawn only if no other path of arrows leads to it.
 //!
 //! Tier `lint` refuses a picture that differs from what the manifests say.
 
@@ -93,7 +95,8 @@ fn of_package(package: &Value) -> Crate {
     }
 }
 
-/// Returns each crate's layer: one more than the highest of what it depends on.
+/// Returns each crate's layer: directly below the lowest crate that depends on it, so that arrows are
+/// short. Crates at the top stand one layer above the highest crate that they depend on.
 fn layers(crates: &[Crate]) -> BTreeMap<&str, usize> {
     let mut layers: BTreeMap<&str, usize> = crates.iter().map(|it| (it.name.as_str(), 0)).collect();
     // Cargo allows no circles, so the layers settle after as many rounds as there are crates.
@@ -104,7 +107,27 @@ fn layers(crates: &[Crate]) -> BTreeMap<&str, usize> {
             layers.insert(&it.name, layer);
         }
     }
+    for _ in crates {
+        for it in crates {
+            let users = crates
+                .iter()
+                .filter(|user| user.needs.contains_key(&it.name));
+            if let Some(lowest) = users.map(|user| layers[user.name.as_str()]).min() {
+                layers.insert(&it.name, lowest - 1);
+            }
+        }
+    }
     layers
+}
+
+/// Returns `true` if `from` depends on `to` through another crate.
+fn depends_through_others(crates: &[Crate], from: &Crate, to: &str) -> bool {
+    let others = crates
+        .iter()
+        .filter(|it| from.needs.contains_key(&it.name) && it.name != to);
+    others
+        .into_iter()
+        .any(|it| it.needs.contains_key(to) || depends_through_others(crates, it, to))
 }
 
 /// Returns the centre of each crate's box.
@@ -150,6 +173,9 @@ fn draw(crates: &[Crate]) -> String {
     for it in crates {
         let (x, y) = places[it.name.as_str()];
         for (need, flows) in &it.needs {
+            if flows.is_empty() && depends_through_others(crates, it, need) {
+                continue;
+            }
             let Some(&(to_x, to_y)) = places.get(need.as_str()) else {
                 continue;
             };
