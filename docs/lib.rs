@@ -1,6 +1,7 @@
-//! The examples of texts that belong to no crate's documentation, compiled and run with the tests of the workspace.
+//! Compiles and runs the examples of texts that belong to no crate's documentation.
 //!
-//! Nothing else is here, and nobody depends on this package: a published crate cannot include a file from above its own folder.
+//! This package has no other content and no dependents. It exists because a published crate cannot include
+//! a file from above its own folder.
 
 /// The front page of the repository.
 #[cfg(doctest)]
@@ -12,7 +13,7 @@ pub struct FrontPage;
 #[doc = include_str!("../crates/mm/README.md")]
 pub struct AddressSpaces;
 
-/// Linux's calls, and what they are called here.
+/// Linux's calls, and their names here.
 #[cfg(doctest)]
 #[doc = include_str!("guides/from-linux.md")]
 pub struct FromLinux;
@@ -22,7 +23,7 @@ pub struct FromLinux;
 #[doc = include_str!("guides/kernel.md")]
 pub struct Kernel;
 
-/// The same without hardware.
+/// A kernel's memory management without hardware.
 #[cfg(doctest)]
 #[doc = include_str!("guides/kernel-in-a-program.md")]
 pub struct KernelInAProgram;

@@ -4,21 +4,21 @@ use std::sync::atomic::{Ordering, fence};
 
 use samara_mm::process::{Fault, Platform, Running, Stop};
 
-/// Registers, and where the next instruction is.
+/// Registers and the address of the next instruction.
 #[derive(Clone)]
 pub(crate) struct Cpu {
     pub(crate) x: [u64; 32],
     pub(crate) pc: u64,
-    /// Instructions that were executed.
+    /// Executed instructions.
     pub(crate) steps: u64,
-    /// What LR has reserved: the address, and what was there.
+    /// The reservation of LR: the address and the loaded value.
     reserved: Option<(u64, u64)>,
 }
 
-/// Why the interpreter stops.
+/// The reason why the interpreter stops.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Event {
-    /// ECALL; `pc` is behind it.
+    /// ECALL. `pc` points after it.
     SystemCall,
     /// The instruction at `pc` raises a signal, or reaches a device.
     Stop(Stop),
@@ -31,7 +31,7 @@ impl From<Stop> for Event {
     }
 }
 
-/// Some bits of an instruction, with the highest one as a sign.
+/// Returns some bits of an instruction, with the highest one as a sign.
 fn signed(instruction: u32, from: u32, bits: u32) -> i64 {
     i64::from(((instruction << (32 - from - bits)) as i32) >> (32 - bits))
 }
@@ -53,7 +53,7 @@ impl Cpu {
     }
 
     // ANCHOR: run
-    /// Executes so many instructions, in one section of the soft TLB. Each fetch, load and store polls.
+    /// Executes `steps` instructions in one section of the soft TLB. Each fetch, load and store polls.
     pub(crate) fn run<P: Platform>(
         &mut self,
         memory: &mut Running<'_, P>,
@@ -150,7 +150,10 @@ impl Cpu {
     }
 
     // ANCHOR: atomic
-    /// LR, SC and the atomic operations. The word is the guest's own, so that they are atomic for all virtual processors. SC compares what LR has found.
+    /// Executes LR, SC and the atomic operations.
+    ///
+    /// They act on the guest's own word, so they are atomic for all virtual processors. SC compares the
+    /// word with the value that LR loaded.
     fn atomic<P: Platform>(
         &mut self,
         memory: &mut Running<'_, P>,
@@ -165,7 +168,7 @@ impl Cpu {
         };
         let operation = bits(i, 27, 5);
         let reserved = self.reserved.take();
-        // LR needs no page that can be written to.
+        // LR needs no writable page.
         if operation == 2 {
             if !addr.is_multiple_of(if wide { 8 } else { 4 }) {
                 return Err(Stop::Fault(Fault::ADRALN).into());
@@ -197,7 +200,7 @@ impl Cpu {
             };
             return Ok(u64::from(!stored));
         }
-        // With both operands extended by their signs, comparing 64 bits compares 32.
+        // Both operands are sign-extended, so comparing 64 bits compares 32.
         let new = |old: u64, b: u64| match operation {
             0 => Some(old.wrapping_add(b)),
             1 => Some(b),

@@ -13,7 +13,7 @@ use samara_paging::{Arena, HeapBytes};
 use crate::cpu::{Cpu, Event};
 
 // ANCHOR: platform
-/// A machine whose calls tell the virtual processors what to forget.
+/// A machine whose calls notify the virtual processors of translations to drop.
 type Platform = Hosted<HeapBytes, Vcpus<HostLock>>;
 // ANCHOR_END: platform
 
@@ -21,17 +21,17 @@ const PAGE: u64 = 4096;
 /// Instructions in one section.
 const BATCH: u32 = 1000;
 
-/// A program that runs.
+/// A running program.
 pub(crate) struct Emulator {
     process: Process<Platform>,
-    /// No thread goes on.
+    /// `true` once no thread continues.
     ended: AtomicBool,
     status: AtomicI32,
     steps: AtomicU64,
     output: Mutex<Vec<u8>>,
 }
 
-/// How a program ended.
+/// The end of a program.
 #[derive(Debug)]
 pub(crate) struct Ending {
     pub(crate) status: i32,
@@ -40,7 +40,7 @@ pub(crate) struct Ending {
     pub(crate) output: Vec<u8>,
 }
 
-/// A number of so many bytes in a file.
+/// Returns the number of `bytes` bytes at an offset of a file.
 fn number(file: &[u8], at: u64, bytes: usize) -> Result<u64, Box<dyn Error>> {
     let at = usize::try_from(at)?;
     let field = file.get(at..at + bytes).ok_or("the file is cut off")?;
@@ -61,7 +61,7 @@ impl Emulator {
             Limits::default(),
             Layout::default(),
         )?;
-        // Faults of one thread do not wait for calls of another.
+        // Faults of one thread then do not wait for calls of another.
         process.expect_threads();
         // ANCHOR_END: machine
         let emulator = Emulator {
@@ -119,7 +119,7 @@ impl Emulator {
             self.process.copy_in(top, argument.as_bytes());
             words.push(top);
         }
-        // The ends of the arguments, of the environment and of the auxiliary vector.
+        // The terminators of the arguments, the environment and the auxiliary vector.
         words.extend([0, 0, 0, 0]);
         top = (top - 8 * words.len() as u64) & !15;
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -174,7 +174,7 @@ impl Emulator {
             }
             215 => self.call(&Call::Munmap { addr, len }),
             220 if addr & 0x100 != 0 => {
-                // A thread: the same memory, and a stack of its own.
+                // A thread shares the memory and has its own stack.
                 let mut child = cpu.clone();
                 (child.x[2], child.x[10], child.steps) = (len, 0, 0);
                 scope.spawn(move || self.thread(scope, child));
@@ -206,7 +206,9 @@ impl Emulator {
         cpu.x[10] = result.unwrap_or_else(|errno| (-i64::from(errno.0)) as u64);
     }
 
-    /// Performs a call. Tables that calls have taken away wait for a thread that lost its processor in the middle of a walk: then there may be no memory for a moment.
+    /// Performs a call, and retries while there is no memory.
+    ///
+    /// Retired tables wait for a thread that was preempted in a page walk. Until then memory may be short.
     fn call(&self, call: &Call) -> Result<u64, Errno> {
         loop {
             match self.process.perform(call) {

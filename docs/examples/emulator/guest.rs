@@ -3,8 +3,8 @@
 //! `rustc --edition 2024 --target riscv64imac-unknown-none-elf -O -C target-feature=-c,-zca -C panic=abort -C relocation-model=static
 //! -C link-arg=--image-base=0x10000 -C strip=symbols guest.rs -o guest.elf`
 //!
-//! The first thread gives a page new contents, again and again, by each of five calls; the second loads from it meanwhile. It exits with 1 if it ever
-//! loads contents that had gone before; so does the first.
+//! The first thread gives a page new contents repeatedly, by each of five calls. The second thread loads
+//! from it at the same time. Either exits with 1 if it ever loads stale contents.
 #![no_std]
 #![no_main]
 
@@ -12,10 +12,10 @@ use core::arch::{asm, global_asm};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 const PAGE: u64 = 4096;
-/// The page, and another one behind it.
+/// The page, and another one after it.
 const AT: u64 = 0x2000_0000;
 
-/// Contents up to this number have gone.
+/// Contents up to this number are stale.
 static GONE: AtomicU64 = AtomicU64::new(0);
 /// Loads of the second thread.
 static LOADS: AtomicU64 = AtomicU64::new(0);
@@ -25,7 +25,7 @@ global_asm!(".option norvc", ".balign 4", ".globl _start", "_start:", "mv a0, sp
 
 fn call(number: u64, a: [u64; 6]) -> i64 {
     let mut result = a[0];
-    // SAFETY: a system call, which leaves all other registers.
+    // SAFETY: a system call changes no other register.
     unsafe {
         asm!("ecall", inlateout("a0") result, in("a1") a[1], in("a2") a[2], in("a3") a[3], in("a4") a[4],
             in("a5") a[5], in("a7") number);
@@ -38,7 +38,7 @@ fn exit(code: u64) -> ! {
     loop {}
 }
 
-/// A mapping of two pages, over what is there.
+/// Maps two pages over the existing ones.
 fn map() {
     if call(222, [AT, 2 * PAGE, 3, 0x32, u64::MAX, 0]) != AT as i64 {
         exit(2);
@@ -68,14 +68,14 @@ extern "C" fn main(stack: *const u64) -> ! {
     let mut rounds = 0;
     // SAFETY: a string with a zero at its end.
     while count > 1 && unsafe { *digits } != 0 {
-        // SAFETY: as above.
+        // SAFETY: the string has a zero at its end, as above.
         unsafe {
             rounds = rounds * 10 + u64::from(*digits - b'0');
             digits = digits.add(1);
         }
     }
     map();
-    // SAFETY: one thread uses it.
+    // SAFETY: only one thread uses it.
     let top = unsafe { (&raw mut STACK).add(1) as u64 };
     // CLONE_VM, FS, FILES, SIGHAND and THREAD: the child begins at a call on its own stack.
     // SAFETY: the child does not return.
@@ -94,7 +94,7 @@ extern "C" fn main(stack: *const u64) -> ! {
                 let _ = call(226, [AT, PAGE, 1, 0, 0, 0]);
                 map();
             }
-            // A child has the pages for a moment, and the next store copies one.
+            // A child shares the pages for a moment, and the next store copies one.
             3 => {
                 let _ = call(220, [17, 0, 0, 0, 0, 0]);
                 word(AT + 8).store(0, Ordering::Relaxed);
@@ -108,7 +108,7 @@ extern "C" fn main(stack: *const u64) -> ! {
         if word(AT + 8).load(Ordering::Relaxed) != 0 {
             exit(1);
         }
-        // The other page gets the frame that this one had: who still loads from it finds what had gone in the first round.
+        // The other page gets this page's old frame. A stale translation then loads the first round's contents.
         word(AT + PAGE + 8).store(1, Ordering::Relaxed);
         GONE.store(round, Ordering::Release);
     }

@@ -1,4 +1,4 @@
-//! The program of the guide for emulators: it runs a static program for RISC-V with two threads. An argument is the number of its rounds.
+//! The program of the emulator guide: runs a static RISC-V program with two threads, for the number of rounds in its argument.
 
 mod cpu;
 mod emulator;

@@ -125,7 +125,7 @@ pub(crate) fn projection(figures: &Figures, path: &Path) -> Outcome<()> {
 /// The model's numbers.
 pub(crate) fn model(figures: &Figures) -> String {
     let mut text =
-        String::from("| operation | alone, ns | one at a time, ns | longer beside another, ns |");
+        String::from("| operation | alone, ns | one at a time, ns | longer with another, ns |");
     let processors: Vec<u32> = figures.projections.first().map_or(Vec::new(), |first| {
         first.points.iter().map(|point| point.0).collect()
     });
