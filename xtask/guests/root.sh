@@ -40,24 +40,24 @@ programs=$here/../../tools/samara/tests/programs
 for kind in "" -static -no-pie -static-pie "-z execstack"; do
     narrow=/bin/narrow$(echo "$kind" | tr -d ' ')
     # shellcheck disable=SC2086 # Some kinds are two words.
-    cc -m32 -O1 -pthread $kind -o "$root$narrow" "$programs/narrow.c"
+    cc -m32 -O1 -pthread $kind -o "$root$narrow" "$programs/calls/narrow.c"
     ldd "$root$narrow" 2>/dev/null | grep -o '/[^ )]*' | while read -r library; do
         mkdir -p "$root$(dirname "$library")"
         cp -Lu "$library" "$root$library"
     done
 done
-cc -O1 -pthread -o "$root/bin/wide" "$programs/narrow.c"
-cc -O1 -static -o "$root/bin/huge-hints" "$programs/huge_hints.c"
-cc -O1 -w -pthread -o "$root/bin/any-calls" "$programs/any_calls.c"
+cc -O1 -pthread -o "$root/bin/wide" "$programs/calls/narrow.c"
+cc -O1 -static -o "$root/bin/huge-hints" "$programs/huge/huge_hints.c"
+cc -O1 -w -pthread -o "$root/bin/any-calls" "$programs/random/any_calls.c"
 # What once was followed wrongly. Those that are left out want arguments or input, wait until they are killed (shared_kinds), or make so many areas
 # that comparing all of them after each call takes hours (more_areas).
 mkdir "$root/bin/found"
-for source in "$programs"/*.c; do
+for source in "$programs"/*/*.c; do
     name=$(basename "$source" .c)
     case $name in
         any_calls | attached_to | checked | cold_writes | fork_tree | in_handler | leaderless | many_threads | more_areas | narrow | \
         shared_kinds | states | still_server | storm | thirty_thousand | waits_for_vfork) ;;
-        *) cc -O1 -w -pthread -o "$root/bin/found/$name" "$source" ;;
+        *) cc -O1 -w -pthread -I "$programs/include" -o "$root/bin/found/$name" "$source" ;;
     esac
 done
 for program in "$@"; do

@@ -84,7 +84,7 @@ fn run(cli: &Cli) -> Result<(), String> {
     let folder = std::env::temp_dir().join(format!("samara-pictures-{}", std::process::id()));
     fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let storm = folder.join("storm");
-    let source = root.join("tools/samara/tests/programs/storm.c");
+    let source = root.join("tools/samara/tests/programs/random/storm.c");
     ran(Command::new("cc")
         .args(["-O1", "-w", "-pthread", "-o"])
         .arg(&storm)

@@ -108,7 +108,7 @@ fn replay(samara: &Path, folder: &Path, options: &Options) {
             .args(["trace", "-q", "--record"])
             .arg(&record)
             .args(["--", "python3"])
-            .arg(source("eight_threads.py"))
+            .arg(source("random/eight_threads.py"))
             .arg("1000"),
     );
     if !traced {
@@ -256,11 +256,11 @@ fn programs(folder: &Path) -> Vec<Program> {
     ));
     list.push(plain(
         "8 threads × 1000",
-        &["python3", &text(&source("eight_threads.py")), "1000"],
+        &["python3", &text(&source("random/eight_threads.py")), "1000"],
     ));
     list.push(plain(
         "multiprocessing",
-        &["python3", &text(&source("forking_pool.py"))],
+        &["python3", &text(&source("processes/forking_pool.py"))],
     ));
     list.push(plain("java -version", &["java", "-version"]));
     list.push(plain("node -e 0", &["node", "-e", "0"]));
@@ -270,7 +270,7 @@ fn programs(folder: &Path) -> Vec<Program> {
             Command::new("go")
                 .args(["build", "-o"])
                 .arg(&collector)
-                .arg(source("collector.go")),
+                .arg(source("random/collector.go")),
         )
     {
         list.push(plain("go, garbage collection", &[&text(&collector)]));
@@ -281,7 +281,7 @@ fn programs(folder: &Path) -> Vec<Program> {
             Command::new("cc")
                 .args(["-O1", "-w", "-o"])
                 .arg(&deep)
-                .arg(source("deep.c")),
+                .arg(source("growth/deep.c")),
         )
     {
         list.push(plain("recursion 8 MiB deep", &[&text(&deep)]));

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::fs;
 
 use common::{
-    agrees, built_by_go, compiled, compiled_with, fresh, has, scratch, source, trace_with,
+    agrees, built_by_go, compiled, compiled_with, fresh, has, programs, scratch, source, trace_with,
 };
 
 /// The interpreter itself, not a shell script that looks for one.
@@ -22,6 +22,24 @@ fn python() -> Option<String> {
         .unwrap();
     let path = String::from_utf8(found.stdout).unwrap().trim().to_owned();
     (!path.is_empty()).then_some(path)
+}
+
+#[test]
+fn each_test_program_has_a_line_in_the_index() {
+    let index = fs::read_to_string(programs().join("README.md")).unwrap();
+    let mut listed: Vec<&str> = index
+        .lines()
+        .filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0))
+        .collect();
+    listed.sort_unstable();
+    let themes = fs::read_dir(programs()).unwrap().flatten();
+    let mut there: Vec<String> = themes
+        .filter(|theme| theme.path().is_dir())
+        .flat_map(|theme| fs::read_dir(theme.path()).unwrap().flatten())
+        .map(|program| program.file_name().into_string().unwrap())
+        .collect();
+    there.sort_unstable();
+    assert_eq!(listed, there);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 )]
 
 use std::ffi::OsStr;
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -106,14 +107,20 @@ pub(crate) fn has(program: &str) -> bool {
     found
 }
 
-/// A test program's source.
-pub(crate) fn source(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/programs")
-        .join(name)
+/// Returns the folder of the test programs, which has one folder for each theme.
+pub(crate) fn programs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs")
 }
 
-/// Compiles a C program of `tests/programs`; `None` (told) without a compiler.
+/// Returns the source of a test program, whatever its theme.
+pub(crate) fn source(name: &str) -> PathBuf {
+    let themes = fs::read_dir(programs()).unwrap().flatten();
+    let mut places = themes.map(|theme| theme.path().join(name));
+    let found = places.find(|place| place.is_file());
+    found.unwrap_or_else(|| panic!("tests/programs has no {name}"))
+}
+
+/// Compiles a C program of `tests/programs`. Returns `None`, and says so, without a compiler.
 pub(crate) fn compiled(name: &str) -> Option<PathBuf> {
     compiled_with(name, &[])
 }
@@ -125,7 +132,8 @@ pub(crate) fn compiled_with(name: &str, options: &[&str]) -> Option<PathBuf> {
     }
     let out = fresh(name);
     let done = Command::new("cc")
-        .args(["-O1", "-w", "-pthread"])
+        .args(["-O1", "-w", "-pthread", "-I"])
+        .arg(programs().join("include"))
         .args(options)
         .arg("-o")
         .arg(&out)

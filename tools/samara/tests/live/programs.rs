@@ -34,7 +34,7 @@ fn in_state(program: &Option<PathBuf>, state: &str) -> Option<Program> {
     })
 }
 
-/// What `tests/programs/states.c` can do.
+/// The states that `tests/programs/waiting/states.c` can enter.
 const STATES: [&str; 20] = [
     "private",
     "heap",
