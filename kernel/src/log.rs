@@ -35,10 +35,10 @@ const PANICKED: i32 = 101;
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
-    Arch::interrupts_off();
+    Arch::disable_interrupts();
     // Byte 2 marks what is told even where messages are not wanted.
     let _ = match info.location() {
-        Some(place) => writeln!(Device, "\u{2}panicked at {place}: {}", info.message()),
+        Some(location) => writeln!(Device, "\u{2}panicked at {location}: {}", info.message()),
         None => writeln!(Device, "\u{2}panicked: {}", info.message()),
     };
     Arch::back_trace(&mut |at| {

@@ -6,7 +6,7 @@
 extern crate alloc;
 
 mod arch;
-mod files;
+mod fs;
 mod log;
 mod memory;
 mod options;
@@ -34,15 +34,15 @@ extern "C" fn kernel_main(info: u64) -> ! {
     Arch::start_processor(0);
     Arch::restore_interrupts(true);
     // The first files.
-    if let Err(error) = files::unpack(loaded.archive()) {
+    if let Err(error) = fs::unpack(loaded.archive()) {
         log!("initial files: {error}: {}", error.description());
     }
     let options = Options::read(loaded.command_line);
     if options.plain_console {
-        files::console::get().set_plain();
+        fs::console::get().set_plain();
     }
     // The other processors, and the first process.
-    Arch::start_others();
+    Arch::start_secondaries();
     loaded.free();
     options.start();
     shutdown::end(scheduler::idle(process::exited_with))

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use samara_mm::process::ForkMode;
 
-use crate::{files, log, process, shutdown, trace};
+use crate::{fs, log, process, shutdown, trace};
 
 pub struct Options {
     /// The console is no terminal.
@@ -62,7 +62,7 @@ fn find(name: &[u8]) -> Option<Vec<u8>> {
     FOLDERS
         .iter()
         .map(|folder| [folder, name].concat())
-        .find(|path| files::find(&files::root(), path, true).is_ok())
+        .find(|path| fs::find(&fs::root(), path, true).is_ok())
 }
 
 fn decoded(word: &[u8]) -> Vec<u8> {

@@ -2,7 +2,7 @@
 
 use crate::arch::{Arch, Machine};
 use crate::process::scheduler;
-use crate::{files, log, memory, trace};
+use crate::{fs, log, memory, trace};
 
 const LEAKED: i32 = 102;
 
@@ -14,7 +14,7 @@ pub fn end(status: i32) -> ! {
     };
     scheduler::wait_for_others();
     trace::end(status >> 8 & 0xff, status & 0x7f);
-    files::drop_all();
+    fs::drop_all();
     memory::heap::set_unlimited();
     let leaks = leaks();
     log::status(if leaks { LEAKED } else { code });
@@ -26,7 +26,7 @@ fn blocks_too_many() -> u64 {
     const OF_MACHINE: u64 = 16;
     const OF_PROCESSOR: u64 = 3;
     let kept = OF_MACHINE + OF_PROCESSOR * u64::from(scheduler::online().count_ones());
-    memory::heap::blocks().saturating_sub(kept)
+    memory::heap::allocated_blocks().saturating_sub(kept)
 }
 
 /// Tells of all that should have been freed.

@@ -4,23 +4,23 @@
 
 use alloc::boxed::Box;
 
-use super::Stack;
-use super::this::context::{BACK, Float, KEPT, load_float, save_float};
+use super::KernelStack;
+use super::this::context::{FpState, RETURN_SLOT, SWITCH_FRAME, load_float, save_float};
 use super::this::frame::Frame;
 
 /// The state of a thread while it does not run: its kernel stack, and the registers that the stack does not hold.
 pub struct Context {
     /// `None`: the loop that runs when no thread can, on the first stack.
-    pub(super) stack: Option<Box<Stack>>,
+    pub(super) stack: Option<Box<KernelStack>>,
     /// The stack pointer where it goes on.
     saved: u64,
-    float: Float,
+    float: FpState,
     pub(super) thread_pointer: u64,
 }
 
 impl Default for Context {
     fn default() -> Self {
-        Context { stack: None, saved: 0, float: Float::new(), thread_pointer: 0 }
+        Context { stack: None, saved: 0, float: FpState::new(), thread_pointer: 0 }
     }
 }
 
@@ -31,9 +31,9 @@ unsafe extern "C" {
 impl Context {
     /// A thread that starts with this frame and thread pointer, and the caller's floating-point registers if it is to inherit them.
     pub fn new(frame: Frame, thread_pointer: u64, inherit: bool) -> Self {
-        let mut stack = Stack::new();
-        let saved = stack.begin(frame, KEPT, BACK);
-        let float = if inherit { Float::of_processor() } else { Float::new() };
+        let mut stack = KernelStack::new();
+        let saved = stack.begin(frame, SWITCH_FRAME, RETURN_SLOT);
+        let float = if inherit { FpState::of_processor() } else { FpState::new() };
         let mut context = Context { stack: Some(stack), saved, float, thread_pointer };
         context.begin();
         context
@@ -41,14 +41,14 @@ impl Context {
 
     /// Sets all floating-point registers of the processor as they are when a program starts.
     pub fn reset_float(&mut self) {
-        Float::new().load();
+        FpState::new().load();
     }
 }
 
-impl Float {
+impl FpState {
     /// Returns those that the processor has: of the thread that runs.
     pub(super) fn of_processor() -> Self {
-        let mut float = Float::new();
+        let mut float = FpState::new();
         // SAFETY: room for all of them.
         unsafe { save_float(&mut float) };
         float

@@ -7,13 +7,13 @@ use samara_memblock::NodeId;
 use samara_memblock::firmware::devicetree::DeviceTree;
 use samara_memblock::firmware::{Entry, Item, Source, Use};
 
-use super::{Arch, Boot, Machine};
+use super::{Arch, BootInfo, Machine};
 
 /// Reads the tree at a physical address. Calls `entry` for each entry of the memory map, and one for the tree itself.
 ///
 /// # Safety
 /// The loader gave the address, nothing has overwritten the tree, and the first tables map it.
-pub(super) unsafe fn read(info: u64, image: Range<u64>, entry: &mut dyn FnMut(Item)) -> Boot {
+pub(super) unsafe fn read(info: u64, image: Range<u64>, entry: &mut dyn FnMut(Item)) -> BootInfo {
     let at = core::ptr::with_exposed_provenance::<u8>((info + Arch::DIRECT_MAP) as usize);
     // SAFETY: the caller's promise.
     let size = DeviceTree::size(unsafe { slice::from_raw_parts(at, 8) });
@@ -25,5 +25,5 @@ pub(super) unsafe fn read(info: u64, image: Range<u64>, entry: &mut dyn FnMut(It
     let own = Entry { base: info, size: size as u64, usage: Use::Reserved, nid: NodeId::NONE };
     entry(own.checked());
     let command_line = tree.command_line().unwrap_or_default();
-    Boot { image, archive: tree.initrd(), command_line }
+    BootInfo { image, archive: tree.initrd(), command_line }
 }

@@ -44,9 +44,9 @@ pub(super) fn back_trace(mut at: u64, offset: i64, frame: &mut dyn FnMut(u64)) {
         if (at as i64) >= 0 || !at.is_multiple_of(8) {
             return;
         }
-        let place = at.wrapping_add_signed(offset) as usize;
+        let record = at.wrapping_add_signed(offset) as usize;
         // SAFETY: a frame of the compiler's: the caller's frame, and the address to return to.
-        let [caller, back] = unsafe { *core::ptr::with_exposed_provenance::<[u64; 2]>(place) };
+        let [caller, back] = unsafe { *core::ptr::with_exposed_provenance::<[u64; 2]>(record) };
         if back < OFFSET {
             return;
         }

@@ -4,16 +4,16 @@
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
+mod console_input;
 mod context;
 #[cfg(not(target_arch = "x86_64"))]
 mod device_tree;
 mod image;
-mod input;
-mod others;
 #[cfg(target_arch = "riscv64")]
 mod riscv64;
 mod serial;
-mod signal_bytes;
+mod signal_frame;
+mod smp;
 mod stack;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
@@ -29,7 +29,7 @@ pub use context::{Context, switch};
 pub use this::Arch;
 pub use this::signal::{pop_signal, push_signal};
 
-use stack::Stack;
+use stack::KernelStack;
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -57,7 +57,7 @@ pub enum Trap {
 }
 
 /// What the loader tells: the memory map, the initial file system and the command line. All of it lies in memory that must stay reserved until it was read.
-pub struct Boot {
+pub struct BootInfo {
     /// Physical addresses of the image, tables of the start included.
     pub image: Range<u64>,
     /// Physical addresses of the initial file system's archive.
@@ -99,10 +99,10 @@ pub trait Machine {
     /// The name that `uname(2)` gives.
     const NAME: &'static str;
     /// The processor that programs are for.
-    const PROGRAMS: Architecture;
+    const ARCHITECTURE: Architecture;
     /// `AT_HWCAP` and `AT_MINSIGSTKSZ` (`getauxval(3)`).
     const HWCAP: u64 = 0;
-    const SIGNAL_STACK: u64;
+    const MIN_SIGNAL_STACK: u64;
     /// `struct sigaction` has a word for what a handler returns to, between flags and mask.
     const HAS_RESTORER: bool = true;
     /// Physical address `p` is mapped at `DIRECT_MAP + p`.
@@ -119,39 +119,39 @@ pub trait Machine {
     const DEVICE: Attrs = Attrs::DEVICE;
     /// First address beyond those of programs.
     const TASK_SIZE: u64;
-    /// `true` if [`forget`](Self::forget) is for all processors, so that none has to be interrupted.
-    const FORGETS_EVERYWHERE: bool = false;
+    /// `true` if [`forget`](Self::flush_tlb) is for all processors, so that none has to be interrupted.
+    const TLB_BROADCAST: bool = false;
 
     /// Reads what the loader left at `info`. Calls `entry` for each entry of the memory map.
     ///
     /// # Safety
     /// `info` is what the loader gave, and nothing has been overwritten.
-    unsafe fn boot(info: u64, entry: &mut dyn FnMut(Item)) -> Boot;
+    unsafe fn boot(info: u64, entry: &mut dyn FnMut(Item)) -> BootInfo;
     fn segments() -> impl Iterator<Item = Segment> {
         image::segments()
     }
     /// The frame with the code to which handlers return, if programs bring none: `rt_sigreturn(2)`.
-    fn signal_return() -> Option<u64> {
+    fn sigreturn_page() -> Option<u64> {
         image::program_page()
     }
     /// Traps, timer and interrupts of this processor, which gets this number. The first has 0.
     fn start_processor(number: usize);
     /// Starts the other processors, one after the other. Each calls `processor_main` with its number, by the kernel's tables and on a stack of its own, with interrupts off.
-    fn start_others();
+    fn start_secondaries();
     /// The number of the processor that runs this.
     fn processor() -> usize;
     /// Interrupts another processor, which calls [`shootdown::answer`](crate::memory::shootdown::answer).
-    fn interrupt(processor: usize);
+    fn send_ipi(processor: usize);
     /// Loads a root table.
     ///
     /// # Safety
     /// The table maps the kernel, and stays as long as it is loaded.
     unsafe fn load_root(root: u64);
-    /// Makes this processor, or [all](Self::FORGETS_EVERYWHERE), forget translations of a range.
-    fn forget(range: Range<u64>);
+    /// Makes this processor, or [all](Self::TLB_BROADCAST), forget translations of a range.
+    fn flush_tlb(range: Range<u64>);
     /// Makes this processor find entries of a range that have become valid, and, if they may be executed, what they map.
     fn entered(_: &samara_paging::Context, _range: Range<u64>, _executable: bool) {}
-    fn interrupts_off() -> bool;
+    fn disable_interrupts() -> bool;
     fn restore_interrupts(on: bool);
     /// Waits for an interrupt, which are on meanwhile.
     fn wait_for_interrupt();
@@ -162,7 +162,7 @@ pub trait Machine {
     }
     /// Returns the next byte of the console's input, if one has come.
     fn console_read() -> Option<u8> {
-        input::read(serial::receive)
+        console_input::read(serial::receive)
     }
     /// Writes bytes to the kernel's log.
     fn log_write(bytes: &[u8]) {
@@ -180,7 +180,7 @@ pub trait Machine {
         mixed(this::timer::counter())
     }
     /// A call that only this architecture has.
-    fn own_call(name: Sysno, call: &mut Call<'_>) -> Option<Outcome>;
+    fn arch_call(name: Sysno, call: &mut Call<'_>) -> Option<Outcome>;
     /// Arguments of `clone(2)` in one order: flags, stack, parent's and child's place of the number, thread pointer.
     fn clone_arguments([flags, stack, parent, thread_pointer, child, _]: [u64; 6]) -> [u64; 5] {
         [flags, stack, parent, child, thread_pointer]
@@ -198,7 +198,7 @@ fn device<T>(physical: u64) -> *mut T {
 
 /// Runs `body` with interrupts off.
 pub fn without_interrupts<R>(body: impl FnOnce() -> R) -> R {
-    let were_on = Arch::interrupts_off();
+    let were_on = Arch::disable_interrupts();
     let result = body();
     Arch::restore_interrupts(were_on);
     result

@@ -3,7 +3,7 @@
 use spin::Mutex;
 
 use super::this::console;
-use super::{input, without_interrupts};
+use super::{console_input, without_interrupts};
 
 /// Held while bytes are written to the console, and to the log.
 static SENDING: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
@@ -35,7 +35,7 @@ pub(super) fn send(bytes: &[u8], try_send: impl Fn(u8) -> bool) {
 
 /// Moves received bytes from the device to the input buffer. Disables the device's interrupt while the buffer is full. Interrupts are off.
 pub(super) fn receive() {
-    let all = input::fill(console::received);
+    let all = console_input::fill(console::received);
     console::set_interrupt(all);
 }
 

@@ -15,10 +15,10 @@ unsafe extern "C" {
 }
 
 #[repr(C, align(16))]
-pub(super) struct Stack([MaybeUninit<u8>; SIZE]);
+pub(super) struct KernelStack([MaybeUninit<u8>; SIZE]);
 
-impl Stack {
-    pub(super) const UNUSED: Self = Stack([MaybeUninit::uninit(); SIZE]);
+impl KernelStack {
+    pub(super) const UNUSED: Self = KernelStack([MaybeUninit::uninit(); SIZE]);
 
     pub(super) fn new() -> Box<Self> {
         // SAFETY: bytes that need not be initialised.
@@ -51,7 +51,7 @@ impl Stack {
     }
 }
 
-impl Drop for Stack {
+impl Drop for KernelStack {
     fn drop(&mut self) {
         // SAFETY: `new` has written them.
         let whole = self.0[..GUARD.len()].iter().all(|byte| unsafe { byte.assume_init() } == 0xa5);

@@ -26,7 +26,7 @@ const LOW: u64 = 1 << 20;
 /// What the first tables map.
 const MAPPED_AT_FIRST: u64 = 4 << 30;
 /// Entries of the memory map that are looked at.
-const ENTRIES: usize = 64;
+const MAX_ENTRIES: usize = 64;
 
 static mut STORAGE: Storage = Storage::new();
 
@@ -40,13 +40,13 @@ pub unsafe fn start(info: u64) -> Loaded {
         unsafe { Memblock::from_raw_storage(&raw mut STORAGE, DirectMap::new(Arch::DIRECT_MAP)) };
     memblock.set_current_limit(MAPPED_AT_FIRST);
 
-    let mut items = [const { None::<Item> }; ENTRIES];
-    let mut places = items.iter_mut();
+    let mut items = [const { None::<Item> }; MAX_ENTRIES];
+    let mut slots = items.iter_mut();
     // SAFETY: the caller's promise.
     let boot = unsafe {
         Arch::boot(info, &mut |item| {
-            if let Some(place) = places.next() {
-                *place = Some(item);
+            if let Some(slot) = slots.next() {
+                *slot = Some(item);
             }
         })
     };
@@ -60,15 +60,15 @@ pub unsafe fn start(info: u64) -> Loaded {
     }
 
     // ANCHOR: order
-    let first = memblock.phys_alloc(heap::FIRST, PAGE_SIZE);
+    let first = memblock.phys_alloc(heap::INITIAL_SIZE, PAGE_SIZE);
     let first = first.unwrap_or_else(|_| panic!("there is not enough memory"));
     // SAFETY: memblock has reserved it for this.
-    unsafe { heap::begin(first + Arch::DIRECT_MAP, heap::FIRST) };
-    let begun = frames::begin(memblock, MAPPED_AT_FIRST);
-    let (physical, memblock, later) = begun.unwrap_or_else(|error| panic!("no frames: {error}"));
-    platform::begin(physical, Processors);
+    unsafe { heap::init(first + Arch::DIRECT_MAP, heap::INITIAL_SIZE) };
+    let parts = frames::init(memblock, MAPPED_AT_FIRST);
+    let (physical, memblock, deferred) = parts.unwrap_or_else(|error| panic!("no frames: {error}"));
+    platform::init(physical, Processors);
     map_kernel(&memblock);
-    later.add(machine().physical().backing());
+    deferred.add(machine().physical().backing());
     // ANCHOR_END: order
     log!("memory: {} KiB", memblock.phys_mem_size() >> 10);
     Loaded { archive: boot.archive, command_line: boot.command_line, memblock }

@@ -34,7 +34,7 @@ pub type FrameArena = Arena<Ranges<Direct>>;
 pub type FrameArena = crate::refusals::Refusing<Direct>;
 
 /// Frames of the first heap and all that the allocator has had: not those of the image and of what is written down of each frame.
-static MANAGED: AtomicU64 = AtomicU64::new(heap::FIRST / PAGE_SIZE);
+static MANAGED: AtomicU64 = AtomicU64::new(heap::INITIAL_SIZE / PAGE_SIZE);
 
 /// Frames that are there for programs, files and the kernel's heap: `MemTotal`, as proc(5) has it.
 pub fn managed() -> u64 {
@@ -51,19 +51,19 @@ unsafe fn add(arena: &FrameArena, ranges: impl IntoIterator<Item = Range<u64>>) 
 }
 
 /// Pieces of memory that a machine may have.
-const PIECES: usize = 32;
+const MAX_RANGES: usize = 32;
 
-/// What memblock hands over to. Frames that are not mapped yet are kept for later.
+/// What memblock hands over to. Frames that are not mapped yet are kept for deferred.
 pub struct HandOver<'a> {
     arena: &'a FrameArena,
     /// Physical address from which on nothing is mapped.
     mapped: u64,
-    later: [Range<u64>; PIECES],
+    deferred: [Range<u64>; MAX_RANGES],
 }
 
 impl<'a> HandOver<'a> {
     pub fn new(arena: &'a FrameArena, mapped: u64) -> Self {
-        HandOver { arena, mapped, later: [const { 0..0 }; PIECES] }
+        HandOver { arena, mapped, deferred: [const { 0..0 }; MAX_RANGES] }
     }
 }
 
@@ -74,17 +74,17 @@ impl PageAllocator for HandOver<'_> {
         let middle = self.mapped.clamp(start, end);
         // SAFETY: memblock gives each free frame once, and has it no more.
         unsafe { add(self.arena, core::iter::once(start..middle)) };
-        if let Some(place) = self.later.iter_mut().find(|range| range.is_empty()) {
-            *place = middle..end;
+        if let Some(slot) = self.deferred.iter_mut().find(|range| range.is_empty()) {
+            *slot = middle..end;
         }
     }
 }
 // ANCHOR_END: hand_over
 
 /// Frames that wait until they are mapped.
-pub struct Later([Range<u64>; PIECES]);
+pub struct Deferred([Range<u64>; MAX_RANGES]);
 
-impl Later {
+impl Deferred {
     /// Hands them over.
     pub fn add(self, arena: &FrameArena) {
         // SAFETY: kept by `HandOver`, and given once.
@@ -93,7 +93,7 @@ impl Later {
 }
 
 /// Takes memory from memblock for ever.
-fn take<M: memblock::PhysMap>(
+fn alloc_forever<M: memblock::PhysMap>(
     memblock: &mut Memblock<'_, M>,
     size: usize,
 ) -> Result<&'static mut [MaybeUninit<u8>], Error> {
@@ -103,17 +103,17 @@ fn take<M: memblock::PhysMap>(
 }
 
 /// The frames of the machine with their counts, and what is left of the start.
-type Begun<'s, M> = (Physical<FrameArena, Grace>, memblock::Released<'s, M>, Later);
+type Initialised<'s, M> = (Physical<FrameArena, Grace>, memblock::Released<'s, M>, Deferred);
 
 /// Makes the allocator over all of memblock's memory, hands it what is free below `mapped`, and joins it with the counts of frames.
 ///
 /// # Errors
 /// Those of samara-paging.
-pub fn begin<'s, M: memblock::PhysMap>(
+pub fn init<'s, M: memblock::PhysMap>(
     mut memblock: Memblock<'s, M>,
     mapped: u64,
-) -> Result<Begun<'s, M>, Error> {
-    let mut ranges = [const { 0..0 }; PIECES];
+) -> Result<Initialised<'s, M>, Error> {
+    let mut ranges = [const { 0..0 }; MAX_RANGES];
     let mut count = 0;
     for (range, frames) in ranges.iter_mut().zip(memblock.pfn_ranges(NodeId::NONE)) {
         *range = frames.start * PAGE_SIZE..frames.end * PAGE_SIZE;
@@ -121,12 +121,12 @@ pub fn begin<'s, M: memblock::PhysMap>(
     }
     // ANCHOR: frames
     let ranges = &ranges[..count];
-    let room = take(&mut memblock, Arena::<Ranges<Direct>>::size_for(ranges)?)?;
-    let counts = take(&mut memblock, Frames::size_for(ranges)?)?;
+    let room = alloc_forever(&mut memblock, Arena::<Ranges<Direct>>::size_for(ranges)?)?;
+    let counts = alloc_forever(&mut memblock, Frames::size_for(ranges)?)?;
     let arena = FrameArena::from(Arena::over_ranges(Direct, ranges, room)?);
     let mut taker = HandOver::new(&arena, mapped);
     let (memblock, _) = memblock.release(&mut taker);
-    let later = Later(taker.later);
-    Ok((Physical::with_counts(arena, Grace::new(), ranges, counts)?, memblock, later))
+    let deferred = Deferred(taker.deferred);
+    Ok((Physical::with_counts(arena, Grace::new(), ranges, counts)?, memblock, deferred))
     // ANCHOR_END: frames
 }

@@ -15,13 +15,13 @@ use talc::{OomHandler, Span, Talc, Talck};
 use super::platform;
 use crate::arch::{Arch, Machine};
 
-/// Bytes that the heap begins with.
-pub const FIRST: u64 = 256 << 10;
+/// SigFrame that the heap begins with.
+pub const INITIAL_SIZE: u64 = 256 << 10;
 /// The least by which it grows.
-const STEP: u64 = 64 << 10;
+const MIN_GROWTH: u64 = 64 << 10;
 /// It grows up to this part of all memory, or this size: it does not shrink, and programs need memory, too.
-const PART: u64 = 4;
-const LEAST: u64 = 4 << 20;
+const MAX_SHARE: u64 = 4;
+const MIN_LIMIT: u64 = 4 << 20;
 
 /// More than a system call allocates in small pieces.
 const RESERVE: Layout = match Layout::from_size_align(128 << 10, 16) {
@@ -35,7 +35,7 @@ const LARGE: usize = 64 << 10;
 pub static HEAP: Talck<spin::Mutex<()>, Grow> = Talc::new(Grow { end: 0, reserve: None }).lock();
 
 /// The reserve is in use, or not yet made.
-static LOW: AtomicBool = AtomicBool::new(true);
+static RESERVE_SPENT: AtomicBool = AtomicBool::new(true);
 
 pub struct Grow {
     /// Where the heap that grew ends; 0 until it grows.
@@ -54,26 +54,26 @@ pub fn set_unlimited() {
 }
 
 /// Returns `true` if the reserve is whole, or can be made whole.
-pub fn refill() -> bool {
-    if enough().is_err() {
+pub fn refill_reserve() -> bool {
+    if check_reserve().is_err() {
         let mut heap = HEAP.lock();
         if heap.oom_handler.reserve.is_none() {
             // SAFETY: the layout is not empty.
             heap.oom_handler.reserve = unsafe { heap.malloc(RESERVE) }.ok();
         }
-        LOW.store(heap.oom_handler.reserve.is_none(), Ordering::Relaxed);
+        RESERVE_SPENT.store(heap.oom_handler.reserve.is_none(), Ordering::Relaxed);
     }
-    enough().is_ok()
+    check_reserve().is_ok()
 }
 
 /// # Errors
 /// `ENOMEM` if the reserve is in use: a call that is not over gives up.
-pub fn enough() -> Result<(), Errno> {
-    if LOW.load(Ordering::Relaxed) { Err(Errno::ENOMEM) } else { Ok(()) }
+pub fn check_reserve() -> Result<(), Errno> {
+    if RESERVE_SPENT.load(Ordering::Relaxed) { Err(Errno::ENOMEM) } else { Ok(()) }
 }
 
 /// Blocks that are allocated, without the reserve.
-pub fn blocks() -> u64 {
+pub fn allocated_blocks() -> u64 {
     let heap = HEAP.lock();
     let reserve = u64::from(heap.oom_handler.reserve.is_some());
     heap.get_counters().allocation_count as u64 - reserve
@@ -83,7 +83,7 @@ pub fn blocks() -> u64 {
 ///
 /// # Safety
 /// The range is mapped, and nobody uses it.
-pub unsafe fn begin(start: u64, size: u64) {
+pub unsafe fn init(start: u64, size: u64) {
     let first = core::ptr::with_exposed_provenance_mut::<u8>(start as usize);
     // SAFETY: the caller's promise.
     let claimed = unsafe { HEAP.lock().claim(Span::from_base_size(first, size as usize)) };
@@ -99,7 +99,7 @@ impl OomHandler for Grow {
 /// Gives the reserve to an allocation that there are no frames for.
 fn spend(talc: &mut Talc<Grow>, layout: Layout) -> Result<(), ()> {
     let spent = talc.oom_handler.reserve.take_if(|_| layout.size() <= LARGE).ok_or(())?;
-    LOW.store(true, Ordering::Relaxed);
+    RESERVE_SPENT.store(true, Ordering::Relaxed);
     // SAFETY: allocated by `refill`, of this layout.
     unsafe { talc.free(spent, RESERVE) };
     Ok(())
@@ -112,16 +112,16 @@ pub fn spend_reserve(layout: Layout) -> bool {
 
 /// Maps frames behind the heap, enough for this.
 fn grow(talc: &mut Talc<Grow>, layout: Layout) -> Result<(), ()> {
-    let machine = platform::machine_if_begun().ok_or(())?;
+    let machine = platform::try_machine().ok_or(())?;
     let tables = machine.kernel().ok_or(())?;
     let window = Arch::HEAP;
     let start = talc.oom_handler.end.max(window.start);
     // Room for what talc notes beside the block.
     let wanted = layout.size() as u64 + layout.align() as u64 + 64;
-    let size = wanted.next_multiple_of(PAGE_SIZE).max(STEP);
+    let size = wanted.next_multiple_of(PAGE_SIZE).max(MIN_GROWTH);
     let frames = machine.physical().backing();
     let end = start.checked_add(size).filter(|&end| end <= window.end).ok_or(())?;
-    let most = (frames.frames() / PART * PAGE_SIZE).max(LEAST);
+    let most = (frames.frames() / MAX_SHARE * PAGE_SIZE).max(MIN_LIMIT);
     if end - window.start > most && !UNLIMITED.load(Ordering::Relaxed) {
         return Err(());
     }

@@ -15,7 +15,7 @@ mod platform;
 pub mod shootdown;
 
 pub use boot::start;
-pub use frames::managed as all_frames;
+pub use frames::managed as managed_frames;
 pub use platform::{Kernel, kernel_tables, machine};
 
 use core::slice;

@@ -33,11 +33,11 @@ pub fn kernel_tables() -> &'static PageTables<<Arch as Machine>::Format, process
     machine().kernel().unwrap_or_else(|| panic!("the machine has no kernel's half"))
 }
 
-pub(super) fn machine_if_begun() -> Option<&'static process::Machine<Kernel>> {
+pub(super) fn try_machine() -> Option<&'static process::Machine<Kernel>> {
     MACHINE.get()
 }
 
-pub(super) fn begin(physical: Physical<FrameArena, Grace>, processors: Processors) {
+pub(super) fn init(physical: Physical<FrameArena, Grace>, processors: Processors) {
     // ANCHOR: machine
     MACHINE.call_once(|| {
         let machine = process::Machine::with_kernel(physical, processors, Arch::KERNEL_HALF);

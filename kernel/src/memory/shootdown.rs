@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use samara_paging::{Changed, Context, Invalidate};
 
 use crate::arch::{Arch, Machine};
-use crate::process::scheduler::MOST;
+use crate::process::scheduler::MAX_CPUS;
 
 /// Ranges that samara-paging hands over at once.
 const RANGES: usize = 8;
@@ -17,18 +17,18 @@ const RANGES: usize = 8;
 /// What a processor asks the others for. It asks for one thing at a time, and writes it anew only after all have answered.
 struct Request {
     /// Processors that have not answered.
-    asked: AtomicU64,
+    unanswered: AtomicU64,
     len: AtomicUsize,
     ranges: [[AtomicU64; 2]; RANGES],
 }
 
-static REQUESTS: [Request; MOST] = [const {
+static REQUESTS: [Request; MAX_CPUS] = [const {
     Request {
-        asked: AtomicU64::new(0),
+        unanswered: AtomicU64::new(0),
         len: AtomicUsize::new(0),
         ranges: [const { [AtomicU64::new(0), AtomicU64::new(0)] }; RANGES],
     }
-}; MOST];
+}; MAX_CPUS];
 
 pub struct Processors;
 
@@ -39,22 +39,22 @@ impl Invalidate for Processors {
         fence(Ordering::SeqCst);
         let running = context.cpus().load(Ordering::SeqCst);
         let here = Arch::processor();
-        if Arch::FORGETS_EVERYWHERE || running & 1 << here != 0 {
-            ranges.iter().for_each(|range| Arch::forget(range.clone()));
+        if Arch::TLB_BROADCAST || running & 1 << here != 0 {
+            ranges.iter().for_each(|range| Arch::flush_tlb(range.clone()));
         }
         let others = running & !(1 << here);
-        if Arch::FORGETS_EVERYWHERE || others == 0 {
+        if Arch::TLB_BROADCAST || others == 0 {
             return;
         }
         let request = &REQUESTS[here];
         request.len.store(ranges.len(), Ordering::Relaxed);
-        for (place, range) in request.ranges.iter().zip(ranges) {
-            place[0].store(range.start, Ordering::Relaxed);
-            place[1].store(range.end, Ordering::Relaxed);
+        for (slot, range) in request.ranges.iter().zip(ranges) {
+            slot[0].store(range.start, Ordering::Relaxed);
+            slot[1].store(range.end, Ordering::Relaxed);
         }
-        request.asked.store(others, Ordering::Release);
-        (0..MOST).filter(|other| others & 1 << other != 0).for_each(Arch::interrupt);
-        while request.asked.load(Ordering::Acquire) != 0 {
+        request.unanswered.store(others, Ordering::Release);
+        (0..MAX_CPUS).filter(|other| others & 1 << other != 0).for_each(Arch::send_ipi);
+        while request.unanswered.load(Ordering::Acquire) != 0 {
             core::hint::spin_loop();
         }
     }
@@ -69,13 +69,13 @@ impl Invalidate for Processors {
 pub fn answer() {
     let here = 1 << Arch::processor();
     for request in &REQUESTS {
-        if request.asked.load(Ordering::Acquire) & here == 0 {
+        if request.unanswered.load(Ordering::Acquire) & here == 0 {
             continue;
         }
         let len = request.len.load(Ordering::Relaxed);
         for [start, end] in request.ranges.iter().take(len) {
-            Arch::forget(start.load(Ordering::Relaxed)..end.load(Ordering::Relaxed));
+            Arch::flush_tlb(start.load(Ordering::Relaxed)..end.load(Ordering::Relaxed));
         }
-        request.asked.fetch_and(!here, Ordering::Release);
+        request.unanswered.fetch_and(!here, Ordering::Release);
     }
 }

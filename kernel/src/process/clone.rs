@@ -20,7 +20,7 @@ use crate::trace;
 
 /// Arguments of `clone3(2)`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Clone {
+pub struct CloneArgs {
     pub flags: u64,
     pub exit_signal: i32,
     /// The new stack pointer; 0: the caller's.
@@ -34,47 +34,47 @@ pub struct Clone {
 ///
 /// # Errors
 /// Those of `clone(2)`.
-pub fn clone(caller: &Arc<Thread>, frame: &Frame, clone: &Clone) -> Result<i64, Errno> {
-    let has = |flag: u32| clone.flags & u64::from(flag) != 0;
+pub fn clone(caller: &Arc<Thread>, frame: &Frame, args: &CloneArgs) -> Result<i64, Errno> {
+    let has = |flag: u32| args.flags & u64::from(flag) != 0;
     let needs = |flag: u32, other: u32| !has(flag) || has(other);
     if !needs(CLONE_THREAD, CLONE_SIGHAND) || !needs(CLONE_SIGHAND, CLONE_VM) {
         return Err(Errno::EINVAL);
     }
-    Thread::may_begin()?;
-    let tid = table::new_number();
+    Thread::check_limit()?;
+    let tid = table::new_pid();
     let process =
-        if has(CLONE_THREAD) { caller.process.clone() } else { new_process(caller, tid, clone)? };
+        if has(CLONE_THREAD) { caller.process.clone() } else { new_process(caller, tid, args)? };
     let mut child_frame = frame.clone();
     child_frame.set_result(0);
-    if clone.stack != 0 {
-        child_frame.set_sp(clone.stack);
+    if args.stack != 0 {
+        child_frame.set_sp(args.stack);
     }
     let own = caller.with_context(|context| context.thread_pointer());
-    let thread_pointer = if has(CLONE_SETTLS) { clone.thread_pointer } else { own };
+    let thread_pointer = if has(CLONE_SETTLS) { args.thread_pointer } else { own };
     let mask = caller.signals.lock().mask;
     let child = Thread::new(tid, &process, Context::new(child_frame, thread_pointer, true), mask);
     *child.name.lock() = *caller.name.lock();
     if has(CLONE_CHILD_CLEARTID) {
-        child.clear_tid.store(clone.child_tid, Ordering::Relaxed);
+        child.clear_tid.store(args.child_tid, Ordering::Relaxed);
     }
     if !has(CLONE_VM) || has(CLONE_VFORK) {
         // A thread of its own memory keeps the alternate stack.
-        child.signals.lock().alternate = caller.signals.lock().alternate;
+        child.signals.lock().altstack = caller.signals.lock().altstack;
     }
     let number = tid.to_le_bytes();
     if has(CLONE_PARENT_SETTID) {
-        oom::copy_in(&caller.process.memory(), clone.parent_tid, &number);
+        oom::copy_in(&caller.process.memory(), args.parent_tid, &number);
     }
     if has(CLONE_CHILD_SETTID) {
-        oom::copy_in(&process.memory(), clone.child_tid, &number);
+        oom::copy_in(&process.memory(), args.child_tid, &number);
     }
-    process.alive.fetch_add(1, Ordering::SeqCst);
+    process.live_threads.fetch_add(1, Ordering::SeqCst);
     process.threads.lock().push(child.clone());
     if has(CLONE_THREAD) {
         process.memory().expect_threads();
     } else {
-        let _family = exit::FAMILY.lock();
-        table::enter(&process);
+        let _family = exit::TASKLIST.lock();
+        table::insert(&process);
         let parent = if has(CLONE_PARENT) {
             caller.process.parent.lock().upgrade()
         } else {
@@ -88,12 +88,12 @@ pub fn clone(caller: &Arc<Thread>, frame: &Frame, clone: &Clone) -> Result<i64, 
     scheduler::wake(&child);
     if has(CLONE_VFORK) {
         // Not even a signal ends this wait before the child has another memory: the stack is the child's meanwhile.
-        while wait::until(&[&process.released], None, || {
-            process.has_released.load(Ordering::SeqCst).then_some(())
+        while wait::until(&[&process.vfork_done], None, || {
+            process.is_vfork_done.load(Ordering::SeqCst).then_some(())
         })
         .is_err()
         {
-            scheduler::give_way();
+            scheduler::yield_now();
         }
     }
     Ok(tid.into())
@@ -114,8 +114,8 @@ fn fork_mode(memory: &Memory) -> ForkMode {
     FORK.lock().unwrap_or_else(|| if few() { ForkMode::Copy } else { ForkMode::Share })
 }
 
-fn new_process(caller: &Arc<Thread>, pid: i32, clone: &Clone) -> Result<Arc<Process>, Errno> {
-    let has = |flag: u32| clone.flags & u64::from(flag) != 0;
+fn new_process(caller: &Arc<Thread>, pid: i32, args: &CloneArgs) -> Result<Arc<Process>, Errno> {
+    let has = |flag: u32| args.flags & u64::from(flag) != 0;
     let parent = &caller.process;
     let memory = parent.memory();
     // ANCHOR: fork
@@ -127,23 +127,23 @@ fn new_process(caller: &Arc<Thread>, pid: i32, clone: &Clone) -> Result<Arc<Proc
         child
     };
     // ANCHOR_END: fork
-    heap::enough()?;
+    heap::check_reserve()?;
     let files = parent.files.lock().clone();
     let files = if has(CLONE_FILES) { files } else { files.copy() };
     let actions = parent.actions.lock().clone();
     let actions = if has(CLONE_SIGHAND) { actions } else { Arc::new(actions.copy()) };
     // Working directory and mask are copied for `CLONE_FS`, too: threads share them as parts of their process.
     Ok(Arc::new(Process {
-        group: AtomicI32::new(parent.group.load(Ordering::Relaxed)),
-        session: AtomicI32::new(parent.session.load(Ordering::Relaxed)),
+        pgid: AtomicI32::new(parent.pgid.load(Ordering::Relaxed)),
+        sid: AtomicI32::new(parent.sid.load(Ordering::Relaxed)),
         memory: Mutex::new(Some(memory)),
         umask: AtomicU32::new(parent.umask.load(Ordering::Relaxed)),
         actions: Mutex::new(actions),
-        exit_signal: AtomicI32::new(clone.exit_signal),
+        exit_signal: AtomicI32::new(args.exit_signal),
         limits: Mutex::new(*parent.limits.lock()),
         signal_return: AtomicU64::new(parent.signal_return.load(Ordering::Relaxed)),
         executable: Mutex::new(parent.executable.lock().clone()),
         command_line: Mutex::new(parent.command_line.lock().clone()),
-        ..Process::new(pid, files, parent.directory.lock().clone())
+        ..Process::new(pid, files, parent.cwd.lock().clone())
     }))
 }

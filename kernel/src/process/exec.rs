@@ -18,12 +18,12 @@ use super::signals::SIGSEGV;
 use super::thread::{Process, Thread, first_frame};
 use super::{Frame, scheduler, table};
 use crate::arch::{Arch, Context, Machine};
-use crate::files::{self, Node, Open, Place, Table};
-use crate::memory::{Memory, all_frames, heap, machine};
+use crate::fs::{self, Dentry, FdTable, OpenFile};
+use crate::memory::{Memory, heap, machine, managed_frames};
 use crate::trace;
 
 /// The bytes of a program's file.
-struct FileImage(Arc<Node>);
+struct FileImage(Arc<fs::Inode>);
 
 impl Image for FileImage {
     fn len(&self) -> u64 {
@@ -37,22 +37,22 @@ impl Image for FileImage {
 
 /// Opens files by path, relative to a directory, and notes the first.
 struct Programs {
-    directory: Arc<Place>,
-    first: Option<Arc<Place>>,
+    directory: Arc<Dentry>,
+    first: Option<Arc<Dentry>>,
 }
 
 impl samara_mm::exec::Files for Programs {
     type Image = FileImage;
 
     fn open(&mut self, path: &[u8]) -> Result<Program<FileImage>, Errno> {
-        let place = files::find(&self.directory, path, true)?;
-        if !place.node.is_regular() || place.node.mode() & 0o111 == 0 {
+        let dentry = fs::find(&self.directory, path, true)?;
+        if !dentry.inode.is_regular() || dentry.inode.mode() & 0o111 == 0 {
             return Err(Errno::EACCES);
         }
-        let open = Open::new(place.clone(), files::O_RDONLY)?;
+        let open = OpenFile::new(dentry.clone(), fs::O_RDONLY)?;
         let file = open.file().ok_or(Errno::EACCES)?;
-        let image = FileImage(place.node.clone());
-        self.first.get_or_insert(place);
+        let image = FileImage(dentry.inode.clone());
+        self.first.get_or_insert(dentry);
         Ok(Program { file, image, set_id: SetId::No })
     }
 }
@@ -65,8 +65,8 @@ const SIGNAL_PAGE: &str = "[sigpage]";
 fn settings() -> Result<&'static Settings, Errno> {
     static SETTINGS: Once<Settings> = Once::new();
     SETTINGS.try_call_once(|| {
-        let mut settings = Settings { architecture: Arch::PROGRAMS, ..Settings::default() };
-        if let Some(phys) = Arch::signal_return() {
+        let mut settings = Settings { architecture: Arch::ARCHITECTURE, ..Settings::default() };
+        if let Some(phys) = Arch::sigreturn_page() {
             let run = FrameRun { first: PageFrame::Special(phys), pages: 1 };
             let (object, flags) = (Inode::object(run)?, SpecialArea::CODE);
             settings.special =
@@ -79,13 +79,13 @@ fn settings() -> Result<&'static Settings, Errno> {
 
 struct Loaded {
     started: Started<Memory>,
-    place: Option<Arc<Place>>,
+    dentry: Option<Arc<Dentry>>,
     name: Vec<u8>,
     command_line: Vec<u8>,
 }
 
 fn load(
-    directory: Arc<Place>,
+    directory: Arc<Dentry>,
     limits: samara_mm::Limits,
     path: &[u8],
     arguments: &[&[u8]],
@@ -103,7 +103,7 @@ fn load(
         task_size: end,
         window: end,
         shmem_huge: false,
-        total_pages: all_frames(),
+        total_pages: managed_frames(),
         capabilities,
         ..Config::default()
     };
@@ -118,8 +118,8 @@ fn load(
         settings,
     };
     let mut random = [0; 16];
-    crate::files::fill_random(&mut random);
-    let (hwcap, signal_stack) = (Arch::HWCAP, Arch::SIGNAL_STACK);
+    fs::fill_random(&mut random);
+    let (hwcap, signal_stack) = (Arch::HWCAP, Arch::MIN_SIGNAL_STACK);
     let auxiliary = Auxiliary { hwcap, signal_stack, ..Auxiliary::new(random) };
     let mut programs = Programs { directory, first: None };
     let draw = &mut |choice: &Choice| Arch::random() % choice.count.max(1);
@@ -130,7 +130,7 @@ fn load(
         command_line.push(0);
     }
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path).to_vec();
-    Ok(Loaded { started, place: programs.first, name, command_line })
+    Ok(Loaded { started, dentry: programs.first, name, command_line })
 }
 
 /// Gives the caller's process another program. Returns where the caller goes on, in the new program.
@@ -144,7 +144,7 @@ pub fn execute(
     environment: &[&[u8]],
 ) -> Result<Frame, Errno> {
     let process = &thread.process;
-    let (directory, limits) = (process.directory.lock().clone(), *process.limits.lock());
+    let (directory, limits) = (process.cwd.lock().clone(), *process.limits.lock());
     let loaded = match load(directory, limits, path, arguments, environment) {
         Ok(loaded) => loaded,
         Err(ExecError::Refused(error)) => return Err(error),
@@ -153,7 +153,7 @@ pub fn execute(
             return Err(error);
         }
     };
-    heap::enough()?;
+    heap::check_reserve()?;
     if !end_other_threads(thread) {
         return Err(Errno::EINTR);
     }
@@ -164,8 +164,8 @@ pub fn execute(
     let actions = Arc::new(process.actions.lock().copy());
     actions.reset();
     *process.actions.lock() = actions;
-    super::futex::thread_ends(thread);
-    thread.signals.lock().alternate = (0, super::thread::DISABLED, 0);
+    super::futex::on_thread_exit(thread);
+    thread.signals.lock().altstack = (0, super::thread::DISABLED, 0);
     // Another root first: the old tables go with the old memory.
     exit::release_memory(process);
     Ok(enter(thread, loaded))
@@ -173,7 +173,7 @@ pub fn execute(
 
 /// Makes the program that was loaded the thread's.
 fn enter(thread: &Arc<Thread>, loaded: Loaded) -> Frame {
-    let Loaded { started, place, name, command_line } = loaded;
+    let Loaded { started, dentry, name, command_line } = loaded;
     let process = &thread.process;
     let (start, sp) = (started.start, started.stack_pointer);
     trace::executed(&started.space);
@@ -181,20 +181,20 @@ fn enter(thread: &Arc<Thread>, loaded: Loaded) -> Frame {
     process.signal_return.store(page.unwrap_or(0), Ordering::Relaxed);
     let memory = Arc::new(started.space);
     *process.memory.lock() = Some(memory.clone());
-    *process.executable.lock() = place;
+    *process.executable.lock() = dentry;
     *process.command_line.lock() = command_line;
-    process.has_released.store(process.pid == 1, Ordering::SeqCst);
+    process.is_vfork_done.store(process.pid == 1, Ordering::SeqCst);
     let mut short = [0; 16];
     let len = name.len().min(15);
     short[..len].copy_from_slice(&name[..len]);
     *thread.name.lock() = short;
     if scheduler::current().is_some() {
-        scheduler::load(Some(memory));
+        scheduler::switch_mm(Some(memory));
         thread.with_context(|context| {
             context.set_thread_pointer(0);
             context.reset_float();
         });
-        exit::released(process);
+        exit::complete_vfork(process);
     }
     first_frame(start, sp)
 }
@@ -204,23 +204,23 @@ fn enter(thread: &Arc<Thread>, loaded: Loaded) -> Frame {
 /// # Errors
 /// Those of `execve(2)`.
 pub fn start_first(path: &[u8], arguments: &[&[u8]], environment: &[&[u8]]) -> Result<(), Errno> {
-    let root = files::root();
+    let root = fs::root();
     let loaded = load(root.clone(), samara_mm::Limits::default(), path, arguments, environment);
     let loaded = loaded.map_err(|error| match error {
         ExecError::Refused(error) | ExecError::Killed(error) => error,
     })?;
-    let process = Arc::new(Process::new(table::new_number(), Table::with_console()?, root));
-    process.alive.store(1, Ordering::SeqCst);
+    let process = Arc::new(Process::new(table::new_pid(), FdTable::with_console()?, root));
+    process.live_threads.store(1, Ordering::SeqCst);
     // The thread begins where its program does: its frame is known only then.
-    let place = Thread::new(process.pid, &process, Default::default(), 0);
-    let frame = enter(&place, loaded);
+    let first = Thread::new(process.pid, &process, Default::default(), 0);
+    let frame = enter(&first, loaded);
     let thread = Thread::new(process.pid, &process, Context::new(frame, 0, false), 0);
-    *thread.name.lock() = *place.name.lock();
+    *thread.name.lock() = *first.name.lock();
     process.threads.lock().push(thread.clone());
-    table::enter(&process);
+    table::insert(&process);
     // The console is its controlling terminal.
-    files::console::get().group.store(process.pid, Ordering::Relaxed);
-    files::console::get().session.store(process.pid, Ordering::Relaxed);
+    fs::console::get().pgid.store(process.pid, Ordering::Relaxed);
+    fs::console::get().sid.store(process.pid, Ordering::Relaxed);
     scheduler::wake(&thread);
     Ok(())
 }

@@ -7,16 +7,16 @@ use samara_mm::Errno;
 use spin::Mutex;
 
 use super::signals::{
-    self, CLD_CONTINUED, CLD_EXITED, CLD_KILLED, CLD_STOPPED, Info, SA_NOCLDSTOP, SA_NOCLDWAIT,
-    SIGCHLD, WCONTINUED, WEXITED, WNOHANG, WNOWAIT, WSTOPPED,
+    self, CLD_CONTINUED, CLD_EXITED, CLD_KILLED, CLD_STOPPED, SA_NOCLDSTOP, SA_NOCLDWAIT, SIGCHLD,
+    SigInfo, WCONTINUED, WEXITED, WNOHANG, WNOWAIT, WSTOPPED,
 };
 use super::thread::{Process, State, Thread, current};
-use super::wait::{self, Queue};
+use super::wait::{self, WaitQueue};
 use super::{futex, scheduler, table};
 use crate::trace;
 
 /// Held by whoever changes who is whose child, or looks at that and at what has become of the children together.
-pub(super) static FAMILY: Mutex<()> = Mutex::new(());
+pub(super) static TASKLIST: Mutex<()> = Mutex::new(());
 
 /// The status of the first process, once it has ended. The idle loop ends the machine then.
 static FIRST_STATUS: Mutex<Option<i32>> = Mutex::new(None);
@@ -32,7 +32,7 @@ pub fn exit_group(process: &Process, status: i32) {
     if process.exiting.swap(true, Ordering::SeqCst) {
         return;
     }
-    process.threads.lock().iter().for_each(scheduler::notify);
+    process.threads.lock().iter().for_each(scheduler::signal_wake_up);
 }
 
 /// Ends all other threads of the caller's process, and waits until they have. Returns `false` if the process is ending already.
@@ -42,10 +42,10 @@ pub(super) fn end_other_threads(thread: &Arc<Thread>) -> bool {
         return false;
     }
     let others = process.threads.lock().clone();
-    others.iter().filter(|other| !Arc::ptr_eq(other, thread)).for_each(scheduler::notify);
-    while process.alive.load(Ordering::SeqCst) > 1 {
+    others.iter().filter(|other| !Arc::ptr_eq(other, thread)).for_each(scheduler::signal_wake_up);
+    while process.live_threads.load(Ordering::SeqCst) > 1 {
         core::hint::spin_loop();
-        scheduler::give_way();
+        scheduler::yield_now();
     }
     // Unless somebody has ended the process meanwhile.
     process.exiting.store(process.exit_status.lock().is_some(), Ordering::SeqCst);
@@ -55,23 +55,23 @@ pub(super) fn end_other_threads(thread: &Arc<Thread>) -> bool {
 /// The thread ends before its program would go on. If it is the last one, the process ends with this status.
 pub fn exit_thread(thread: &Thread, status: i32) {
     thread.ending.store(true, Ordering::Relaxed);
-    scheduler::look();
+    scheduler::recheck_signals();
     thread.process.last_status.store(status, Ordering::Relaxed);
 }
 
 /// The calling thread ends here. With the last one, the process does.
 pub(super) fn end_thread() -> ! {
     finish_thread();
-    scheduler::end()
+    scheduler::exit()
 }
 
 fn finish_thread() {
     let thread = current();
     let process = thread.process.clone();
-    futex::thread_ends(&thread);
+    futex::on_thread_exit(&thread);
     // Whoever sees the count go down may give up the memory.
-    scheduler::load(None);
-    let last = process.alive.fetch_sub(1, Ordering::SeqCst) == 1;
+    scheduler::switch_mm(None);
+    let last = process.live_threads.fetch_sub(1, Ordering::SeqCst) == 1;
     process.threads.lock().retain(|other| !Arc::ptr_eq(other, &thread) || last);
     thread.ended.store(true, Ordering::SeqCst);
     if last {
@@ -83,24 +83,24 @@ fn finish_thread() {
 
 fn end_process(process: &Arc<Process>, status: i32) {
     // Files first: who reads the other end of a pipe may be waiting.
-    let files = core::mem::replace(&mut *process.files.lock(), crate::files::Table::empty());
+    let files = core::mem::replace(&mut *process.files.lock(), crate::fs::FdTable::empty());
     drop(files);
     release_memory(process);
     process.threads.lock().clear();
     *process.alarm.lock() = None;
     if process.pid == 1 {
-        end_all(process);
+        kill_all(process);
         *process.state.lock() = State::Ended(status);
-        table::leave(process.pid);
+        table::remove(process.pid);
         *FIRST_STATUS.lock() = Some(status);
-        return scheduler::call_first();
+        return scheduler::kick_first();
     }
-    let _family = FAMILY.lock();
-    adopt(process);
+    let _family = TASKLIST.lock();
+    reparent_children(process);
     let parent = process.parent.lock().upgrade();
     *process.state.lock() = State::Ended(status);
     let Some(parent) = parent else {
-        return table::leave(process.pid);
+        return table::remove(process.pid);
     };
     let signal = process.exit_signal.load(Ordering::Relaxed);
     let action = parent.actions.lock().get(SIGCHLD);
@@ -110,8 +110,8 @@ fn end_process(process: &Arc<Process>, status: i32) {
         reap(&parent, process);
     }
     if signal != 0 && !(unwanted && action.handler == 1) {
-        let (code, value) = how_ended(status);
-        signals::send(&parent, &Info { signal, ..Info::child(code, process.pid, value) });
+        let (code, value) = code_and_status(status);
+        signals::send(&parent, &SigInfo { signal, ..SigInfo::child(code, process.pid, value) });
     }
     parent.child_changed.wake();
 }
@@ -120,24 +120,24 @@ fn end_process(process: &Arc<Process>, status: i32) {
 // ANCHOR: release
 pub(super) fn release_memory(process: &Process) {
     let memory = process.memory.lock().take();
-    scheduler::load(None);
+    scheduler::switch_mm(None);
     if let Some(Ok(memory)) = memory.map(Arc::try_unwrap) {
-        trace::gone(&memory, process.pid == 1 && process.alive.load(Ordering::SeqCst) == 0);
+        trace::gone(&memory, process.pid == 1 && process.live_threads.load(Ordering::SeqCst) == 0);
         // A page that no file takes is lost: the files here are memory.
         let _ = memory.exit();
     }
-    released(process);
+    complete_vfork(process);
 }
 // ANCHOR_END: release
 
 /// Lets the parent of a `vfork` go on.
-pub(super) fn released(process: &Process) {
-    process.has_released.store(true, Ordering::SeqCst);
-    process.released.wake();
+pub(super) fn complete_vfork(process: &Process) {
+    process.is_vfork_done.store(true, Ordering::SeqCst);
+    process.vfork_done.wake();
 }
 
-/// Children of a process that ends are the first process's from now on. `FAMILY` is held.
-fn adopt(process: &Process) {
+/// Children of a process that ends are the first process's from now on. `TASKLIST` is held.
+fn reparent_children(process: &Process) {
     let children = core::mem::take(&mut *process.children.lock());
     let Some(first) = table::find(1).filter(|first| first.pid != process.pid) else {
         return;
@@ -147,25 +147,25 @@ fn adopt(process: &Process) {
         first.children.lock().push(child.clone());
         if child.is_ended() {
             first.child_changed.wake();
-            signals::send(&first, &Info::child(CLD_EXITED, child.pid, 0));
+            signals::send(&first, &SigInfo::child(CLD_EXITED, child.pid, 0));
         }
     }
 }
 
 /// The first process ends: so do all others.
-fn end_all(first: &Process) {
+fn kill_all(first: &Process) {
     loop {
         let others = table::processes();
         let mut left = false;
         for process in others.iter().filter(|process| process.pid != first.pid) {
-            let _family = FAMILY.lock();
+            let _family = TASKLIST.lock();
             *process.parent.lock() = Weak::new();
             process.children.lock().clear();
             if process.is_ended() {
-                table::leave(process.pid);
+                table::remove(process.pid);
             } else {
                 left = true;
-                signals::send(process, &Info::kernel(signals::SIGKILL));
+                signals::send(process, &SigInfo::kernel(signals::SIGKILL));
             }
         }
         if !left {
@@ -173,16 +173,16 @@ fn end_all(first: &Process) {
         }
         drop(others);
         // Each runs up to its end.
-        scheduler::give_way();
+        scheduler::yield_now();
     }
 }
 
-/// Forgets a child that was waited for. `FAMILY` is held.
+/// Forgets a child that was waited for. `TASKLIST` is held.
 fn reap(parent: &Process, child: &Process) {
     parent.children.lock().retain(|other| other.pid != child.pid);
     let time = child.time.load(Ordering::Relaxed) + child.children_time.load(Ordering::Relaxed);
     parent.children_time.fetch_add(time, Ordering::Relaxed);
-    table::leave(child.pid);
+    table::remove(child.pid);
 }
 
 /// What became of a child.
@@ -207,7 +207,7 @@ pub fn wait_for_child(
 ) -> Result<Option<ChildEvent>, Errno> {
     let process = current().process.clone();
     let look = || {
-        let _family = FAMILY.lock();
+        let _family = TASKLIST.lock();
         let children = process.children.lock().clone();
         let mut any = false;
         for child in children.iter().filter(|child| wanted(child)) {
@@ -229,7 +229,7 @@ pub fn wait_for_child(
 }
 
 /// `si_code` and `si_status` of a status.
-fn how_ended(status: i32) -> (i32, i32) {
+fn code_and_status(status: i32) -> (i32, i32) {
     match status & 0x7f {
         0 => (CLD_EXITED, status >> 8),
         signal => (CLD_KILLED, signal),
@@ -241,7 +241,7 @@ fn event(child: &Process, options: u64) -> Option<ChildEvent> {
     let keep = options & WNOWAIT != 0;
     let (status, code, value) = match *state {
         State::Ended(status) if options & WEXITED != 0 => {
-            let (code, value) = how_ended(status);
+            let (code, value) = code_and_status(status);
             (status, code, value)
         }
         State::Stopped(signal, true) if options & WSTOPPED != 0 => {
@@ -258,20 +258,20 @@ fn event(child: &Process, options: u64) -> Option<ChildEvent> {
     Some(ChildEvent { pid: child.pid, status, code, value, time })
 }
 
-static CONTINUED: Queue = Queue::new();
+static CONTINUED: WaitQueue = WaitQueue::new();
 
 /// Stops a process, unless it has been continued since `continues` was read. Its threads wait on their way to the program.
 ///
 /// [`signals`] first adds to `continues` and then calls [`resume`]. Either `resume` finds the process stopped, or this function finds the higher count.
 pub(super) fn stop(process: &Arc<Process>, signal: i32, continues: u64) {
     let mut state = process.state.lock();
-    if process.continues.load(Ordering::SeqCst) != continues {
+    if process.continue_count.load(Ordering::SeqCst) != continues {
         return;
     }
     *state = State::Stopped(signal, true);
     drop(state);
-    process.threads.lock().iter().for_each(scheduler::notify);
-    tell_parent(process, CLD_STOPPED, signal);
+    process.threads.lock().iter().for_each(scheduler::signal_wake_up);
+    notify_parent(process, CLD_STOPPED, signal);
 }
 
 /// Lets a process go on that was stopped.
@@ -283,18 +283,18 @@ pub(super) fn resume(process: &Arc<Process>, is_told: bool) {
     *state = State::Continued(is_told);
     drop(state);
     CONTINUED.wake();
-    process.threads.lock().iter().for_each(scheduler::notify);
+    process.threads.lock().iter().for_each(scheduler::signal_wake_up);
     if is_told {
-        tell_parent(process, CLD_CONTINUED, signals::SIGCONT);
+        notify_parent(process, CLD_CONTINUED, signals::SIGCONT);
     }
 }
 
-fn tell_parent(process: &Process, code: i32, signal: i32) {
+fn notify_parent(process: &Process, code: i32, signal: i32) {
     let Some(parent) = process.parent.lock().upgrade() else {
         return;
     };
     if parent.actions.lock().get(SIGCHLD).flags & SA_NOCLDSTOP == 0 {
-        signals::send(&parent, &Info::child(code, process.pid, signal));
+        signals::send(&parent, &SigInfo::child(code, process.pid, signal));
     }
     parent.child_changed.wake();
 }
@@ -305,21 +305,21 @@ pub(super) fn wait_while_stopped(thread: &Thread) {
         let _ = wait::until(&[&CONTINUED], None, || {
             (!signals::is_stopped(&thread.process)).then_some(())
         });
-        scheduler::give_way();
+        scheduler::yield_now();
     }
 }
 
 /// Returns `true` if no process of another group in the session is the parent of one in this group.
-pub(super) fn is_orphaned(process: &Process) -> bool {
-    let group = process.group.load(Ordering::Relaxed);
-    let session = process.session.load(Ordering::Relaxed);
+pub(super) fn is_orphaned_group(process: &Process) -> bool {
+    let group = process.pgid.load(Ordering::Relaxed);
+    let session = process.sid.load(Ordering::Relaxed);
     let members = table::processes();
     let guarded = |member: &Arc<Process>| {
         let parent = member.parent.lock().upgrade();
-        member.group.load(Ordering::Relaxed) == group
+        member.pgid.load(Ordering::Relaxed) == group
             && parent.is_some_and(|parent| {
-                parent.group.load(Ordering::Relaxed) != group
-                    && parent.session.load(Ordering::Relaxed) == session
+                parent.pgid.load(Ordering::Relaxed) != group
+                    && parent.sid.load(Ordering::Relaxed) == session
             })
     };
     !members.iter().any(guarded)

@@ -9,7 +9,7 @@ use spin::Mutex;
 
 use super::oom;
 use super::thread::Thread;
-use super::wait::{self, Ended, Queue};
+use super::wait::{self, WaitError, WaitQueue};
 use crate::memory::Memory;
 
 /// What threads wait at: the same for all who reach the same word.
@@ -26,7 +26,7 @@ struct Waiter {
     key: Mutex<Key>,
     bits: u32,
     woken: AtomicBool,
-    queue: Queue,
+    queue: WaitQueue,
 }
 
 static WAITERS: Mutex<VecDeque<Arc<Waiter>>> = Mutex::new(VecDeque::new());
@@ -76,7 +76,7 @@ pub fn wait(
         key: Mutex::new(key),
         bits,
         woken: AtomicBool::new(false),
-        queue: Queue::new(),
+        queue: WaitQueue::new(),
     });
     // The word is in memory now, or faults outside of the lock.
     load(&memory, address)?;
@@ -98,8 +98,8 @@ pub fn wait(
             return Ok(());
         }
         return Err(match ended {
-            Ended::Late => Errno::ETIMEDOUT,
-            Ended::Interrupted => Errno::EINTR,
+            WaitError::TimedOut => Errno::ETIMEDOUT,
+            WaitError::Interrupted => Errno::EINTR,
         });
     }
     Ok(())
@@ -162,14 +162,14 @@ pub fn requeue(
     Ok(changed)
 }
 
-const WAITERS_BIT: u32 = 0x8000_0000;
-const OWNER_DIED: u32 = 0x4000_0000;
-const OWNER: u32 = 0x3fff_ffff;
+const FUTEX_WAITERS: u32 = 0x8000_0000;
+const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
+const FUTEX_TID_MASK: u32 = 0x3fff_ffff;
 /// Locks of a list that are looked at: a list may be a circle.
-const MOST_ROBUST: usize = 2048;
+const ROBUST_LIST_LIMIT: usize = 2048;
 
 /// What the ends of a thread tell others: robust futexes that it holds, and the word of `set_tid_address(2)`.
-pub(super) fn thread_ends(thread: &Arc<Thread>) {
+pub(super) fn on_thread_exit(thread: &Arc<Thread>) {
     let Some(memory) = thread.process.memory.lock().clone() else {
         return;
     };
@@ -179,7 +179,8 @@ pub(super) fn thread_ends(thread: &Arc<Thread>) {
     }
     let at = thread.clear_tid.swap(0, Ordering::Relaxed);
     // Nobody would see it in memory that goes with the thread: this function, the process and the processor have it.
-    let others = thread.process.alive.load(Ordering::SeqCst) > 1 || Arc::strong_count(&memory) > 3;
+    let others =
+        thread.process.live_threads.load(Ordering::SeqCst) > 1 || Arc::strong_count(&memory) > 3;
     if at != 0 && others {
         memory.copy_in(at, &[0; 4]);
         let _ = wake(&memory, at, false, 1, u32::MAX);
@@ -199,29 +200,29 @@ fn release_robust(tid: i32, memory: &Memory, head: u64) -> Result<(), Errno> {
     let distance = word(head + 8)?;
     let pending = word(head + 16)? & !1;
     let mut entry = word(head)? & !1;
-    for _ in 0..MOST_ROBUST {
+    for _ in 0..ROBUST_LIST_LIMIT {
         if entry == head {
             break;
         }
         if entry != pending {
-            release(tid, memory, entry.wrapping_add(distance))?;
+            release_owned(tid, memory, entry.wrapping_add(distance))?;
         }
         entry = word(entry)? & !1;
     }
     if pending != 0 {
-        release(tid, memory, pending.wrapping_add(distance))?;
+        release_owned(tid, memory, pending.wrapping_add(distance))?;
     }
     Ok(())
 }
 
-fn release(tid: i32, memory: &Memory, address: u64) -> Result<(), Errno> {
+fn release_owned(tid: i32, memory: &Memory, address: u64) -> Result<(), Errno> {
     let change = |word: &core::sync::atomic::AtomicU32| {
         let now = word.load(Ordering::SeqCst);
-        let held = now & OWNER == tid as u32;
+        let held = now & FUTEX_TID_MASK == tid as u32;
         if held {
-            word.store(now & WAITERS_BIT | OWNER_DIED, Ordering::SeqCst);
+            word.store(now & FUTEX_WAITERS | FUTEX_OWNER_DIED, Ordering::SeqCst);
         }
-        held && now & WAITERS_BIT != 0
+        held && now & FUTEX_WAITERS != 0
     };
     if memory.atomic_u32(address, change).map_err(|_| Errno::EFAULT)? {
         wake(memory, address, false, 1, u32::MAX)?;

@@ -1,6 +1,6 @@
 //! Processes and their threads.
 //!
-//! A thread enters the kernel by a [`Trap`], runs on its own kernel stack, and goes back by [`before_user`]. The kernel is not preempted: a thread gives the processor up where it
+//! A thread enters the kernel by a [`Trap`], runs on its own kernel stack, and goes back by [`exit_to_user`]. The kernel is not preempted: a thread gives the processor up where it
 //! waits ([`wait`]) and on its way back to the program.
 //!
 //! | file | concept |
@@ -15,7 +15,7 @@
 //! # Locks, outermost first
 //!
 //! ```text
-//! who is whose child (`exit::FAMILY`)
+//! who is whose child (`exit::TASKLIST`)
 //!   table of processes
 //!     children of a process → state of a process
 //!       signals of a process → signals of a thread
@@ -36,7 +36,7 @@ mod table;
 mod thread;
 pub mod wait;
 
-pub use clone::{Clone, clone, set_fork_mode};
+pub use clone::{CloneArgs, clone, set_fork_mode};
 pub use exec::{execute, start_first};
 pub use exit::{ChildEvent, exit_group, exit_thread, exited_with, wait_for_child};
 pub use table::{find, find_thread, processes};
@@ -48,7 +48,7 @@ use samara_mm::process::{Fault, Signal};
 
 use crate::arch::{Arch, Machine, Trap};
 use crate::syscalls;
-use signals::Info;
+use signals::SigInfo;
 
 /// A program's registers.
 pub type Frame = <Arch as Machine>::Frame;
@@ -59,8 +59,8 @@ pub type Frame = <Arch as Machine>::Frame;
 /// Interrupts are off when it returns.
 pub fn trap_from_user(frame: &mut Frame, trap: Trap) {
     handle(frame, trap);
-    while !scheduler::may_leave() {
-        if !before_user(&current(), frame) {
+    while !scheduler::may_return_to_user() {
+        if !exit_to_user(&current(), frame) {
             exit::end_thread();
         }
     }
@@ -69,12 +69,12 @@ pub fn trap_from_user(frame: &mut Frame, trap: Trap) {
 // ANCHOR: fault
 fn handle(frame: &mut Frame, trap: Trap) {
     if let Trap::PageFault { address, access } = trap
-        && scheduler::loaded().is_some_and(|memory| memory.fault(address, access).is_ok())
+        && scheduler::active_mm().is_some_and(|memory| memory.fault(address, access).is_ok())
     {
         return;
     }
     let thread = current();
-    oom::refill(&thread);
+    oom::refill_reserve(&thread);
     match trap {
         _ if thread.is_ending() => {}
         Trap::SystemCall => syscalls::perform(&thread, frame),
@@ -84,7 +84,7 @@ fn handle(frame: &mut Frame, trap: Trap) {
             }
         }
         Trap::Exception { signal, code, address } => {
-            signals::force(&thread, &Info::fault(signal, code, address));
+            signals::force(&thread, &SigInfo::fault(signal, code, address));
         }
         Trap::Interrupt => {}
     }
@@ -92,25 +92,27 @@ fn handle(frame: &mut Frame, trap: Trap) {
 // ANCHOR_END: fault
 
 /// The signal of a fault that could not be handled.
-fn fault_signal(fault: Fault, address: u64) -> Info {
+fn fault_signal(fault: Fault, address: u64) -> SigInfo {
     match fault {
-        Fault::Signal { signal: Signal::Bus, code } => Info::fault(signals::SIGBUS, code, address),
-        Fault::Signal { signal: Signal::Segv, code } => {
-            Info::fault(signals::SIGSEGV, code, address)
+        Fault::Signal { signal: Signal::Bus, code } => {
+            SigInfo::fault(signals::SIGBUS, code, address)
         }
-        Fault::NoMemory | Fault::Deadlock => Info::kernel(signals::SIGKILL),
+        Fault::Signal { signal: Signal::Segv, code } => {
+            SigInfo::fault(signals::SIGSEGV, code, address)
+        }
+        Fault::NoMemory | Fault::Deadlock => SigInfo::kernel(signals::SIGKILL),
     }
 }
 
 /// Does what is to be done before a program goes on: others run, signals are delivered. Returns `false` if the thread is to end.
-fn before_user(thread: &Arc<Thread>, frame: &mut Frame) -> bool {
+fn exit_to_user(thread: &Arc<Thread>, frame: &mut Frame) -> bool {
     loop {
         if thread.is_ending() {
             return false;
         }
         scheduler::poll();
-        if scheduler::is_due() {
-            scheduler::give_way();
+        if scheduler::need_resched() {
+            scheduler::yield_now();
         }
         if !signals::deliver(thread, frame) {
             return !thread.is_ending();
@@ -121,7 +123,7 @@ fn before_user(thread: &Arc<Thread>, frame: &mut Frame) -> bool {
 /// The first thing that a new thread does, called by the architecture's entry code.
 #[unsafe(no_mangle)]
 extern "C" fn thread_started() {
-    let previous = scheduler::arrived();
+    let previous = scheduler::finish_switch();
     Arch::restore_interrupts(true);
     drop(previous);
 }
@@ -129,6 +131,6 @@ extern "C" fn thread_started() {
 /// The last thing before a new thread's first instruction. Interrupts are off when it returns.
 #[unsafe(no_mangle)]
 extern "C" fn thread_to_user(frame: &mut Frame) {
-    scheduler::look();
+    scheduler::recheck_signals();
     trap_from_user(frame, Trap::Interrupt);
 }

@@ -11,7 +11,7 @@ use super::signals::SIGKILL;
 use super::thread::{Process, Thread, current};
 use super::{scheduler, table};
 use crate::log;
-use crate::memory::{Memory, all_frames, heap};
+use crate::memory::{Memory, heap, managed_frames};
 
 /// Handles a fault. Processes are killed until there is memory for it, or the caller's is.
 pub fn fault(memory: &Memory, address: u64, access: Access) -> Result<(), Fault> {
@@ -20,14 +20,14 @@ pub fn fault(memory: &Memory, address: u64, access: Access) -> Result<(), Fault>
         if result != Err(Fault::NoMemory) || current().is_ending() {
             return result;
         }
-        make_room();
+        out_of_memory();
     }
 }
 
 /// Makes the kernel's reserve whole again, if calls before have used it.
-pub(super) fn refill(thread: &Thread) {
-    while !heap::refill() && !thread.is_ending() {
-        make_room();
+pub(super) fn refill_reserve(thread: &Thread) {
+    while !heap::refill_reserve() && !thread.is_ending() {
+        out_of_memory();
     }
 }
 
@@ -64,34 +64,34 @@ fn copy(
 }
 
 /// How often in a row no process but the first was found.
-static ALONE: AtomicU32 = AtomicU32::new(0);
-const PATIENCE: u32 = 10_000;
+static NO_VICTIM: AtomicU32 = AtomicU32::new(0);
+const MAX_RETRIES: u32 = 10_000;
 
 /// Kills a process. If one is about to end it is let to, instead: it frees its memory.
-fn make_room() {
+fn out_of_memory() {
     let ends = |process: &Process| {
         let ends = process.exiting.load(Ordering::SeqCst) && process.pid != 1;
         (ends && !process.is_ended()).then_some(())
     };
-    if table::first_by(ends).is_some() {
-        return scheduler::give_way();
+    if table::max_by(ends).is_some() {
+        return scheduler::yield_now();
     }
     let rank = |process: &Process| {
         let memory = process.memory.lock().clone().filter(|_| process.pid != 1)?.memory();
-        badness(memory.resident() + memory.swap, 0, all_frames())
+        badness(memory.resident() + memory.swap, 0, managed_frames())
     };
     // The first process is killed if there is no other, since the machine could not go on. A child that a fork has not entered yet may have the memory, or a process
     // that has just left.
-    let worst = table::first_by(rank);
-    let before = ALONE.fetch_add(1, Ordering::Relaxed);
+    let worst = table::max_by(rank);
+    let before = NO_VICTIM.fetch_add(1, Ordering::Relaxed);
     if worst.is_some() {
-        ALONE.store(0, Ordering::Relaxed);
-    } else if before < PATIENCE {
-        return scheduler::give_way();
+        NO_VICTIM.store(0, Ordering::Relaxed);
+    } else if before < MAX_RETRIES {
+        return scheduler::yield_now();
     }
     let Some(victim) = worst.or_else(|| table::find(1)) else { return };
     let Some(memory) = victim.memory.lock().clone() else { return };
-    tell(&victim, &memory);
+    log_kill(&victim, &memory);
     let users = |process: &Process| {
         let same = process.memory.lock().as_ref().is_some_and(|other| Arc::ptr_eq(other, &memory));
         if same && (process.pid != 1 || victim.pid == 1) {
@@ -99,13 +99,13 @@ fn make_room() {
         }
         (same && process.pid == 1).then_some(())
     };
-    if table::first_by(users).is_none() {
+    if table::max_by(users).is_none() {
         memory.reap();
     }
 }
 
 /// Linux's message.
-fn tell(process: &Process, memory: &Memory) {
+fn log_kill(process: &Process, memory: &Memory) {
     let memory = memory.memory();
     let name = process.threads.lock().first().map_or([0; 16], |thread| *thread.name.lock());
     let name = name.split(|&byte| byte == 0).next().unwrap_or_default();

@@ -9,13 +9,13 @@
 //!    └──────── wake ──────────┴───────────── wake ─────────────┘
 //! ```
 //!
-//! A thread stands in a queue only after its registers have been saved: the thread that runs next puts it there ([`arrived`]), or whoever wakes it from `BLOCKED`, a state that
+//! A thread stands in a queue only after its registers have been saved: the thread that runs next puts it there ([`finish_switch`]), or whoever wakes it from `BLOCKED`, a state that
 //! is entered only there, too. So no two processors ever use one kernel stack. A wake-up of a thread that is still about to wait makes it `RUNNABLE` and does nothing else: the thread
 //! finds that in [`block`], or is put into the queue where it has left the processor.
 //!
 //! # Idle processors
 //!
-//! A processor that is about to halt sets its bit in `IDLE` and then looks at all queues; whoever fills a queue looks at `IDLE` afterwards. All of it is sequentially
+//! A processor that is about to halt sets its bit in `IDLE` and then recheck at all queues; whoever fills a queue recheck at `IDLE` afterwards. All of it is sequentially
 //! consistent: either the processor sees the thread, or the other sees the bit and interrupts it.
 
 use alloc::collections::VecDeque;
@@ -34,22 +34,22 @@ use crate::memory::{Memory, kernel_tables};
 pub(super) const RUNNABLE: u8 = 0;
 pub(super) const PREPARED: u8 = 1;
 pub(super) const BLOCKED: u8 = 2;
-const ENDED: u8 = 3;
+const DEAD: u8 = 3;
 
 /// Processors that can be used: each has a bit in a word.
-pub const MOST: usize = 64;
+pub const MAX_CPUS: usize = 64;
 
 struct Processor {
     queue: Mutex<VecDeque<Arc<Thread>>>,
     /// The thread that runs should look for signals, and let others run.
-    due: AtomicBool,
+    need_resched: AtomicBool,
     /// The number of the thread that runs; 0: none.
     running: AtomicI32,
-    own: UnsafeCell<Own>,
+    local: UnsafeCell<Local>,
 }
 
 /// What only the processor itself uses, and no interrupt handler.
-struct Own {
+struct Local {
     current: Option<Arc<Thread>>,
     /// The thread that has just left the processor.
     previous: Option<Arc<Thread>>,
@@ -60,27 +60,27 @@ struct Own {
     /// When `current` began to run.
     since: u64,
     /// `current` has to look at its signals before its program goes on.
-    looks: bool,
+    recheck: bool,
 }
 
 // SAFETY: `own` is used by its processor alone, outside of interrupt handlers; the kernel is not preempted.
 unsafe impl Sync for Processor {}
 
-static PROCESSORS: [Processor; MOST] = [const {
+static PROCESSORS: [Processor; MAX_CPUS] = [const {
     Processor {
         queue: Mutex::new(VecDeque::new()),
-        due: AtomicBool::new(false),
+        need_resched: AtomicBool::new(false),
         running: AtomicI32::new(0),
-        own: UnsafeCell::new(Own {
+        local: UnsafeCell::new(Local {
             current: None,
             previous: None,
             idle: None,
             loaded: None,
             since: 0,
-            looks: false,
+            recheck: false,
         }),
     }
-}; MOST];
+}; MAX_CPUS];
 /// Processors that run threads.
 static ONLINE: AtomicU64 = AtomicU64::new(0);
 /// Those of them that are about to halt, or have.
@@ -95,9 +95,9 @@ fn this() -> &'static Processor {
 }
 
 /// Lends what only this processor uses.
-fn own<R>(used: impl FnOnce(&mut Own) -> R) -> R {
+fn local<R>(used: impl FnOnce(&mut Local) -> R) -> R {
     // SAFETY: see `Processor`; none of the closures below calls this, or switches to another thread.
-    used(unsafe { &mut *this().own.get() })
+    used(unsafe { &mut *this().local.get() })
 }
 
 /// The processors that run threads, a bit for each.
@@ -107,67 +107,67 @@ pub fn online() -> u64 {
 
 /// The timer's interrupt.
 pub fn tick() {
-    this().due.store(true, Ordering::Relaxed);
+    this().need_resched.store(true, Ordering::Relaxed);
 }
 
 /// Returns `true` if the thread that runs should let others run.
-pub(super) fn is_due() -> bool {
-    this().due.load(Ordering::Relaxed)
+pub(super) fn need_resched() -> bool {
+    this().need_resched.load(Ordering::Relaxed)
 }
 
 pub(super) fn current() -> Option<Arc<Thread>> {
-    own(|own| own.current.clone())
+    local(|local| local.current.clone())
 }
 
 /// The memory whose tables this processor has loaded.
-pub(super) fn loaded() -> Option<Arc<Memory>> {
-    own(|own| own.loaded.clone())
+pub(super) fn active_mm() -> Option<Arc<Memory>> {
+    local(|local| local.loaded.clone())
 }
 
-/// Makes the thread that runs look at its signals, and at whether it ends, before its program goes on. For what the thread does to itself; what others do makes its processor due, or comes
+/// Makes the thread that runs look at its signals, and at whether it ends, before its program goes on. For what the thread does to itself; what others do makes its processor need_resched, or comes
 /// while it does not run.
-pub fn look() {
-    own(|own| own.looks = true);
+pub fn recheck_signals() {
+    local(|local| local.recheck = true);
 }
 
 /// Returns `true`, with interrupts off, if the thread's program may go on: nothing has come since the thread last looked, and what comes from now on interrupts the program.
-pub(super) fn may_leave() -> bool {
-    Arch::interrupts_off();
+pub(super) fn may_return_to_user() -> bool {
+    Arch::disable_interrupts();
     let this = this();
     // SAFETY: as in `own`.
-    let looks = core::mem::take(unsafe { &mut (*this.own.get()).looks });
-    let may_leave = !looks && !this.due.load(Ordering::Relaxed);
-    if !may_leave {
+    let recheck = core::mem::take(unsafe { &mut (*this.local.get()).recheck });
+    let may_return_to_user = !recheck && !this.need_resched.load(Ordering::Relaxed);
+    if !may_return_to_user {
         Arch::restore_interrupts(true);
     }
-    may_leave
+    may_return_to_user
 }
 
 /// Ends waits whose time is over or whose input has come: what interrupts have noted.
 pub(super) fn poll() {
-    if is_due() {
+    if need_resched() {
         wait::expire(Arch::now());
     }
-    crate::files::console::poll();
+    crate::fs::console::poll();
 }
 
-/// Makes a processor look for what is due.
-fn interrupt(processor: usize) {
-    PROCESSORS[processor].due.store(true, Ordering::SeqCst);
+/// Makes a processor look for what is need_resched.
+fn reschedule(processor: usize) {
+    PROCESSORS[processor].need_resched.store(true, Ordering::SeqCst);
     if processor != Arch::processor() {
-        Arch::interrupt(processor);
+        Arch::send_ipi(processor);
     }
 }
 
 /// Interrupts the first processor, whose idle loop ends the machine.
-pub(super) fn call_first() {
-    interrupt(0);
+pub(super) fn kick_first() {
+    reschedule(0);
 }
 
 /// Lets another thread run, if one can.
-pub fn give_way() {
+pub fn yield_now() {
     let this = this();
-    this.due.store(false, Ordering::Relaxed);
+    this.need_resched.store(false, Ordering::Relaxed);
     let next = this.queue.lock().pop_front();
     let stays = current().is_none_or(|thread| may_run(&thread, Arch::processor()));
     if next.is_some() || !stays {
@@ -180,16 +180,16 @@ fn may_run(thread: &Thread, processor: usize) -> bool {
 }
 
 /// The thread that runs says that it is about to wait. From now on [`wake`] makes it runnable.
-pub(super) fn prepare(thread: &Thread) {
+pub(super) fn prepare_to_wait(thread: &Thread) {
     thread.state.store(PREPARED, Ordering::SeqCst);
 }
 
 /// The thread does not wait after all.
-pub(super) fn cancel(thread: &Thread) {
+pub(super) fn cancel_wait(thread: &Thread) {
     thread.state.store(RUNNABLE, Ordering::SeqCst);
 }
 
-/// Gives the processor up until somebody wakes this thread. Returns at once if that has happened since [`prepare`].
+/// Gives the processor up until somebody wakes this thread. Returns at once if that has happened since [`prepare_to_wait`].
 pub(super) fn block(thread: &Thread) {
     if thread.state.load(Ordering::SeqCst) == PREPARED {
         switch_to(next());
@@ -209,11 +209,11 @@ pub fn wake(thread: &Arc<Thread>) {
 }
 
 /// Makes a thread look at its signals soon, whether it waits or runs.
-pub fn notify(thread: &Arc<Thread>) {
+pub fn signal_wake_up(thread: &Arc<Thread>) {
     wake(thread);
     let processor = thread.processor.load(Ordering::SeqCst);
     if PROCESSORS[processor].running.load(Ordering::SeqCst) == thread.tid {
-        interrupt(processor);
+        reschedule(processor);
     }
 }
 
@@ -232,13 +232,13 @@ fn enqueue(thread: Arc<Thread>) {
         // One thread for each idle processor.
         if IDLE.fetch_and(!bit(chosen), Ordering::SeqCst) & bit(chosen) != 0 {
             PROCESSORS[chosen].queue.lock().push_back(thread);
-            return interrupt(chosen);
+            return reschedule(chosen);
         }
     };
     PROCESSORS[processor].queue.lock().push_back(thread);
     fence(Ordering::SeqCst);
     if IDLE.load(Ordering::SeqCst) & bit(processor) != 0 {
-        interrupt(processor);
+        reschedule(processor);
     }
 }
 
@@ -262,13 +262,13 @@ pub fn set_affinity(thread: &Arc<Thread>, processors: u64) -> bool {
         return false;
     }
     thread.affinity.store(processors, Ordering::SeqCst);
-    notify(thread);
+    signal_wake_up(thread);
     true
 }
 
 /// Gives the processor up for ever.
-pub(super) fn end() -> ! {
-    own(|own| own.current.iter().for_each(|it| it.state.store(ENDED, Ordering::SeqCst)));
+pub(super) fn exit() -> ! {
+    local(|local| local.current.iter().for_each(|it| it.state.store(DEAD, Ordering::SeqCst)));
     switch_to(next());
     panic!("a thread that has ended runs");
 }
@@ -282,11 +282,11 @@ pub fn idle<T>(end: impl Fn() -> Option<T>) -> T {
             return end;
         }
         poll();
-        this().due.store(false, Ordering::SeqCst);
-        Arch::interrupts_off();
+        this().need_resched.store(false, Ordering::SeqCst);
+        Arch::disable_interrupts();
         IDLE.fetch_or(bit(here), Ordering::SeqCst);
         let next = next();
-        if next.is_none() && end().is_none() && !is_due() {
+        if next.is_none() && end().is_none() && !need_resched() {
             Arch::wait_for_interrupt();
         }
         IDLE.fetch_and(!bit(here), Ordering::SeqCst);
@@ -307,44 +307,44 @@ pub fn wait_for_others() {
 
 /// Switches to a thread, or to the idle loop. Returns when the thread that called this runs again, perhaps on another processor.
 fn switch_to(next: Option<Arc<Thread>>) {
-    load(next.as_ref().and_then(|next| next.process.memory.lock().clone()));
+    switch_mm(next.as_ref().and_then(|next| next.process.memory.lock().clone()));
     let here = Arch::processor();
     let tid = next.as_ref().map_or(0, |next| next.tid);
     if let Some(next) = &next {
         next.processor.store(here, Ordering::SeqCst);
     }
-    let were_on = Arch::interrupts_off();
-    let (from, to) = own(|own| {
+    let were_on = Arch::disable_interrupts();
+    let (from, to) = local(|local| {
         let now = Arch::now();
-        if let Some(current) = &own.current {
-            let time = now - own.since;
+        if let Some(current) = &local.current {
+            let time = now - local.since;
             current.time.fetch_add(time, Ordering::Relaxed);
             current.process.time.fetch_add(time, Ordering::Relaxed);
         }
-        own.since = now;
-        let idle: *mut _ = own.idle.get_or_insert_default();
+        local.since = now;
+        let idle: *mut _ = local.idle.get_or_insert_default();
         let context = |thread: &Option<Arc<Thread>>| {
             thread.as_ref().map_or(idle, |thread| thread.context.get())
         };
-        own.previous = core::mem::replace(&mut own.current, next);
-        (context(&own.previous), context(&own.current))
+        local.previous = core::mem::replace(&mut local.current, next);
+        (context(&local.previous), context(&local.current))
     });
     this().running.store(tid, Ordering::SeqCst);
     // SAFETY: `current` and `previous` hold both threads. The second was taken from a queue, which has only threads that have left their processor.
     unsafe { switch(from, to) };
-    let previous = arrived();
-    look();
+    let previous = finish_switch();
+    recheck_signals();
     Arch::restore_interrupts(were_on);
     // Perhaps the last of it, so that its stack goes, and more.
     drop(previous);
 }
 
 /// The first thing after a switch, on the new thread's stack: the previous thread has left the processor. Returns what is to be dropped once interrupts are on.
-pub(super) fn arrived() -> Option<Arc<Thread>> {
-    let previous = own(|own| own.previous.take())?;
+pub(super) fn finish_switch() -> Option<Arc<Thread>> {
+    let previous = local(|local| local.previous.take())?;
     let state = &previous.state;
     match state.compare_exchange(PREPARED, BLOCKED, Ordering::SeqCst, Ordering::SeqCst) {
-        Ok(_) | Err(ENDED) => return Some(previous),
+        Ok(_) | Err(DEAD) => return Some(previous),
         // It can run on; perhaps it was woken after it had decided to wait.
         Err(_) => {}
     }
@@ -360,21 +360,22 @@ pub(super) fn arrived() -> Option<Arc<Thread>> {
 /// Loads the tables of a process, or the kernel's, on this processor.
 ///
 /// The bit in the address space's set of processors comes before the root is loaded: whoever changes the tables and does not find the bit yet has changed them before the first access.
-// ANCHOR: load
-pub(super) fn load(memory: Option<Arc<Memory>>) {
+// ANCHOR: switch_mm
+pub(super) fn switch_mm(memory: Option<Arc<Memory>>) {
     let root = memory.as_ref().map_or_else(|| kernel_tables().root(), |memory| memory.root());
     let here = bit(Arch::processor());
-    let old = own(|own| {
-        if own.loaded.as_ref().map(|loaded| loaded.root()) == memory.as_ref().map(|new| new.root())
+    let old = local(|local| {
+        if local.loaded.as_ref().map(|loaded| loaded.root())
+            == memory.as_ref().map(|new| new.root())
         {
             return memory;
         }
         if let Some(new) = &memory {
             new.context().cpus().fetch_or(here, Ordering::SeqCst);
         }
-        // SAFETY: a table that `loaded` keeps, or the kernel's own. Every table has the kernel's half.
+        // SAFETY: a table that `loaded` keeps, or the kernel's local. Every table has the kernel's half.
         unsafe { Arch::load_root(root) };
-        let old = core::mem::replace(&mut own.loaded, memory);
+        let old = core::mem::replace(&mut local.loaded, memory);
         if let Some(old) = &old {
             old.context().cpus().fetch_and(!here, Ordering::SeqCst);
         }
@@ -383,4 +384,4 @@ pub(super) fn load(memory: Option<Arc<Memory>>) {
     // Perhaps the last of it.
     drop(old);
 }
-// ANCHOR_END: load
+// ANCHOR_END: switch_mm

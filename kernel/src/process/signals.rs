@@ -21,18 +21,18 @@ constants!(i32: SIGURG SIGWINCH CLD_EXITED CLD_KILLED CLD_STOPPED CLD_CONTINUED)
 constants!(u64: SA_NOCLDSTOP SA_NOCLDWAIT SA_ONSTACK SA_RESTART SA_NODEFER SA_RESETHAND);
 constants!(u64: WNOHANG WSTOPPED WEXITED WCONTINUED WNOWAIT);
 /// The highest number.
-pub const LAST: i32 = 64;
+pub const NSIG: i32 = 64;
 /// From here on each signal that is sent is kept, also of one number.
-const REAL_TIME: i32 = 32;
+const SIGRTMIN: i32 = 32;
 
 /// Signals of a process, or of a thread, that are kept. A further one is lost.
-const MOST_PENDING: usize = 512;
+const MAX_PENDING: usize = 512;
 
-const STOPS: u64 = bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU);
+const STOP_SIGNALS: u64 = bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU);
 /// What cannot be caught, ignored or masked.
 pub const UNMASKABLE: u64 = bit(SIGKILL) | bit(SIGSTOP);
 /// Signals that do nothing unless they are caught.
-const HARMLESS: u64 = bit(SIGCHLD) | bit(SIGCONT) | bit(SIGURG) | bit(SIGWINCH);
+const DEFAULT_IGNORED: u64 = bit(SIGCHLD) | bit(SIGCONT) | bit(SIGURG) | bit(SIGWINCH);
 
 /// The program has given what a handler returns to; otherwise the word for it says nothing.
 pub const SA_RESTORER: u64 = 0x0400_0000;
@@ -44,10 +44,9 @@ const SI_USER: i32 = 0;
 const SI_KERNEL: i32 = 0x80;
 const SI_TKILL: i32 = -6;
 
-/// Results of calls that a signal interrupted, which no program sees.
-pub const RESTART_ALWAYS: i64 = -512;
-/// Restarted unless a handler runs that was set without `SA_RESTART`.
-pub const RESTART: i64 = -513;
+/// The error of a call that a signal interrupted. No program sees it: the call is restarted, or
+/// returns `EINTR` if a handler runs that was set without `SA_RESTART`.
+pub const ERESTARTSYS: Errno = Errno(512);
 
 pub const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
@@ -55,38 +54,38 @@ pub const fn bit(signal: i32) -> u64 {
 
 /// What a handler gets as `siginfo_t`, without its padding.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Info {
+pub struct SigInfo {
     pub signal: i32,
     pub code: i32,
     /// The words from byte 16 on: sender's process and user, status or value; or an address.
     pub rest: [u64; 3],
 }
 
-impl Info {
+impl SigInfo {
     pub fn fault(signal: i32, code: i32, address: u64) -> Self {
-        Info { signal, code, rest: [address, 0, 0] }
+        SigInfo { signal, code, rest: [address, 0, 0] }
     }
 
     pub fn kernel(signal: i32) -> Self {
-        Info { signal, code: SI_KERNEL, rest: [0; 3] }
+        SigInfo { signal, code: SI_KERNEL, rest: [0; 3] }
     }
 
     pub fn user(signal: i32, sender: i32) -> Self {
-        Info { signal, code: SI_USER, rest: [sender as u64, 0, 0] }
+        SigInfo { signal, code: SI_USER, rest: [sender as u64, 0, 0] }
     }
 
     pub fn thread(signal: i32, sender: i32) -> Self {
-        Info { signal, code: SI_TKILL, rest: [sender as u64, 0, 0] }
+        SigInfo { signal, code: SI_TKILL, rest: [sender as u64, 0, 0] }
     }
 
     pub fn child(code: i32, child: i32, status: i32) -> Self {
-        Info { signal: SIGCHLD, code, rest: [child as u32 as u64, status as u32 as u64, 0] }
+        SigInfo { signal: SIGCHLD, code, rest: [child as u32 as u64, status as u32 as u64, 0] }
     }
 
     pub fn of_bytes(bytes: &[u8; 128]) -> Self {
         let word = |at: usize| u64::from_le_bytes(core::array::from_fn(|i| bytes[at + i]));
         let code = (word(8) & 0xffff_ffff) as i32;
-        Info { signal: word(0) as i32, code, rest: [word(16), word(24), word(32)] }
+        SigInfo { signal: word(0) as i32, code, rest: [word(16), word(24), word(32)] }
     }
 
     /// As it lies in memory.
@@ -102,28 +101,28 @@ impl Info {
 }
 
 /// Signals that were sent and not delivered.
-pub struct Pending {
+pub struct SigPending {
     pub set: u64,
-    infos: VecDeque<Info>,
+    infos: VecDeque<SigInfo>,
 }
 
-impl Pending {
+impl SigPending {
     pub const fn new() -> Self {
-        Pending { set: 0, infos: VecDeque::new() }
+        SigPending { set: 0, infos: VecDeque::new() }
     }
 
-    fn add(&mut self, info: &Info) {
-        if info.signal < REAL_TIME && self.set & bit(info.signal) != 0 {
+    fn add(&mut self, info: &SigInfo) {
+        if info.signal < SIGRTMIN && self.set & bit(info.signal) != 0 {
             return;
         }
-        if self.infos.len() < MOST_PENDING {
+        if self.infos.len() < MAX_PENDING {
             self.set |= bit(info.signal);
             self.infos.push_back(*info);
         }
     }
 
     /// Takes the first signal of this set: the lowest number, and of one number the oldest.
-    pub fn take(&mut self, wanted: u64) -> Option<Info> {
+    pub fn take(&mut self, wanted: u64) -> Option<SigInfo> {
         let found = self.set & wanted;
         if found == 0 {
             return None;
@@ -145,7 +144,7 @@ impl Pending {
 
 /// What a process does with a signal (`sigaction(2)`).
 #[derive(Clone, Copy, Default)]
-pub struct Action {
+pub struct SigAction {
     pub handler: u64,
     pub flags: u64,
     pub restorer: u64,
@@ -153,22 +152,22 @@ pub struct Action {
 }
 
 /// The actions of all signals.
-pub struct Actions(pub spin::Mutex<[Action; LAST as usize]>);
+pub struct SigActions(pub spin::Mutex<[SigAction; NSIG as usize]>);
 
-impl Actions {
+impl SigActions {
     pub fn new() -> Self {
-        Actions(spin::Mutex::new([Action::default(); LAST as usize]))
+        SigActions(spin::Mutex::new([SigAction::default(); NSIG as usize]))
     }
 
     pub fn copy(&self) -> Self {
-        Actions(spin::Mutex::new(*self.0.lock()))
+        SigActions(spin::Mutex::new(*self.0.lock()))
     }
 
-    pub fn get(&self, signal: i32) -> Action {
+    pub fn get(&self, signal: i32) -> SigAction {
         self.0.lock()[signal as usize - 1]
     }
 
-    pub fn set(&self, signal: i32, action: Action) {
+    pub fn set(&self, signal: i32, action: SigAction) {
         self.0.lock()[signal as usize - 1] = action;
     }
 
@@ -176,7 +175,7 @@ impl Actions {
     pub fn reset(&self) {
         for action in self.0.lock().iter_mut() {
             let handler = if action.handler == SIG_IGN { SIG_IGN } else { SIG_DFL };
-            *action = Action { handler, ..Action::default() };
+            *action = SigAction { handler, ..SigAction::default() };
         }
     }
 }
@@ -184,12 +183,12 @@ impl Actions {
 /// Returns `true` if the process does nothing about a signal.
 fn is_ignored(process: &Process, signal: i32) -> bool {
     let action = process.actions.lock().get(signal);
-    action.handler == SIG_IGN || action.handler == SIG_DFL && bit(signal) & HARMLESS != 0
+    action.handler == SIG_IGN || action.handler == SIG_DFL && bit(signal) & DEFAULT_IGNORED != 0
 }
 
 /// Sends a signal to a process; any of its threads may take it. Signal 0 does nothing.
-pub fn send(process: &Arc<Process>, info: &Info) {
-    if !arrives(process, info.signal) {
+pub fn send(process: &Arc<Process>, info: &SigInfo) {
+    if !prepare_signal(process, info.signal) {
         return;
     }
     let threads = process.threads.lock().clone();
@@ -199,12 +198,12 @@ pub fn send(process: &Arc<Process>, info: &Info) {
         return;
     }
     process.pending.lock().add(info);
-    threads.iter().for_each(scheduler::notify);
+    threads.iter().for_each(scheduler::signal_wake_up);
 }
 
 /// Sends a signal to one thread. Signal 0 does nothing.
-pub fn send_to_thread(thread: &Arc<Thread>, info: &Info) {
-    if !arrives(&thread.process, info.signal) {
+pub fn send_to_thread(thread: &Arc<Thread>, info: &SigInfo) {
+    if !prepare_signal(&thread.process, info.signal) {
         return;
     }
     let mut signals = thread.signals.lock();
@@ -213,17 +212,17 @@ pub fn send_to_thread(thread: &Arc<Thread>, info: &Info) {
     }
     signals.pending.add(info);
     drop(signals);
-    scheduler::notify(thread);
+    scheduler::signal_wake_up(thread);
 }
 
 /// What a signal does as soon as it is sent: one that continues ends the stop and what would stop, and the other way round.
-fn arrives(process: &Arc<Process>, signal: i32) -> bool {
+fn prepare_signal(process: &Arc<Process>, signal: i32) -> bool {
     if signal == 0 || process.is_ended() {
         return false;
     }
     let opposite = match signal {
-        SIGCONT => STOPS,
-        _ if bit(signal) & STOPS != 0 => bit(SIGCONT),
+        SIGCONT => STOP_SIGNALS,
+        _ if bit(signal) & STOP_SIGNALS != 0 => bit(SIGCONT),
         _ => 0,
     };
     if opposite != 0 {
@@ -234,17 +233,17 @@ fn arrives(process: &Arc<Process>, signal: i32) -> bool {
     }
     if signal == SIGCONT || signal == SIGKILL {
         // After the stops were discarded: one that a thread has taken already is none any more.
-        process.continues.fetch_add(1, Ordering::SeqCst);
+        process.continue_count.fetch_add(1, Ordering::SeqCst);
         exit::resume(process, signal == SIGCONT);
     }
     true
 }
 
 /// Sends a signal to all processes of a group. Returns `false` if there are none.
-pub fn send_to_group(group: i32, info: &Info) -> bool {
+pub fn send_to_group(group: i32, info: &SigInfo) -> bool {
     let mut found = false;
     for process in table::processes() {
-        if process.group.load(Ordering::Relaxed) == group && !process.is_ended() {
+        if process.pgid.load(Ordering::Relaxed) == group && !process.is_ended() {
             found = true;
             send(&process, info);
         }
@@ -253,7 +252,7 @@ pub fn send_to_group(group: i32, info: &Info) -> bool {
 }
 
 /// Forces a signal that the thread's own instruction caused: if it is masked or ignored, the process ends.
-pub fn force(thread: &Arc<Thread>, info: &Info) {
+pub fn force(thread: &Arc<Thread>, info: &SigInfo) {
     let mut signals = thread.signals.lock();
     let actions = thread.process.actions.lock().clone();
     let action = &mut actions.0.lock()[info.signal as usize - 1];
@@ -262,11 +261,11 @@ pub fn force(thread: &Arc<Thread>, info: &Info) {
         signals.mask &= !bit(info.signal);
     }
     signals.forced.push_back(*info);
-    scheduler::look();
+    scheduler::recheck_signals();
 }
 
 /// Returns `true` if a thread that waits is to stop waiting.
-pub(super) fn is_waited_for(thread: &Thread) -> bool {
+pub(super) fn has_pending(thread: &Thread) -> bool {
     if thread.process.exiting.load(Ordering::Relaxed) {
         return true;
     }
@@ -278,7 +277,7 @@ pub(super) fn is_waited_for(thread: &Thread) -> bool {
 }
 
 /// Takes the next signal that the thread does not mask.
-fn next(thread: &Thread) -> Option<Info> {
+fn next(thread: &Thread) -> Option<SigInfo> {
     let mut signals = thread.signals.lock();
     if let Some(forced) = signals.forced.pop_front() {
         return Some(forced);
@@ -293,9 +292,9 @@ pub(super) fn deliver(thread: &Thread, frame: &mut Frame) -> bool {
     if thread.is_ending() {
         return false;
     }
-    let continues = thread.process.continues.load(Ordering::SeqCst);
+    let continues = thread.process.continue_count.load(Ordering::SeqCst);
     let Some(info) = next(thread) else {
-        finish_call(frame, None);
+        finish_syscall(frame, None);
         let mut signals = thread.signals.lock();
         signals.mask = signals.saved_mask.take().unwrap_or(signals.mask);
         return false;
@@ -306,7 +305,7 @@ pub(super) fn deliver(thread: &Thread, frame: &mut Frame) -> bool {
         SIG_IGN => {}
         SIG_DFL => default_action(thread, &info, continues),
         handler => {
-            finish_call(frame, Some(action.flags));
+            finish_syscall(frame, Some(action.flags));
             if action.flags & SA_RESETHAND != 0 {
                 actions.0.lock()[info.signal as usize - 1].handler = SIG_DFL;
             }
@@ -320,13 +319,13 @@ pub(super) fn deliver(thread: &Thread, frame: &mut Frame) -> bool {
 }
 
 /// What happens without a handler. `continues`: how often the process had been continued before the signal was taken.
-fn default_action(thread: &Thread, info: &Info, continues: u64) {
+fn default_action(thread: &Thread, info: &SigInfo, continues: u64) {
     let signal = info.signal;
     match bit(signal) {
-        set if set & HARMLESS != 0 => {}
-        set if set & STOPS != 0 => {
+        set if set & DEFAULT_IGNORED != 0 => {}
+        set if set & STOP_SIGNALS != 0 => {
             // A process group without a shell that would continue it does not stop.
-            if signal == SIGSTOP || !exit::is_orphaned(&thread.process) {
+            if signal == SIGSTOP || !exit::is_orphaned_group(&thread.process) {
                 exit::stop(&thread.process, signal, continues);
             }
         }
@@ -336,23 +335,23 @@ fn default_action(thread: &Thread, info: &Info, continues: u64) {
     }
 }
 
-/// The result of a call that was interrupted: restarted, or `EINTR`.
-fn finish_call(frame: &mut Frame, handler_flags: Option<u64>) {
-    match frame.result() {
-        Some(RESTART_ALWAYS) if handler_flags.is_none() => frame.restart(),
-        Some(RESTART) if handler_flags.is_none_or(|flags| flags & SA_RESTART != 0) => {
-            frame.restart()
-        }
-        Some(RESTART | RESTART_ALWAYS) => frame.set_result(-i64::from(Errno::EINTR.0)),
-        _ => {}
+/// Restarts a call that a signal interrupted, or makes it return `EINTR`.
+fn finish_syscall(frame: &mut Frame, handler_flags: Option<u64>) {
+    if frame.result() != Some(-i64::from(ERESTARTSYS.0)) {
+        return;
+    }
+    if handler_flags.is_none_or(|flags| flags & SA_RESTART != 0) {
+        frame.restart();
+    } else {
+        frame.set_result(-i64::from(Errno::EINTR.0));
     }
 }
 
 /// Everything that a handler's frame on the stack keeps of the program it interrupts.
-pub struct Interrupted {
+pub struct SigContext {
     pub info: [u8; 128],
     pub mask: u64,
-    pub alternate: (u64, i32, u64),
+    pub altstack: (u64, i32, u64),
     pub handler: u64,
     /// What the handler returns to.
     pub restorer: u64,
@@ -365,23 +364,23 @@ pub struct Interrupted {
 fn call_handler(
     thread: &Thread,
     frame: &mut Frame,
-    info: &Info,
-    action: &Action,
+    info: &SigInfo,
+    action: &SigAction,
     handler: u64,
 ) -> bool {
     let mut signals = thread.signals.lock();
     let mask = signals.saved_mask.take().unwrap_or(signals.mask);
-    let (base, flags, size) = signals.alternate;
-    let on_it = is_on_alternate(signals.alternate, frame.sp());
+    let (base, flags, size) = signals.altstack;
+    let on_it = is_on_altstack(signals.altstack, frame.sp());
     let stack = if action.flags & SA_ONSTACK != 0 && size != 0 && !on_it {
         base + size
     } else {
         frame.red_zone()
     };
-    let interrupted = Interrupted {
+    let interrupted = SigContext {
         info: info.bytes(),
         mask,
-        alternate: (base, if on_it { 1 } else { flags }, size),
+        altstack: (base, if on_it { 1 } else { flags }, size),
         handler,
         restorer: match action.restorer {
             given if action.flags & SA_RESTORER != 0 && given != 0 => given,
@@ -402,7 +401,7 @@ fn call_handler(
 }
 
 /// Returns `true` if a stack pointer lies in the alternate stack.
-pub fn is_on_alternate((base, _, size): (u64, i32, u64), sp: u64) -> bool {
+pub fn is_on_altstack((base, _, size): (u64, i32, u64), sp: u64) -> bool {
     size != 0 && sp > base && sp <= base + size
 }
 
@@ -414,14 +413,14 @@ pub fn sigreturn(thread: &Arc<Thread>, frame: &mut Frame) {
         Some((mask, alternate)) => {
             let mut signals = thread.signals.lock();
             signals.mask = mask & !UNMASKABLE;
-            signals.alternate = (alternate.0, alternate.1 & !1, alternate.2);
+            signals.altstack = (alternate.0, alternate.1 & !1, alternate.2);
         }
-        None => force(thread, &Info::kernel(SIGSEGV)),
+        None => force(thread, &SigInfo::kernel(SIGSEGV)),
     }
 }
 
 /// Sends what `setitimer(2)` asked for.
-pub(super) fn alarms(now: u64) {
+pub(super) fn expire_alarms(now: u64) {
     for process in table::processes() {
         let mut alarm = process.alarm.lock();
         if let Some((at, interval)) = *alarm
@@ -429,7 +428,7 @@ pub(super) fn alarms(now: u64) {
         {
             *alarm = (interval > 0).then_some((now + interval, interval));
             drop(alarm);
-            send(&process, &Info::kernel(SIGALRM));
+            send(&process, &SigInfo::kernel(SIGALRM));
         }
     }
 }

@@ -13,15 +13,15 @@ static PROCESSES: Mutex<BTreeMap<i32, Arc<Process>>> = Mutex::new(BTreeMap::new(
 static NEXT: AtomicI32 = AtomicI32::new(1);
 
 /// A number that no thread and no process has.
-pub(super) fn new_number() -> i32 {
+pub(super) fn new_pid() -> i32 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-pub(super) fn enter(process: &Arc<Process>) {
+pub(super) fn insert(process: &Arc<Process>) {
     PROCESSES.lock().insert(process.pid, process.clone());
 }
 
-pub(super) fn leave(pid: i32) {
+pub(super) fn remove(pid: i32) {
     PROCESSES.lock().remove(&pid);
 }
 
@@ -35,7 +35,7 @@ pub fn processes() -> Vec<Arc<Process>> {
 }
 
 /// The process for which `rank` gives most.
-pub(super) fn first_by<R: Ord>(rank: impl Fn(&Process) -> Option<R>) -> Option<Arc<Process>> {
+pub(super) fn max_by<R: Ord>(rank: impl Fn(&Process) -> Option<R>) -> Option<Arc<Process>> {
     let processes = PROCESSES.lock();
     let ranked = processes.values().filter_map(|process| Some((rank(process)?, process)));
     ranked.max_by(|(a, _), (b, _)| a.cmp(b)).map(|(_, process)| process.clone())

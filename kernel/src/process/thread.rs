@@ -11,36 +11,36 @@ use core::sync::atomic::{
 use samara_mm::{Errno, Limits};
 use spin::Mutex;
 
-use super::signals::{Actions, Info, Pending};
-use super::wait::Queue;
+use super::signals::{SigActions, SigInfo, SigPending};
+use super::wait::WaitQueue;
 use super::{Frame, scheduler};
 use crate::arch::{Arch, Context, Machine};
-use crate::files::{Place, Table};
-use crate::memory::{Memory, all_frames};
+use crate::fs::{Dentry, FdTable};
+use crate::memory::{Memory, managed_frames};
 
 /// What threads have in common that were made by `CLONE_THREAD`.
 pub struct Process {
     pub pid: i32,
     /// The process that waits for this one. `None` for the first.
     pub parent: Mutex<Weak<Process>>,
-    pub group: AtomicI32,
-    pub session: AtomicI32,
+    pub pgid: AtomicI32,
+    pub sid: AtomicI32,
     /// `None` once the process has exited.
     pub memory: Mutex<Option<Arc<Memory>>>,
-    pub files: Mutex<Arc<Table>>,
+    pub files: Mutex<Arc<FdTable>>,
     /// The working directory.
-    pub directory: Mutex<Arc<Place>>,
+    pub cwd: Mutex<Arc<Dentry>>,
     pub umask: AtomicU32,
-    pub actions: Mutex<Arc<Actions>>,
+    pub actions: Mutex<Arc<SigActions>>,
     /// Signals to the process, which any of its threads may take.
-    pub pending: Mutex<Pending>,
+    pub pending: Mutex<SigPending>,
     pub threads: Mutex<Vec<Arc<Thread>>>,
     pub children: Mutex<Vec<Arc<Process>>>,
     pub state: Mutex<State>,
     /// How often it was sent `SIGCONT` or `SIGKILL`.
-    pub continues: AtomicU64,
+    pub continue_count: AtomicU64,
     /// Threads of this process that wait for a child.
-    pub child_changed: Queue,
+    pub child_changed: WaitQueue,
     /// Signal that the parent gets when this process ends; 0: none.
     pub exit_signal: AtomicI32,
     /// What `wait` returns is decided: other threads are on their way out.
@@ -50,21 +50,21 @@ pub struct Process {
     /// The status with which the last thread that ended by itself did so.
     pub last_status: AtomicI32,
     /// Threads that have not ended.
-    pub alive: AtomicU32,
+    pub live_threads: AtomicU32,
     pub limits: Mutex<Limits>,
-    pub executable: Mutex<Option<Arc<Place>>>,
+    pub executable: Mutex<Option<Arc<Dentry>>>,
     /// What handlers return to that name nothing else; 0: nothing.
     pub signal_return: AtomicU64,
     /// Arguments, each with a zero byte.
     pub command_line: Mutex<Vec<u8>>,
     /// Waited for by the parent of a `vfork`: the memory is no longer its own.
-    pub released: Queue,
-    pub has_released: AtomicBool,
+    pub vfork_done: WaitQueue,
+    pub is_vfork_done: AtomicBool,
     /// Nanoseconds on the processor of this process's children that were waited for.
     pub children_time: AtomicU64,
     pub time: AtomicU64,
     /// When the process began ([`Machine::now`]).
-    pub began: u64,
+    pub start_time: u64,
     pub alarm: Mutex<Option<(u64, u64)>>,
 }
 
@@ -106,11 +106,11 @@ pub struct ThreadSignals {
     pub mask: u64,
     /// The mask to return to after the handler that interrupts `sigsuspend` or its like.
     pub saved_mask: Option<u64>,
-    pub pending: Pending,
+    pub pending: SigPending,
     /// `sigaltstack`: address, flags, size.
-    pub alternate: (u64, i32, u64),
+    pub altstack: (u64, i32, u64),
     /// Signals that the kernel itself has forced: they are delivered whatever the mask says.
-    pub forced: VecDeque<Info>,
+    pub forced: VecDeque<SigInfo>,
 }
 
 // SAFETY: the context is used by the scheduler alone, on the processor that runs the thread or switches to it.
@@ -131,8 +131,8 @@ impl Drop for Thread {
 impl Thread {
     /// # Errors
     /// `EAGAIN`: there are as many threads as there may be.
-    pub fn may_begin() -> Result<(), Errno> {
-        let most = all_frames() / FRAMES_OF_A_THREAD;
+    pub fn check_limit() -> Result<(), Errno> {
+        let most = managed_frames() / FRAMES_OF_A_THREAD;
         if THREADS.load(Ordering::Relaxed) < most { Ok(()) } else { Err(Errno::EAGAIN) }
     }
 
@@ -149,8 +149,8 @@ impl Thread {
             signals: Mutex::new(ThreadSignals {
                 mask,
                 saved_mask: None,
-                pending: Pending::new(),
-                alternate: (0, DISABLED, 0),
+                pending: SigPending::new(),
+                altstack: (0, DISABLED, 0),
                 forced: VecDeque::new(),
             }),
             clear_tid: AtomicU64::new(0),
@@ -185,37 +185,37 @@ pub const DISABLED: i32 = 2;
 
 impl Process {
     /// A process without memory and threads, in a group and a session of its own.
-    pub fn new(pid: i32, files: Arc<Table>, directory: Arc<Place>) -> Self {
+    pub fn new(pid: i32, files: Arc<FdTable>, directory: Arc<Dentry>) -> Self {
         Process {
             pid,
             parent: Mutex::default(),
-            group: AtomicI32::new(pid),
-            session: AtomicI32::new(pid),
+            pgid: AtomicI32::new(pid),
+            sid: AtomicI32::new(pid),
             memory: Mutex::default(),
             files: Mutex::new(files),
-            directory: Mutex::new(directory),
+            cwd: Mutex::new(directory),
             umask: AtomicU32::new(0o022),
-            actions: Mutex::new(Arc::new(Actions::new())),
-            pending: Mutex::new(Pending::new()),
+            actions: Mutex::new(Arc::new(SigActions::new())),
+            pending: Mutex::new(SigPending::new()),
             threads: Mutex::default(),
             children: Mutex::default(),
             state: Mutex::new(State::Running),
-            child_changed: Queue::new(),
+            child_changed: WaitQueue::new(),
             exit_signal: AtomicI32::default(),
             exiting: AtomicBool::default(),
             exit_status: Mutex::default(),
             last_status: AtomicI32::default(),
-            alive: AtomicU32::default(),
+            live_threads: AtomicU32::default(),
             limits: Mutex::default(),
             executable: Mutex::default(),
             signal_return: AtomicU64::new(0),
             command_line: Mutex::default(),
-            released: Queue::new(),
-            has_released: AtomicBool::default(),
-            continues: AtomicU64::default(),
+            vfork_done: WaitQueue::new(),
+            is_vfork_done: AtomicBool::default(),
+            continue_count: AtomicU64::default(),
             children_time: AtomicU64::default(),
             time: AtomicU64::default(),
-            began: Arch::now(),
+            start_time: Arch::now(),
             alarm: Mutex::default(),
         }
     }

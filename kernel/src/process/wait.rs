@@ -14,13 +14,13 @@ use crate::arch::{Arch, Machine};
 
 /// Threads that wait for one thing.
 #[derive(Default)]
-pub struct Queue {
+pub struct WaitQueue {
     threads: Mutex<Vec<Arc<Thread>>>,
 }
 
-impl Queue {
+impl WaitQueue {
     pub const fn new() -> Self {
-        Queue { threads: Mutex::new(Vec::new()) }
+        WaitQueue { threads: Mutex::new(Vec::new()) }
     }
 
     /// Wakes all of them; each looks again at what it waits for.
@@ -29,29 +29,29 @@ impl Queue {
         threads.iter().for_each(scheduler::wake);
     }
 
-    fn enter(&self, thread: &Arc<Thread>) {
+    fn add(&self, thread: &Arc<Thread>) {
         self.threads.lock().push(thread.clone());
     }
 
-    fn leave(&self, thread: &Arc<Thread>) {
+    fn remove(&self, thread: &Arc<Thread>) {
         self.threads.lock().retain(|other| !Arc::ptr_eq(other, thread));
     }
 }
 
 /// Why a wait ended without what was waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
+pub enum WaitError {
     /// A signal is to be delivered.
     Interrupted,
     /// The time is over.
-    Late,
+    TimedOut,
 }
 
-impl From<Ended> for Errno {
-    fn from(ended: Ended) -> Errno {
+impl From<WaitError> for Errno {
+    fn from(ended: WaitError) -> Errno {
         match ended {
-            Ended::Interrupted => Errno::EINTR,
-            Ended::Late => Errno::ETIMEDOUT,
+            WaitError::Interrupted => Errno::EINTR,
+            WaitError::TimedOut => Errno::ETIMEDOUT,
         }
     }
 }
@@ -59,37 +59,37 @@ impl From<Ended> for Errno {
 /// Waits until `look` finds something, looking each time that one of the queues is woken. `deadline` is in nanoseconds of [`Machine::now`].
 ///
 /// # Errors
-/// [`Ended`]; `look` has found nothing then.
+/// [`WaitError`]; `look` has found nothing then.
 pub fn until<T>(
-    queues: &[&Queue],
+    queues: &[&WaitQueue],
     deadline: Option<u64>,
-    mut look: impl FnMut() -> Option<T>,
-) -> Result<T, Ended> {
-    if let Some(found) = look() {
+    mut condition: impl FnMut() -> Option<T>,
+) -> Result<T, WaitError> {
+    if let Some(found) = condition() {
         return Ok(found);
     }
     let thread = current();
     loop {
         // First it can be woken, then it looks: what happens in between is seen by the look, or wakes it.
-        scheduler::prepare(&thread);
-        queues.iter().for_each(|queue| queue.enter(&thread));
-        let timer = deadline.map(|at| start_timer(at, &thread));
-        let found = look();
+        scheduler::prepare_to_wait(&thread);
+        queues.iter().for_each(|queue| queue.add(&thread));
+        let timer = deadline.map(|at| add_timer(at, &thread));
+        let found = condition();
         let late = deadline.is_some_and(|at| Arch::now() >= at);
         let result = match found {
             Some(found) => Some(Ok(found)),
-            None if signals::is_waited_for(&thread) => {
-                scheduler::look();
-                Some(Err(Ended::Interrupted))
+            None if signals::has_pending(&thread) => {
+                scheduler::recheck_signals();
+                Some(Err(WaitError::Interrupted))
             }
-            None if late => Some(Err(Ended::Late)),
+            None if late => Some(Err(WaitError::TimedOut)),
             None => None,
         };
         match result {
-            Some(_) => scheduler::cancel(&thread),
+            Some(_) => scheduler::cancel_wait(&thread),
             None => scheduler::block(&thread),
         }
-        queues.iter().for_each(|queue| queue.leave(&thread));
+        queues.iter().for_each(|queue| queue.remove(&thread));
         if let Some(timer) = timer {
             TIMERS.lock().remove(&timer);
         }
@@ -102,7 +102,7 @@ pub fn until<T>(
 /// Threads by the time at which they are woken.
 static TIMERS: Mutex<BTreeMap<(u64, u64), Arc<Thread>>> = Mutex::new(BTreeMap::new());
 
-fn start_timer(at: u64, thread: &Arc<Thread>) -> (u64, u64) {
+fn add_timer(at: u64, thread: &Arc<Thread>) -> (u64, u64) {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let key = (at, NEXT.fetch_add(1, Ordering::Relaxed));
     TIMERS.lock().insert(key, thread.clone());
@@ -122,5 +122,5 @@ pub(super) fn expire(now: u64) {
         let Some((_, thread)) = first else { break };
         scheduler::wake(&thread);
     }
-    signals::alarms(now);
+    signals::expire_alarms(now);
 }

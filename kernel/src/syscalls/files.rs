@@ -10,19 +10,19 @@ use syscalls::Sysno;
 
 use super::{Call, Outcome, paths, terminal, time, user};
 use crate::arch::{Arch, Machine};
-use crate::files::{
-    Descriptor, Kind, Node, O_APPEND, O_CLOEXEC, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY, Open,
-    Place, Transfer,
+use crate::fs::{
+    Dentry, Descriptor, Inode, Kind, O_APPEND, O_CLOEXEC, O_NONBLOCK, O_RDONLY, O_RDWR, O_WRONLY,
+    OpenFile, Transfer,
 };
 use crate::process::oom;
-use crate::process::signals::{self, Info, SIGPIPE};
-use crate::process::wait::{self, Ended, Queue};
+use crate::process::signals::{self, ERESTARTSYS, SIGPIPE, SigInfo};
+use crate::process::wait::{self, WaitError, WaitQueue};
 
 pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
     let [a, b, c, d, ..] = call.args;
     let call = &*call;
-    let on = |perform: &dyn Fn(&Open) -> Outcome| open(call, a).and_then(|open| perform(&open));
-    let parts = || user::parts(&call.memory(), b, c);
+    let on = |perform: &dyn Fn(&OpenFile) -> Outcome| open(call, a).and_then(|open| perform(&open));
+    let parts = || user::iovecs(&call.memory(), b, c);
     Some(match name {
         Sysno::read => on(&|open| read(call, open, None, &[(b, c)])),
         Sysno::write => on(&|open| write(call, open, None, &[(b, c)])),
@@ -43,7 +43,7 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         Sysno::ioctl => on(&|open| terminal::ioctl(call, open)),
         Sysno::pipe2 => pipe2(call),
         Sysno::fstat => {
-            on(&|open| user::write(&call.memory(), b, &paths::stat_of(open.node())).map(|()| 0))
+            on(&|open| user::write(&call.memory(), b, &paths::stat_of(open.inode())).map(|()| 0))
         }
         Sysno::ftruncate => on(&|open| ftruncate(open, b)),
         Sysno::fallocate => on(&|open| fallocate(open, b, c, d)),
@@ -58,13 +58,13 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
     })
 }
 
-pub(super) fn open(call: &Call<'_>, descriptor: u64) -> Result<Arc<Open>, Errno> {
+pub(super) fn open(call: &Call<'_>, descriptor: u64) -> Result<Arc<OpenFile>, Errno> {
     call.thread.process.files.lock().get(descriptor)
 }
 
 impl Call<'_> {
     /// Gives a description the lowest free descriptor.
-    pub(super) fn descriptor(&self, open: Arc<Open>, close_on_exec: bool) -> Outcome {
+    pub(super) fn descriptor(&self, open: Arc<OpenFile>, close_on_exec: bool) -> Outcome {
         let table = self.thread.process.files.lock().clone();
         table.add(Descriptor { open, close_on_exec }, 0)
     }
@@ -76,28 +76,25 @@ fn offset(value: u64) -> Result<u64, Errno> {
 
 /// Waits until `transfer` does something, unless the description does not wait.
 fn transfer(
-    open: &Open,
+    open: &OpenFile,
     mut transfer: impl FnMut() -> Result<Transfer, Errno>,
 ) -> Result<usize, Errno> {
     let mut look = || match transfer() {
-        Ok(Transfer::Wait) => None,
+        Ok(Transfer::WouldBlock) => None,
         Ok(Transfer::Done(done)) => Some(Ok(done)),
         Err(error) => Some(Err(error)),
     };
     if open.is_nonblocking() {
         return look().unwrap_or(Err(Errno::EAGAIN));
     }
-    let queues: Vec<&Queue> = open.queue().into_iter().collect();
+    let queues: Vec<&WaitQueue> = open.queue().into_iter().collect();
     match wait::until(&queues, None, look) {
         Ok(result) => result,
-        Err(_) => Err(RESTARTS),
+        Err(_) => Err(ERESTARTSYS),
     }
 }
 
-/// Ends a call that a signal interrupted, and that is made again unless a handler says otherwise.
-pub(super) const RESTARTS: Errno = Errno(signals::RESTART.unsigned_abs() as i32);
-
-fn read(call: &Call<'_>, open: &Open, at: Option<u64>, parts: &[(u64, u64)]) -> Outcome {
+fn read(call: &Call<'_>, open: &OpenFile, at: Option<u64>, parts: &[(u64, u64)]) -> Outcome {
     // Before anything is waited for, and without looking whether something is there.
     let outside =
         |&(to, len): &(u64, u64)| to.checked_add(len).is_none_or(|end| end > Arch::TASK_SIZE);
@@ -118,7 +115,7 @@ fn read(call: &Call<'_>, open: &Open, at: Option<u64>, parts: &[(u64, u64)]) -> 
                 }
                 open.read(from, &mut bytes).map(|transfer| match transfer {
                     Transfer::Done(done) => done,
-                    Transfer::Wait => 0,
+                    Transfer::WouldBlock => 0,
                 })
             } else {
                 transfer(open, || open.read(from, &mut bytes))
@@ -145,12 +142,12 @@ fn read(call: &Call<'_>, open: &Open, at: Option<u64>, parts: &[(u64, u64)]) -> 
     Ok(done as i64)
 }
 
-fn write(call: &Call<'_>, open: &Open, at: Option<u64>, parts: &[(u64, u64)]) -> Outcome {
+fn write(call: &Call<'_>, open: &OpenFile, at: Option<u64>, parts: &[(u64, u64)]) -> Outcome {
     let memory = call.memory();
     let mut done = 0u64;
     let failed = |done: u64, error: Errno| {
         if error == Errno::EPIPE {
-            signals::send_to_thread(call.thread, &Info::user(SIGPIPE, call.thread.process.pid));
+            signals::send_to_thread(call.thread, &SigInfo::user(SIGPIPE, call.thread.process.pid));
         }
         if done > 0 { Ok(done as i64) } else { Err(error) }
     };
@@ -188,9 +185,9 @@ fn write(call: &Call<'_>, open: &Open, at: Option<u64>, parts: &[(u64, u64)]) ->
 
 /// Copies from one description to another; how many bytes.
 fn copy(
-    from: &Open,
+    from: &OpenFile,
     mut from_at: Option<u64>,
-    to: &Open,
+    to: &OpenFile,
     mut to_at: Option<u64>,
     len: u64,
 ) -> Result<u64, Errno> {
@@ -239,7 +236,7 @@ fn copy_file_range(call: &Call<'_>) -> Outcome {
         if at == 0 { Ok(None) } else { user::read::<u64>(&memory, at).map(Some) }
     };
     let (from_start, to_start) = (start(from_at)?, start(to_at)?);
-    if !from.node().is_regular() || !to.node().is_regular() {
+    if !from.inode().is_regular() || !to.inode().is_regular() {
         return Err(Errno::EINVAL);
     }
     let done = copy(&from, from_start, &to, to_start, len)?;
@@ -310,7 +307,7 @@ fn fcntl(call: &Call<'_>) -> Outcome {
             .map(|()| 0),
         6 | 7 => Ok(0),
         // F_GETPIPE_SZ, F_SETPIPE_SZ.
-        1031 | 1032 if matches!(open.node().kind, Kind::Pipe(_)) => Ok(65_536),
+        1031 | 1032 if matches!(open.inode().kind, Kind::Pipe(_)) => Ok(65_536),
         _ => Err(Errno::EINVAL),
     }
 }
@@ -321,14 +318,14 @@ pub fn pipe2(call: &Call<'_>) -> Outcome {
     if flags & !(O_CLOEXEC | O_NONBLOCK) != 0 {
         return Err(Errno::EINVAL);
     }
-    let node = Node::new(Kind::Pipe(Arc::default()), 0o600);
-    let name = alloc::format!("pipe:[{}]", node.number).into_bytes();
-    let place = Place::nameless(node, name);
+    let inode = Inode::new(Kind::Pipe(Arc::default()), 0o600);
+    let name = alloc::format!("pipe:[{}]", inode.ino).into_bytes();
+    let dentry = Dentry::nameless(inode, name);
     let table = call.thread.process.files.lock().clone();
     let close_on_exec = flags & O_CLOEXEC != 0;
     let kept = flags & O_NONBLOCK;
-    let reader = Open::new(place.clone(), O_RDONLY | kept)?;
-    let writer = Open::new(place, O_WRONLY | kept)?;
+    let reader = OpenFile::new(dentry.clone(), O_RDONLY | kept)?;
+    let writer = OpenFile::new(dentry, O_WRONLY | kept)?;
     let first = table.add(Descriptor { open: reader, close_on_exec }, 0)?;
     let second = table.add(Descriptor { open: writer, close_on_exec }, 0).inspect_err(|_| {
         let _ = table.close(first as u64);
@@ -341,17 +338,17 @@ pub fn pipe2(call: &Call<'_>) -> Outcome {
     Ok(0)
 }
 
-fn ftruncate(open: &Open, size: u64) -> Outcome {
-    match &open.node().kind {
+fn ftruncate(open: &OpenFile, size: u64) -> Outcome {
+    match &open.inode().kind {
         Kind::Regular(regular) if open.is_writable() => regular.truncate(size).map(|()| 0),
         _ => Err(Errno::EINVAL),
     }
 }
 
-fn fallocate(open: &Open, mode: u64, start: u64, len: u64) -> Outcome {
+fn fallocate(open: &OpenFile, mode: u64, start: u64, len: u64) -> Outcome {
     const KEEP_SIZE: u64 = 1;
     const PUNCH_HOLE: u64 = 2 | KEEP_SIZE;
-    let Kind::Regular(regular) = &open.node().kind else {
+    let Kind::Regular(regular) = &open.inode().kind else {
         return Err(Errno::ENODEV);
     };
     if !open.is_writable() {
@@ -370,19 +367,19 @@ fn getdents(call: &Call<'_>) -> Outcome {
     let [descriptor, to, len, ..] = call.args;
     let open = open(call, descriptor)?;
     let mut bytes = Vec::new();
-    let most = usize::try_from(len).unwrap_or(user::PIECE).min(user::PIECE);
+    let most = usize::try_from(len).unwrap_or(user::MAX_CHUNK).min(user::MAX_CHUNK);
     let mut too_small = false;
-    open.each_name(|name, node, next| {
+    open.read_dir(|name, inode, next| {
         let size = (19 + name.len() + 1).next_multiple_of(8);
         if bytes.len() + size > most {
             too_small = bytes.is_empty();
             return false;
         }
         let start = bytes.len();
-        bytes.extend_from_slice(&node.number.to_le_bytes());
+        bytes.extend_from_slice(&inode.ino.to_le_bytes());
         bytes.extend_from_slice(&next.to_le_bytes());
         bytes.extend_from_slice(&(size as u16).to_le_bytes());
-        bytes.push((node.mode() >> 12) as u8);
+        bytes.push((inode.mode() >> 12) as u8);
         bytes.extend_from_slice(name);
         bytes.resize(start + size, 0);
         true
@@ -401,9 +398,9 @@ fn memfd_create(call: &Call<'_>) -> Outcome {
     }
     let mut name = b"/memfd:".to_vec();
     name.extend_from_slice(&user::string(&call.memory(), call.args[0], 250, Errno::EINVAL)?);
-    let node = Node::regular(0o777)?;
-    node.links.store(0, Ordering::Relaxed);
-    let open = Open::new(Place::nameless(node, name), O_RDWR)?;
+    let inode = Inode::regular(0o777)?;
+    inode.nlink.store(0, Ordering::Relaxed);
+    let open = OpenFile::new(Dentry::nameless(inode, name), O_RDWR)?;
     call.descriptor(open, flags & 1 != 0)
 }
 
@@ -414,7 +411,7 @@ const POLLHUP: i16 = 16;
 const POLLNVAL: i16 = 32;
 
 /// What is ready of what was asked for.
-fn ready(open: &Open, events: i16) -> i16 {
+fn ready(open: &OpenFile, events: i16) -> i16 {
     let mut ready = 0;
     if events & POLLIN != 0
         && open.is_readable()
@@ -432,8 +429,8 @@ fn ready(open: &Open, events: i16) -> i16 {
     ready
 }
 
-fn is_drained(open: &Open) -> bool {
-    matches!(&open.node().kind, Kind::Pipe(pipe) if pipe.len() == 0)
+fn is_drained(open: &OpenFile) -> bool {
+    matches!(&open.inode().kind, Kind::Pipe(pipe) if pipe.len() == 0)
 }
 
 /// Waits until one of these is ready, and how many are; what is ready of each is put in its place.
@@ -443,11 +440,11 @@ pub(super) fn poll(
     deadline: Option<u64>,
 ) -> Result<i64, Errno> {
     let table = call.thread.process.files.lock().clone();
-    let opens: Vec<Option<Arc<Open>>> = polled
+    let opens: Vec<Option<Arc<OpenFile>>> = polled
         .iter()
         .map(|one| if one.fd < 0 { None } else { table.get(one.fd as u64).ok() })
         .collect();
-    let queues: Vec<&Queue> = opens.iter().flatten().filter_map(|open| open.queue()).collect();
+    let queues: Vec<&WaitQueue> = opens.iter().flatten().filter_map(|open| open.queue()).collect();
     let look = || {
         let mut count = 0;
         for (one, open) in polled.iter_mut().zip(&opens) {
@@ -462,8 +459,8 @@ pub(super) fn poll(
     };
     match wait::until(&queues, deadline, look) {
         Ok(count) => Ok(count),
-        Err(Ended::Late) => Ok(0),
-        Err(Ended::Interrupted) => Err(Errno::EINTR),
+        Err(WaitError::TimedOut) => Ok(0),
+        Err(WaitError::Interrupted) => Err(Errno::EINTR),
     }
 }
 

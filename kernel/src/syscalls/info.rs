@@ -6,7 +6,7 @@ use syscalls::Sysno;
 
 use super::{Call, Outcome, user};
 use crate::arch::{Arch, Machine};
-use crate::{files, memory, process};
+use crate::{fs, memory, process};
 
 pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
     let [a, b, c, ..] = call.args;
@@ -41,7 +41,7 @@ fn uname(call: &Call<'_>, to: u64) -> Outcome {
 }
 
 fn info(call: &Call<'_>, to: u64) -> Outcome {
-    let (free, total) = (memory::free_frames(), memory::all_frames());
+    let (free, total) = (memory::free_frames(), memory::managed_frames());
     // SAFETY: integers, of which zero is a value.
     let mut all: sysinfo = unsafe { core::mem::zeroed() };
     all.uptime = (Arch::now() / 1_000_000_000) as _;
@@ -58,7 +58,7 @@ fn random(call: &Call<'_>, to: u64, len: u64, flags: u64) -> Outcome {
         return Err(Errno::EINVAL);
     }
     let mut bytes = user::buffer(len)?;
-    files::fill_random(&mut bytes);
+    fs::fill_random(&mut bytes);
     user::copy_to(&call.memory(), to, &bytes)?;
     Ok(bytes.len() as i64)
 }

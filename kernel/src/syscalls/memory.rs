@@ -53,16 +53,14 @@ const LONGEST_NAME: usize = 80;
 // ANCHOR: mmap
 fn mmap(call: &Call<'_>) -> Outcome {
     let [addr, len, prot, flags, descriptor, offset] = call.args;
-    let file = if flags & samara_mm::abi::MAP_ANONYMOUS != 0 {
-        FileArg::None
-    } else {
-        match call.thread.process.files.lock().get(descriptor) {
-            Ok(open) => open.file().map_or(FileArg::Bad, FileArg::File),
-            Err(_) => FileArg::Bad,
-        }
+    let open = call.thread.process.files.lock().get(descriptor).ok();
+    let file = match &open {
+        _ if flags & samara_mm::abi::MAP_ANONYMOUS != 0 => FileArg::None,
+        Some(open) => open.file().map_or(FileArg::Bad, FileArg::File),
+        None => FileArg::Bad,
     };
-    // What is open and cannot be mapped is no bad descriptor.
-    if file == FileArg::Bad && call.thread.process.files.lock().get(descriptor).is_ok() {
+    // The descriptor is valid, but its file cannot be mapped.
+    if file == FileArg::Bad && open.is_some() {
         return Err(Errno::ENODEV);
     }
     let request = Request::Mmap { addr, len, prot, flags, file, offset };
@@ -74,8 +72,8 @@ fn mmap(call: &Call<'_>) -> Outcome {
 fn advise(call: &Call<'_>) -> Outcome {
     const OF_OTHERS: [i32; 4] = [3, 20, 21, 25];
     let [descriptor, at, count, advice, flags, _] = call.args;
-    let process = files::open(call, descriptor)?.node().process().ok_or(Errno::EBADF)?;
-    let ranges = user::parts(&call.memory(), at, count)?.into_boxed_slice();
+    let process = files::open(call, descriptor)?.inode().process().ok_or(Errno::EBADF)?;
+    let ranges = user::iovecs(&call.memory(), at, count)?.into_boxed_slice();
     let advice = advice as i32;
     if process.pid != call.thread.process.pid && !OF_OTHERS.contains(&advice) {
         return Err(Errno::EINVAL);
@@ -98,7 +96,7 @@ fn mincore(call: &Call<'_>) -> Outcome {
     let memory = call.memory();
     let mut bytes = user::buffer(len.div_ceil(4096))?;
     bytes.fill(NOT_TOLD);
-    let result = memory.mincore(addr, len.min(user::PIECE as u64 * 4096), &mut bytes);
+    let result = memory.mincore(addr, len.min(user::MAX_CHUNK as u64 * 4096), &mut bytes);
     // Before a hole, pages are told of.
     let told = bytes.iter().position(|&byte| byte == NOT_TOLD).unwrap_or(bytes.len());
     user::copy_to(&memory, to, &bytes[..told])?;

@@ -42,10 +42,10 @@ pub fn perform(thread: &Arc<Thread>, frame: &mut Frame) {
     let mut call = Call { thread, frame, args };
     let outcome = match dispatch(name, &mut call) {
         // Frames of other programs, or of other moments of this one.
-        Some(Ok(GOES_ON_ELSEWHERE)) => return scheduler::look(),
+        Some(Ok(FRAME_REPLACED)) => return scheduler::recheck_signals(),
         Some(outcome) => outcome,
         None => {
-            tell_once(name);
+            log_once(name);
             Err(Errno::ENOSYS)
         }
     };
@@ -53,12 +53,12 @@ pub fn perform(thread: &Arc<Thread>, frame: &mut Frame) {
 }
 
 /// The frame is another one already.
-pub const GOES_ON_ELSEWHERE: i64 = i64::MIN;
+pub const FRAME_REPLACED: i64 = i64::MIN;
 
-fn tell_once(name: Sysno) {
-    static TOLD: Mutex<Option<SysnoSet>> = Mutex::new(None);
-    let mut told = TOLD.lock();
-    if told.get_or_insert_with(SysnoSet::empty).insert(name) {
+fn log_once(name: Sysno) {
+    static LOGGED: Mutex<Option<SysnoSet>> = Mutex::new(None);
+    let mut logged = LOGGED.lock();
+    if logged.get_or_insert_with(SysnoSet::empty).insert(name) {
         log!("system call {} is missing", name.name());
     }
 }
@@ -77,5 +77,5 @@ fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         .or_else(|| threads::dispatch(name, call))
         .or_else(|| time::dispatch(name, call))
         .or_else(|| info::dispatch(name, call))
-        .or_else(|| Arch::own_call(name, call))
+        .or_else(|| Arch::arch_call(name, call))
 }

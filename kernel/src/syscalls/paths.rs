@@ -9,11 +9,11 @@ use samara_mm::Errno;
 use syscalls::Sysno;
 
 use super::{Call, Outcome, files, user};
-use crate::files::{
-    self as tree, Kind, Node, O_ACCMODE, O_CLOEXEC, O_CREAT, O_EXCL, O_NONBLOCK, O_PATH, O_RDONLY,
-    O_TRUNC, O_WRONLY, Open, Place,
+use crate::fs::{
+    self, Dentry, Inode, Kind, O_ACCMODE, O_CLOEXEC, O_CREAT, O_EXCL, O_NONBLOCK, O_PATH, O_RDONLY,
+    O_TRUNC, O_WRONLY, OpenFile,
 };
-use crate::process::wait;
+use crate::process::{signals::ERESTARTSYS, wait};
 
 /// A directory's descriptor, and the number of the argument that has the path from there.
 pub type At = (u64, usize);
@@ -39,11 +39,11 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         Sysno::linkat => link_at(call, (a, 1), (c, 3), e & AT_SYMLINK_FOLLOW != 0),
         Sysno::renameat2 => rename_at(call, (a, 1), (c, 3), e),
         Sysno::fchmod => {
-            files::open(call, a).map(|open| open.node().set_mode(b as u32)).map(|()| 0)
+            files::open(call, a).map(|open| open.inode().set_mode(b as u32)).map(|()| 0)
         }
         Sysno::fchmodat => change_mode_at(call, (a, 1), c),
         Sysno::fchown => {
-            files::open(call, a).map(|open| change_owner(open.node(), b, c)).map(|()| 0)
+            files::open(call, a).map(|open| change_owner(open.inode(), b, c)).map(|()| 0)
         }
         Sysno::fchownat => change_owner_at(call, (a, 1), c, d, e),
         Sysno::utimensat => set_times(call, a, b, c, d),
@@ -58,7 +58,7 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         Sysno::umount2 => call
             .path(0)
             .and_then(|path| at(call, cwd(), &path, true))
-            .and_then(|place| tree::unmount(&place))
+            .and_then(|dentry| fs::unmount(&dentry))
             .map(|()| 0),
         Sysno::chroot => Err(Errno::EPERM),
         Sysno::statfs => call
@@ -76,29 +76,29 @@ pub fn cwd() -> u64 {
 }
 
 /// The directory in which a relative path begins.
-fn base(call: &Call<'_>, directory: u64, path: &[u8]) -> Result<Arc<Place>, Errno> {
+fn base(call: &Call<'_>, directory: u64, path: &[u8]) -> Result<Arc<Dentry>, Errno> {
     if path.starts_with(b"/") || directory as i32 == AT_FDCWD {
-        return Ok(call.thread.process.directory.lock().clone());
+        return Ok(call.thread.process.cwd.lock().clone());
     }
     let open = files::open(call, directory)?;
-    if open.node().is_directory() { Ok(open.place.clone()) } else { Err(Errno::ENOTDIR) }
+    if open.inode().is_directory() { Ok(open.dentry.clone()) } else { Err(Errno::ENOTDIR) }
 }
 
-fn at(call: &Call<'_>, directory: u64, path: &[u8], follow: bool) -> Result<Arc<Place>, Errno> {
-    tree::find(&base(call, directory, path)?, path, follow)
+fn at(call: &Call<'_>, directory: u64, path: &[u8], follow: bool) -> Result<Arc<Dentry>, Errno> {
+    fs::find(&base(call, directory, path)?, path, follow)
 }
 
 /// The file of a path, or of the descriptor if the path is empty and may be.
-fn at_or_open(call: &Call<'_>, file: At, flags: u64) -> Result<Arc<Place>, Errno> {
+fn at_or_open(call: &Call<'_>, file: At, flags: u64) -> Result<Arc<Dentry>, Errno> {
     if call.args[file.1] == 0 && flags & AT_EMPTY_PATH != 0 {
-        return files::open(call, file.0).map(|open| open.place.clone());
+        return files::open(call, file.0).map(|open| open.dentry.clone());
     }
     let path = call.path(file.1)?;
     if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
         if file.0 as i32 == AT_FDCWD {
-            return Ok(call.thread.process.directory.lock().clone());
+            return Ok(call.thread.process.cwd.lock().clone());
         }
-        return files::open(call, file.0).map(|open| open.place.clone());
+        return files::open(call, file.0).map(|open| open.dentry.clone());
     }
     at(call, file.0, &path, flags & AT_SYMLINK_NOFOLLOW == 0)
 }
@@ -107,8 +107,8 @@ fn parent_at<'p>(
     call: &Call<'_>,
     directory: u64,
     path: &'p [u8],
-) -> Result<(Arc<Place>, &'p [u8]), Errno> {
-    tree::find_parent(&base(call, directory, path)?, path)
+) -> Result<(Arc<Dentry>, &'p [u8]), Errno> {
+    fs::find_parent(&base(call, directory, path)?, path)
 }
 
 /// Permissions of a new file.
@@ -121,31 +121,31 @@ pub fn open_at(call: &Call<'_>, file: At, flags: u64, mode: u64) -> Outcome {
     let flags = flags as u32;
     let follow = flags & O_NOFOLLOW == 0 && flags & (O_CREAT | O_EXCL) != O_CREAT | O_EXCL;
     let found = at(call, file.0, &path, follow);
-    let place = match found {
+    let dentry = match found {
         Ok(_) if flags & (O_CREAT | O_EXCL) == O_CREAT | O_EXCL => return Err(Errno::EEXIST),
-        Ok(place) => place,
+        Ok(dentry) => dentry,
         Err(Errno::ENOENT) if flags & O_CREAT != 0 && !path.ends_with(b"/") => {
             let (parent, name) = parent_at(call, file.0, &path)?;
-            if parent.node.lookup(name).is_ok() {
+            if parent.inode.lookup(name).is_ok() {
                 // A link that leads nowhere.
                 return Err(Errno::ENOENT);
             }
-            tree::create(&parent, name, Node::regular(new_mode(call, mode))?)?
+            fs::create(&parent, name, Inode::regular(new_mode(call, mode))?)?
         }
         Err(error) => return Err(error),
     };
-    let node = &place.node;
+    let inode = &dentry.inode;
     let writes = flags & O_ACCMODE != O_RDONLY || flags & O_TRUNC != 0;
-    match &node.kind {
+    match &inode.kind {
         Kind::Directory(_) if flags & O_PATH == 0 && (writes || flags & O_CREAT != 0) => {
             return Err(Errno::EISDIR);
         }
         Kind::Directory(_) => {}
         _ if flags & O_DIRECTORY != 0 => return Err(Errno::ENOTDIR),
-        Kind::Link(_) | Kind::Magic(..) if flags & O_PATH == 0 => return Err(Errno::ELOOP),
+        Kind::Symlink(_) | Kind::MagicLink(..) if flags & O_PATH == 0 => return Err(Errno::ELOOP),
         Kind::Regular(regular) if flags & O_TRUNC != 0 && flags & O_PATH == 0 => {
             regular.truncate(0)?;
-            node.touch();
+            inode.touch();
         }
         Kind::Pipe(pipe)
             if flags & O_ACCMODE == O_WRONLY
@@ -156,14 +156,14 @@ pub fn open_at(call: &Call<'_>, file: At, flags: u64, mode: u64) -> Outcome {
         }
         _ => {}
     }
-    let open = Open::new(place.clone(), flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC))?;
+    let open = OpenFile::new(dentry.clone(), flags & !(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC))?;
     wait_for_other_side(&open)?;
     call.descriptor(open, flags & O_CLOEXEC != 0)
 }
 
 /// Opening a pipe by its name waits for the other side.
-fn wait_for_other_side(open: &Open) -> Result<(), Errno> {
-    let Kind::Pipe(pipe) = &open.node().kind else {
+fn wait_for_other_side(open: &OpenFile) -> Result<(), Errno> {
+    let Kind::Pipe(pipe) = &open.inode().kind else {
         return Ok(());
     };
     if open.is_nonblocking() || open.has(O_PATH) || open.is_readable() && open.is_writable() {
@@ -172,24 +172,24 @@ fn wait_for_other_side(open: &Open) -> Result<(), Errno> {
     let for_writers = open.is_readable();
     let has_come = || pipe.ever(for_writers) != open.others_before;
     let is_there = || (pipe.count(for_writers) > 0 || has_come()).then_some(());
-    wait::until(&[pipe.queue()], None, is_there).map_err(|_| files::RESTARTS)
+    wait::until(&[pipe.queue()], None, is_there).map_err(|_| ERESTARTSYS)
 }
 
 /// A file's properties, as the architecture lays them out.
-pub fn stat_of(node: &Node) -> stat {
+pub fn stat_of(inode: &Inode) -> stat {
     // SAFETY: integers, of which zero is a value.
     let mut to: stat = unsafe { core::mem::zeroed() };
     to.st_dev = 2;
-    to.st_ino = node.number as _;
-    to.st_nlink = node.links() as _;
-    to.st_mode = node.mode() as _;
-    to.st_uid = node.owner.load(Ordering::Relaxed);
-    to.st_gid = node.group.load(Ordering::Relaxed);
-    to.st_rdev = node.device() as _;
-    to.st_size = node.size() as _;
+    to.st_ino = inode.ino as _;
+    to.st_nlink = inode.nlink() as _;
+    to.st_mode = inode.mode() as _;
+    to.st_uid = inode.uid.load(Ordering::Relaxed);
+    to.st_gid = inode.gid.load(Ordering::Relaxed);
+    to.st_rdev = inode.rdev() as _;
+    to.st_size = inode.size() as _;
     to.st_blksize = 4096;
-    to.st_blocks = node.size().div_ceil(512) as _;
-    let modified = node.modified.load(Ordering::Relaxed);
+    to.st_blocks = inode.size().div_ceil(512) as _;
+    let modified = inode.mtime.load(Ordering::Relaxed);
     let (seconds, rest) = (modified / 1_000_000_000, modified % 1_000_000_000);
     (to.st_atime, to.st_mtime, to.st_ctime) = (seconds as _, seconds as _, seconds as _);
     (to.st_atime_nsec, to.st_mtime_nsec, to.st_ctime_nsec) = (rest as _, rest as _, rest as _);
@@ -197,14 +197,14 @@ pub fn stat_of(node: &Node) -> stat {
 }
 
 pub fn stat_at(call: &Call<'_>, file: At, to: u64, flags: u64) -> Outcome {
-    let place = at_or_open(call, file, flags)?;
-    user::write(&call.memory(), to, &stat_of(&place.node))?;
+    let dentry = at_or_open(call, file, flags)?;
+    user::write(&call.memory(), to, &stat_of(&dentry.inode))?;
     Ok(0)
 }
 
 fn stat_extended(call: &Call<'_>, directory: u64, flags: u64, to: u64) -> Outcome {
-    let place = at_or_open(call, (directory, 1), flags)?;
-    let from = stat_of(&place.node);
+    let dentry = at_or_open(call, (directory, 1), flags)?;
+    let from = stat_of(&dentry.inode);
     // SAFETY: integers, of which zero is a value.
     let mut all: statx = unsafe { core::mem::zeroed() };
     all.stx_mask = 0x7ff;
@@ -228,20 +228,20 @@ fn stat_extended(call: &Call<'_>, directory: u64, flags: u64, to: u64) -> Outcom
 }
 
 pub fn access_at(call: &Call<'_>, file: At, wanted: u64, flags: u64) -> Outcome {
-    let place = at_or_open(call, file, flags)?;
+    let dentry = at_or_open(call, file, flags)?;
     // The only user may read and write everything; execute what anybody may.
-    let executable = place.node.is_directory() || place.node.mode() & 0o111 != 0;
+    let executable = dentry.inode.is_directory() || dentry.inode.mode() & 0o111 != 0;
     if wanted & 1 != 0 && !executable { Err(Errno::EACCES) } else { Ok(0) }
 }
 
 pub fn read_link_at(call: &Call<'_>, file: At, to: u64, len: u64) -> Outcome {
     let path = call.path(file.1)?;
-    let place = if path.is_empty() {
-        files::open(call, file.0)?.place.clone()
+    let dentry = if path.is_empty() {
+        files::open(call, file.0)?.dentry.clone()
     } else {
         at(call, file.0, &path, false)?
     };
-    let (Kind::Link(target) | Kind::Magic(target, _)) = &place.node.kind else {
+    let (Kind::Symlink(target) | Kind::MagicLink(target, _)) = &dentry.inode.kind else {
         return Err(Errno::EINVAL);
     };
     if len as i64 <= 0 {
@@ -255,18 +255,18 @@ pub fn read_link_at(call: &Call<'_>, file: At, to: u64, len: u64) -> Outcome {
 pub fn make_directory_at(call: &Call<'_>, file: At, mode: u64) -> Outcome {
     let path = call.path(file.1)?;
     let (parent, name) = parent_at(call, file.0, &path)?;
-    tree::create(&parent, name, Node::directory(new_mode(call, mode))).map(|_| 0)
+    fs::create(&parent, name, Inode::directory(new_mode(call, mode))).map(|_| 0)
 }
 
 pub fn make_node_at(call: &Call<'_>, file: At, mode: u64) -> Outcome {
     let path = call.path(file.1)?;
     let (parent, name) = parent_at(call, file.0, &path)?;
-    let node = match (mode as u32 & 0o170_000) >> 12 {
-        0 | 8 => Node::regular(new_mode(call, mode))?,
-        1 => Node::new(Kind::Pipe(Arc::default()), new_mode(call, mode)),
+    let inode = match (mode as u32 & 0o170_000) >> 12 {
+        0 | 8 => Inode::regular(new_mode(call, mode))?,
+        1 => Inode::new(Kind::Pipe(Arc::default()), new_mode(call, mode)),
         _ => return Err(Errno::EPERM),
     };
-    tree::create(&parent, name, node).map(|_| 0)
+    fs::create(&parent, name, inode).map(|_| 0)
 }
 
 pub fn unlink_at(call: &Call<'_>, file: At, is_directory: bool) -> Outcome {
@@ -275,7 +275,7 @@ pub fn unlink_at(call: &Call<'_>, file: At, is_directory: bool) -> Outcome {
         Errno::EEXIST => Errno::EBUSY,
         error => error,
     })?;
-    tree::remove(&parent, name, is_directory).map(|()| 0)
+    fs::remove(&parent, name, is_directory).map(|()| 0)
 }
 
 pub fn symbolic_link_at(call: &Call<'_>, target: usize, file: At) -> Outcome {
@@ -284,18 +284,18 @@ pub fn symbolic_link_at(call: &Call<'_>, target: usize, file: At) -> Outcome {
         return Err(Errno::ENOENT);
     }
     let (parent, name) = parent_at(call, file.0, &path)?;
-    tree::create(&parent, name, Node::link(target)).map(|_| 0)
+    fs::create(&parent, name, Inode::symlink(target)).map(|_| 0)
 }
 
 pub fn link_at(call: &Call<'_>, from: At, to: At, follow: bool) -> Outcome {
     let (old, new) = (call.path(from.1)?, call.path(to.1)?);
-    let place = at(call, from.0, &old, follow)?;
-    if place.node.is_directory() {
+    let dentry = at(call, from.0, &old, follow)?;
+    if dentry.inode.is_directory() {
         return Err(Errno::EPERM);
     }
     let (parent, name) = parent_at(call, to.0, &new)?;
-    tree::create(&parent, name, place.node.clone())?;
-    place.node.links.fetch_add(1, Ordering::Relaxed);
+    fs::create(&parent, name, dentry.inode.clone())?;
+    dentry.inode.nlink.fetch_add(1, Ordering::Relaxed);
     Ok(0)
 }
 
@@ -310,44 +310,44 @@ pub fn rename_at(call: &Call<'_>, from: At, to: At, flags: u64) -> Outcome {
     };
     let (from, old) = parent_at(call, from.0, &old).map_err(busy)?;
     let (to, new) = parent_at(call, to.0, &new).map_err(busy)?;
-    tree::rename(&from, old, &to, new, flags & NOREPLACE == 0).map(|()| 0)
+    fs::rename(&from, old, &to, new, flags & NOREPLACE == 0).map(|()| 0)
 }
 
 pub fn change_mode_at(call: &Call<'_>, file: At, mode: u64) -> Outcome {
     let path = call.path(file.1)?;
-    at(call, file.0, &path, true)?.node.set_mode(mode as u32);
+    at(call, file.0, &path, true)?.inode.set_mode(mode as u32);
     Ok(0)
 }
 
-fn change_owner(node: &Node, owner: u64, group: u64) {
-    for (place, new) in [(&node.owner, owner as u32), (&node.group, group as u32)] {
+fn change_owner(inode: &Inode, owner: u64, group: u64) {
+    for (field, new) in [(&inode.uid, owner as u32), (&inode.gid, group as u32)] {
         if new != u32::MAX {
-            place.store(new, Ordering::Relaxed);
+            field.store(new, Ordering::Relaxed);
         }
     }
 }
 
 pub fn change_owner_at(call: &Call<'_>, file: At, owner: u64, group: u64, flags: u64) -> Outcome {
-    change_owner(&at_or_open(call, file, flags)?.node, owner, group);
+    change_owner(&at_or_open(call, file, flags)?.inode, owner, group);
     Ok(0)
 }
 
 fn set_times(call: &Call<'_>, directory: u64, path: u64, times: u64, flags: u64) -> Outcome {
     const NOW: u64 = 0x3fff_ffff;
     const OMIT: u64 = 0x3fff_fffe;
-    let place = if path == 0 {
-        files::open(call, directory)?.place.clone()
+    let dentry = if path == 0 {
+        files::open(call, directory)?.dentry.clone()
     } else {
         at_or_open(call, (directory, 1), flags)?
     };
     let [.., seconds, rest] =
         if times == 0 { [0, 0, 0, NOW] } else { user::read::<[u64; 4]>(&call.memory(), times)? };
     match rest {
-        NOW => place.node.touch(),
+        NOW => dentry.inode.touch(),
         OMIT => {}
-        rest => place
-            .node
-            .modified
+        rest => dentry
+            .inode
+            .mtime
             .store(seconds.wrapping_mul(1_000_000_000).wrapping_add(rest), Ordering::Relaxed),
     }
     Ok(0)
@@ -355,7 +355,7 @@ fn set_times(call: &Call<'_>, directory: u64, path: u64, times: u64, flags: u64)
 
 fn truncate(call: &Call<'_>, size: u64) -> Outcome {
     let path = call.path(0)?;
-    match &at(call, cwd(), &path, true)?.node.kind {
+    match &at(call, cwd(), &path, true)?.inode.kind {
         Kind::Regular(regular) => regular.truncate(size).map(|()| 0),
         Kind::Directory(_) => Err(Errno::EISDIR),
         _ => Err(Errno::EINVAL),
@@ -363,7 +363,7 @@ fn truncate(call: &Call<'_>, size: u64) -> Outcome {
 }
 
 fn working_directory(call: &Call<'_>, to: u64, len: u64) -> Outcome {
-    let mut path: Vec<u8> = call.thread.process.directory.lock().path();
+    let mut path: Vec<u8> = call.thread.process.cwd.lock().path();
     path.push(0);
     if path.len() as u64 > len {
         return Err(Errno::ERANGE);
@@ -378,26 +378,26 @@ fn change_directory(call: &Call<'_>) -> Outcome {
 }
 
 fn change_to(call: &Call<'_>, descriptor: u64) -> Outcome {
-    enter(call, files::open(call, descriptor)?.place.clone())
+    enter(call, files::open(call, descriptor)?.dentry.clone())
 }
 
-fn enter(call: &Call<'_>, place: Arc<Place>) -> Outcome {
-    if !place.node.is_directory() {
+fn enter(call: &Call<'_>, dentry: Arc<Dentry>) -> Outcome {
+    if !dentry.inode.is_directory() {
         return Err(Errno::ENOTDIR);
     }
-    *call.thread.process.directory.lock() = place;
+    *call.thread.process.cwd.lock() = dentry;
     Ok(0)
 }
 
 fn mount(call: &Call<'_>) -> Outcome {
-    let place = call.path(1).and_then(|path| at(call, cwd(), &path, true))?;
+    let dentry = call.path(1).and_then(|path| at(call, cwd(), &path, true))?;
     let kind = call.path(2)?;
-    tree::mount(&place, &kind).map(|()| 0)
+    fs::mount(&dentry, &kind).map(|()| 0)
 }
 
 fn file_system(call: &Call<'_>, to: u64) -> Outcome {
     const TMPFS: i64 = 0x0102_1994;
-    let (free, total) = (crate::memory::free_frames(), crate::memory::all_frames());
+    let (free, total) = (crate::memory::free_frames(), crate::memory::managed_frames());
     // SAFETY: integers, of which zero is a value.
     let mut all: statfs = unsafe { core::mem::zeroed() };
     all.f_type = TMPFS as _;

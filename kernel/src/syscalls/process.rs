@@ -7,12 +7,12 @@ use core::sync::atomic::Ordering;
 use samara_mm::Errno;
 use syscalls::Sysno;
 
-use super::{Call, GOES_ON_ELSEWHERE, Outcome, files, user};
+use super::{Call, FRAME_REPLACED, Outcome, user};
 use crate::arch::{Arch, Machine};
-use crate::files::{O_RDONLY, Open, Place, of_process};
+use crate::fs::{Dentry, O_RDONLY, OpenFile, pid_dir};
 use crate::memory::heap;
 use crate::process::{
-    self, ChildEvent, Clone, Process, execute, exit_group, exit_thread, wait_for_child,
+    self, ChildEvent, CloneArgs, Process, execute, exit_group, exit_thread, wait_for_child,
 };
 use crate::trace;
 
@@ -34,8 +34,9 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         Sysno::wait4 => wait4(call, a as i32, b, c, d),
         Sysno::waitid => waitid(call, a, b as i32, c, d),
         Sysno::pidfd_open => named(call, a as i32).and_then(|process| {
-            let node = of_process(&process);
-            let open = Open::new(Place::nameless(node, b"anon_inode:[pidfd]".to_vec()), O_RDONLY)?;
+            let inode = pid_dir(&process);
+            let open =
+                OpenFile::new(Dentry::nameless(inode, b"anon_inode:[pidfd]".to_vec()), O_RDONLY)?;
             call.descriptor(open, true)
         }),
         Sysno::getpid => Ok(process.pid.into()),
@@ -48,15 +49,15 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         Sysno::getresuid | Sysno::getresgid => {
             [a, b, c].iter().try_for_each(|&to| user::write(&call.memory(), to, &0u32)).map(|()| 0)
         }
-        Sysno::getpgid => named(call, a as i32).map(|it| it.group.load(Ordering::Relaxed).into()),
-        Sysno::getsid => named(call, a as i32).map(|it| it.session.load(Ordering::Relaxed).into()),
+        Sysno::getpgid => named(call, a as i32).map(|it| it.pgid.load(Ordering::Relaxed).into()),
+        Sysno::getsid => named(call, a as i32).map(|it| it.sid.load(Ordering::Relaxed).into()),
         Sysno::setpgid => set_group(call, a as i32, b as i32),
         Sysno::setsid => set_session(call),
         Sysno::prlimit64 => limit(call, a as i32, b, c, d),
         Sysno::getrusage => usage(call, a as i32, b),
         Sysno::times => times(call, a),
         Sysno::sched_yield => {
-            process::scheduler::give_way();
+            process::scheduler::yield_now();
             Ok(0)
         }
         Sysno::getpriority => Ok(20),
@@ -69,7 +70,7 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
 fn clone(call: &Call<'_>) -> Outcome {
     let [flags, stack, parent_tid, child_tid, thread_pointer] = Arch::clone_arguments(call.args);
     let (flags, exit_signal) = (flags & !0xff, flags as i32 & 0xff);
-    let clone = Clone { flags, exit_signal, stack, thread_pointer, parent_tid, child_tid };
+    let clone = CloneArgs { flags, exit_signal, stack, thread_pointer, parent_tid, child_tid };
     process::clone(call.thread, call.frame, &clone)
 }
 
@@ -86,7 +87,7 @@ fn clone3(call: &Call<'_>) -> Outcome {
     }
     let stack = stack.checked_add(stack_size).ok_or(Errno::EINVAL)?;
     let exit_signal = exit_signal as i32;
-    let clone = Clone { flags, exit_signal, stack, thread_pointer, parent_tid, child_tid };
+    let clone = CloneArgs { flags, exit_signal, stack, thread_pointer, parent_tid, child_tid };
     process::clone(call.thread, call.frame, &clone)
 }
 
@@ -98,7 +99,7 @@ fn strings(call: &Call<'_>, mut at: u64) -> Result<Vec<Vec<u8>>, Errno> {
     while at != 0 {
         match user::read::<u64>(&memory, at)? {
             0 => break,
-            _ if heap::enough().is_err() => return Err(Errno::ENOMEM),
+            _ if heap::check_reserve().is_err() => return Err(Errno::ENOMEM),
             text => all.push(user::string(&memory, text, LONGEST, Errno::E2BIG)?),
         }
         at += 8;
@@ -112,18 +113,18 @@ fn exec(call: &mut Call<'_>, path: usize, arguments: u64, environment: u64) -> O
     let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
     let environment: Vec<&[u8]> = environment.iter().map(Vec::as_slice).collect();
     *call.frame = execute(call.thread, &path, &arguments, &environment)?;
-    Ok(GOES_ON_ELSEWHERE)
+    Ok(FRAME_REPLACED)
 }
 
 fn wait4(call: &Call<'_>, pid: i32, to: u64, options: u64, usage_at: u64) -> Outcome {
     if options & !(1 | 2 | 8 | 0xe000_0000) != 0 {
         return Err(Errno::EINVAL);
     }
-    let own = call.thread.process.group.load(Ordering::Relaxed);
+    let own = call.thread.process.pgid.load(Ordering::Relaxed);
     let wanted = |child: &Process| match pid {
         -1 => true,
-        0 => child.group.load(Ordering::Relaxed) == own,
-        ..-1 => child.group.load(Ordering::Relaxed) == -pid,
+        0 => child.pgid.load(Ordering::Relaxed) == own,
+        ..-1 => child.pgid.load(Ordering::Relaxed) == -pid,
         _ => child.pid == pid,
     };
     let event = wait_for_child(wanted, options | 4).map_err(restarts)?;
@@ -139,7 +140,7 @@ fn wait4(call: &Call<'_>, pid: i32, to: u64, options: u64, usage_at: u64) -> Out
 }
 
 fn restarts(error: Errno) -> Errno {
-    if error == Errno::EINTR { files::RESTARTS } else { error }
+    if error == Errno::EINTR { process::signals::ERESTARTSYS } else { error }
 }
 
 fn waitid(call: &Call<'_>, kind: u64, id: i32, to: u64, options: u64) -> Outcome {
@@ -149,12 +150,12 @@ fn waitid(call: &Call<'_>, kind: u64, id: i32, to: u64, options: u64) -> Outcome
     let wanted = |child: &Process| match kind {
         0 => true,
         1 => child.pid == id,
-        _ => child.group.load(Ordering::Relaxed) == id,
+        _ => child.pgid.load(Ordering::Relaxed) == id,
     };
     let event = wait_for_child(wanted, options).map_err(restarts)?;
     if to != 0 {
         let info = event.map_or([0; 128], |event| {
-            process::signals::Info::child(event.code, event.pid, event.value).bytes()
+            process::signals::SigInfo::child(event.code, event.pid, event.value).bytes()
         });
         user::write(&call.memory(), to, &info)?;
     }
@@ -172,20 +173,20 @@ fn set_group(call: &Call<'_>, pid: i32, group: i32) -> Outcome {
     if group < 0 {
         return Err(Errno::EINVAL);
     }
-    if process.session.load(Ordering::Relaxed) == process.pid {
+    if process.sid.load(Ordering::Relaxed) == process.pid {
         return Err(Errno::EPERM);
     }
-    process.group.store(group, Ordering::Relaxed);
+    process.pgid.store(group, Ordering::Relaxed);
     Ok(0)
 }
 
 fn set_session(call: &Call<'_>) -> Outcome {
     let process = &call.thread.process;
-    if process.group.load(Ordering::Relaxed) == process.pid {
+    if process.pgid.load(Ordering::Relaxed) == process.pid {
         return Err(Errno::EPERM);
     }
-    process.session.store(process.pid, Ordering::Relaxed);
-    process.group.store(process.pid, Ordering::Relaxed);
+    process.sid.store(process.pid, Ordering::Relaxed);
+    process.pgid.store(process.pid, Ordering::Relaxed);
     Ok(process.pid.into())
 }
 
@@ -193,7 +194,7 @@ fn limit(call: &Call<'_>, pid: i32, resource: u64, new: u64, old: u64) -> Outcom
     let process = named(call, pid)?;
     let memory = call.memory();
     let mut limits = process.limits.lock();
-    let place = match resource {
+    let field = match resource {
         2 => Some(&mut limits.data),
         3 => Some(&mut limits.stack),
         8 => Some(&mut limits.memlock),
@@ -206,14 +207,14 @@ fn limit(call: &Call<'_>, pid: i32, resource: u64, new: u64, old: u64) -> Outcom
         4 => 0,
         _ => u64::MAX,
     };
-    let before = place.as_deref().copied().unwrap_or(fixed);
+    let before = field.as_deref().copied().unwrap_or(fixed);
     let wanted = if new == 0 { None } else { Some(user::read::<[u64; 2]>(&memory, new)?) };
     if let Some([soft, hard]) = wanted {
         if soft > hard {
             return Err(Errno::EINVAL);
         }
-        if let Some(place) = place {
-            *place = soft;
+        if let Some(field) = field {
+            *field = soft;
         }
         let limits = *limits;
         if let Some(memory) = &*process.memory.lock() {

@@ -6,9 +6,9 @@ use core::sync::atomic::Ordering;
 use samara_mm::Errno;
 use syscalls::Sysno;
 
-use super::{Call, GOES_ON_ELSEWHERE, Outcome, time, user};
+use super::{Call, FRAME_REPLACED, Outcome, time, user};
 use crate::arch::{Arch, Machine, UserFrame};
-use crate::process::signals::{self, Action, Info, LAST, SIGKILL, SIGSTOP, UNMASKABLE};
+use crate::process::signals::{self, NSIG, SIGKILL, SIGSTOP, SigAction, SigInfo, UNMASKABLE};
 use crate::process::wait;
 use crate::process::{Thread, find, find_thread, scheduler};
 
@@ -28,7 +28,7 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         Sysno::rt_sigtimedwait => timed_wait(call, a, b, c),
         Sysno::rt_sigreturn => {
             signals::sigreturn(call.thread, call.frame);
-            Ok(GOES_ON_ELSEWHERE)
+            Ok(FRAME_REPLACED)
         }
         Sysno::sigaltstack => alternate(call, a, b),
         Sysno::rt_sigqueueinfo => queue(call, None, a as i32, b as i32, c),
@@ -41,7 +41,7 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
 }
 
 fn checked(signal: i32) -> Result<i32, Errno> {
-    if (0..=LAST).contains(&signal) { Ok(signal) } else { Err(Errno::EINVAL) }
+    if (0..=NSIG).contains(&signal) { Ok(signal) } else { Err(Errno::EINVAL) }
 }
 
 /// `struct sigaction` of the kernel: handler, flags, restorer where there is one, mask.
@@ -64,9 +64,9 @@ fn action(call: &Call<'_>, signal: i32, new: u64, old: u64, size: u64) -> Outcom
     let actions = call.thread.process.actions.lock().clone();
     let before = actions.get(signal);
     if let Some([handler, flags, restorer, mask]) = wanted {
-        actions.set(signal, Action { handler, flags, restorer, mask: mask & !UNMASKABLE });
+        actions.set(signal, SigAction { handler, flags, restorer, mask: mask & !UNMASKABLE });
     }
-    let Action { handler, flags, restorer, mask } = before;
+    let SigAction { handler, flags, restorer, mask } = before;
     if Arch::HAS_RESTORER {
         user::write_if(&memory, old, &[handler, flags, restorer, mask])?;
     } else {
@@ -90,7 +90,7 @@ fn mask(call: &Call<'_>, how: u64, new: u64, old: u64, size: u64) -> Outcome {
             _ => return Err(Errno::EINVAL),
         };
         call.thread.signals.lock().mask = mask & !UNMASKABLE;
-        scheduler::look();
+        scheduler::recheck_signals();
     }
     user::write_if(&memory, old, &before)?;
     Ok(0)
@@ -115,7 +115,7 @@ pub(super) fn with_mask(call: &Call<'_>, at: u64, perform: impl FnOnce() -> Outc
     let set = user::read::<u64>(&call.memory(), at)?;
     let before = core::mem::replace(&mut call.thread.signals.lock().mask, set & !UNMASKABLE);
     let outcome = perform();
-    scheduler::look();
+    scheduler::recheck_signals();
     let mut signals = call.thread.signals.lock();
     if outcome == Err(Errno::EINTR) {
         // The handler still runs with the other mask.
@@ -140,8 +140,9 @@ fn timed_wait(call: &Call<'_>, set: u64, to: u64, limit: u64) -> Outcome {
     };
     let result = wait::until(&[], deadline, look);
     thread.signals.lock().mask = before;
-    let info = result
-        .map_err(|ended| if ended == wait::Ended::Late { Errno::EAGAIN } else { Errno::EINTR })?;
+    let info = result.map_err(|ended| {
+        if ended == wait::WaitError::TimedOut { Errno::EAGAIN } else { Errno::EINTR }
+    })?;
     user::write_if(&memory, to, &info.bytes())?;
     Ok(info.signal.into())
 }
@@ -152,13 +153,13 @@ fn alternate(call: &Call<'_>, new: u64, old: u64) -> Outcome {
     const SMALLEST: u64 = linux_raw_sys::general::MINSIGSTKSZ as u64;
     let memory = call.memory();
     let wanted = if new == 0 { None } else { Some(user::read::<[u64; 3]>(&memory, new)?) };
-    let before = call.thread.signals.lock().alternate;
-    let on_it = signals::is_on_alternate(before, call.frame.sp());
+    let before = call.thread.signals.lock().altstack;
+    let on_it = signals::is_on_altstack(before, call.frame.sp());
     if let Some([base, flags, size]) = wanted {
         if on_it {
             return Err(Errno::EPERM);
         }
-        call.thread.signals.lock().alternate = match flags as i32 {
+        call.thread.signals.lock().altstack = match flags as i32 {
             DISABLE => (0, DISABLE, 0),
             _ if size < SMALLEST => return Err(Errno::ENOMEM),
             0 | 1 => (base, 0, size),
@@ -173,9 +174,9 @@ fn alternate(call: &Call<'_>, new: u64, old: u64) -> Outcome {
 fn kill(call: &Call<'_>, pid: i32, signal: i32) -> Outcome {
     let signal = checked(signal)?;
     let own = &call.thread.process;
-    let info = Info::user(signal, own.pid);
+    let info = SigInfo::user(signal, own.pid);
     let found = match pid {
-        0 => signals::send_to_group(own.group.load(Ordering::Relaxed), &info),
+        0 => signals::send_to_group(own.pgid.load(Ordering::Relaxed), &info),
         -1 => {
             let others = crate::process::processes();
             let others = others.iter().filter(|other| other.pid != 1 && other.pid != own.pid);
@@ -194,7 +195,7 @@ fn kill(call: &Call<'_>, pid: i32, signal: i32) -> Outcome {
 fn queue(call: &Call<'_>, process: Option<i32>, to: i32, signal: i32, info: u64) -> Outcome {
     let signal = checked(signal)?;
     let bytes: [u8; 128] = user::read(&call.memory(), info)?;
-    let info = Info { signal, ..Info::of_bytes(&bytes) };
+    let info = SigInfo { signal, ..SigInfo::of_bytes(&bytes) };
     // Nobody but the kernel says that a signal is its own.
     if info.code >= 0 && to != call.thread.process.pid {
         return Err(Errno::EPERM);
@@ -218,7 +219,7 @@ fn to_thread(call: &Call<'_>, process: Option<i32>, tid: i32, signal: i32) -> Ou
     if tid <= 0 {
         return Err(Errno::EINVAL);
     }
-    let info = Info::thread(signal, call.thread.process.pid);
+    let info = SigInfo::thread(signal, call.thread.process.pid);
     signals::send_to_thread(&thread_of(process, tid)?, &info);
     Ok(0)
 }

@@ -9,13 +9,13 @@ use linux_raw_sys::ioctl::{
 use samara_mm::Errno;
 
 use super::{Call, Outcome, user};
-use crate::files::console::Console;
-use crate::files::{Device, Kind, O_NONBLOCK, Open};
+use crate::fs::console::Console;
+use crate::fs::{Device, Kind, O_NONBLOCK, OpenFile};
 
-pub(super) fn ioctl(call: &Call<'_>, open: &Open) -> Outcome {
+pub(super) fn ioctl(call: &Call<'_>, open: &OpenFile) -> Outcome {
     let [descriptor, request, argument, ..] = call.args;
     let request = request as u32;
-    match (request, &open.node().kind) {
+    match (request, &open.inode().kind) {
         (FIOCLEX | FIONCLEX, _) => {
             let table = call.thread.process.files.lock().clone();
             table.set_close_on_exec(descriptor, request == FIOCLEX).map(|()| 0)
@@ -57,13 +57,13 @@ fn terminal(call: &Call<'_>, console: &Console) -> Outcome {
             }
         }
         TIOCSCTTY => {
-            console.session.store(process.session.load(Ordering::Relaxed), Ordering::Relaxed);
-            console.group.store(process.group.load(Ordering::Relaxed), Ordering::Relaxed);
+            console.sid.store(process.sid.load(Ordering::Relaxed), Ordering::Relaxed);
+            console.pgid.store(process.pgid.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         TIOCNOTTY => {}
-        TIOCGPGRP => user::write(&memory, argument, &console.group.load(Ordering::Relaxed))?,
-        TIOCSPGRP => console.group.store(user::read(&memory, argument)?, Ordering::Relaxed),
-        TIOCGSID => user::write(&memory, argument, &console.session.load(Ordering::Relaxed))?,
+        TIOCGPGRP => user::write(&memory, argument, &console.pgid.load(Ordering::Relaxed))?,
+        TIOCSPGRP => console.pgid.store(user::read(&memory, argument)?, Ordering::Relaxed),
+        TIOCGSID => user::write(&memory, argument, &console.sid.load(Ordering::Relaxed))?,
         TIOCGWINSZ => user::write(&memory, argument, &console.size())?,
         TIOCSWINSZ => console.set_size(user::read(&memory, argument)?),
         FIONREAD => user::write(&memory, argument, &(console.available() as i32))?,

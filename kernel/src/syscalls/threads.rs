@@ -6,9 +6,9 @@ use core::sync::atomic::Ordering;
 use samara_mm::Errno;
 use syscalls::Sysno;
 
-use super::{Call, Outcome, files, time, user};
+use super::{Call, Outcome, time, user};
 use crate::arch::{Arch, Machine};
-use crate::process::{Thread, find_thread, futex, scheduler};
+use crate::process::{Thread, find_thread, futex, scheduler, signals::ERESTARTSYS};
 
 pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
     let [a, b, c, ..] = call.args;
@@ -55,11 +55,13 @@ fn futex_call(call: &Call<'_>) -> Outcome {
                 0 => None,
                 // A time to wait, or a moment.
                 at if command == 0 => time::deadline_after(call, at)?,
-                at => Some(time::moment(call, at, operation & FUTEX_CLOCK_REALTIME != 0)?),
+                at => {
+                    Some(time::absolute_deadline(call, at, operation & FUTEX_CLOCK_REALTIME != 0)?)
+                }
             };
             let bits = if command == 0 { u32::MAX } else { bits as u32 };
             match futex::wait(call.thread, word, private, value as u32, bits, deadline) {
-                Err(Errno::EINTR) if deadline.is_none() => Err(files::RESTARTS),
+                Err(Errno::EINTR) if deadline.is_none() => Err(ERESTARTSYS),
                 result => result.map(|()| 0),
             }
         }

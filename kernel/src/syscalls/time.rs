@@ -7,8 +7,8 @@ use syscalls::Sysno;
 
 use super::{Call, Outcome, user};
 use crate::arch::{Arch, Machine};
-use crate::files::wall_time;
-use crate::process::wait::{self, Ended};
+use crate::fs::wall_time;
+use crate::process::wait::{self, WaitError};
 
 pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
     let [a, b, c, d, ..] = call.args;
@@ -69,21 +69,21 @@ pub(super) fn deadline_after(call: &Call<'_>, at: u64) -> Result<Option<u64>, Er
 }
 
 /// A moment of one of two clocks, as one of [`Machine::now`].
-pub(super) fn moment(call: &Call<'_>, at: u64, real: bool) -> Result<u64, Errno> {
+pub(super) fn absolute_deadline(call: &Call<'_>, at: u64, real: bool) -> Result<u64, Errno> {
     let at = read_time(call, at)?;
     Ok(if real { at.saturating_sub(wall_time() - Arch::now()) } else { at })
 }
 
-fn sleep(call: &Call<'_>, clock: u64, is_moment: bool, at: u64, left: u64) -> Outcome {
+fn sleep(call: &Call<'_>, clock: u64, is_absolute: bool, at: u64, left: u64) -> Outcome {
     read_clock(call, clock)?;
-    let deadline = if is_moment {
-        moment(call, at, clock == CLOCK_REALTIME)?
+    let deadline = if is_absolute {
+        absolute_deadline(call, at, clock == CLOCK_REALTIME)?
     } else {
         Arch::now().saturating_add(read_time(call, at)?)
     };
     match wait::until::<()>(&[], Some(deadline), || None) {
-        Err(Ended::Interrupted) => {
-            if !is_moment && left != 0 {
+        Err(WaitError::Interrupted) => {
+            if !is_absolute && left != 0 {
                 write_time(call, left, deadline.saturating_sub(Arch::now()))?;
             }
             Err(Errno::EINTR)

@@ -1,4 +1,4 @@
-//! Bytes in the memory of programs.
+//! SigFrame in the memory of programs.
 
 use alloc::vec::Vec;
 
@@ -9,19 +9,19 @@ use crate::memory::Memory;
 use crate::process::oom;
 
 /// The most bytes of a read or a write that are moved at once.
-pub const PIECE: usize = 64 << 10;
+pub const MAX_CHUNK: usize = 64 << 10;
 const LONGEST_PATH: usize = 4096;
 
 /// Structures of the ABI, which consist of bytes of any value and have no padding that tells anything.
 ///
 /// # Safety
 /// Any bytes are a value.
-pub unsafe trait Plain {}
+pub unsafe trait Pod {}
 
 macro_rules! plain {
     ($($type:ty),*) => { $(
         // SAFETY: integers, or structures of integers.
-        unsafe impl Plain for $type {}
+        unsafe impl Pod for $type {}
     )* };
 }
 
@@ -40,7 +40,7 @@ plain!(
     linux_raw_sys::general::pollfd
 );
 
-pub fn read<T: Plain>(memory: &Memory, at: u64) -> Result<T, Errno> {
+pub fn read<T: Pod>(memory: &Memory, at: u64) -> Result<T, Errno> {
     let mut value = core::mem::MaybeUninit::<T>::zeroed();
     // SAFETY: zeroed bytes of the value's size.
     let bytes =
@@ -50,7 +50,7 @@ pub fn read<T: Plain>(memory: &Memory, at: u64) -> Result<T, Errno> {
     Ok(unsafe { value.assume_init() })
 }
 
-pub fn write<T: Plain>(memory: &Memory, at: u64, value: &T) -> Result<(), Errno> {
+pub fn write<T: Pod>(memory: &Memory, at: u64, value: &T) -> Result<(), Errno> {
     // SAFETY: a value of plain bytes.
     let bytes =
         unsafe { core::slice::from_raw_parts((&raw const *value).cast::<u8>(), size_of::<T>()) };
@@ -58,7 +58,7 @@ pub fn write<T: Plain>(memory: &Memory, at: u64, value: &T) -> Result<(), Errno>
 }
 
 /// As [`write`], unless the address is null.
-pub fn write_if<T: Plain>(memory: &Memory, at: u64, value: &T) -> Result<(), Errno> {
+pub fn write_if<T: Pod>(memory: &Memory, at: u64, value: &T) -> Result<(), Errno> {
     if at == 0 { Ok(()) } else { write(memory, at, value) }
 }
 
@@ -103,9 +103,9 @@ impl Call<'_> {
     }
 }
 
-/// A buffer for at most [`PIECE`] bytes.
+/// A buffer for at most [`MAX_CHUNK`] bytes.
 pub fn buffer(len: u64) -> Result<Vec<u8>, Errno> {
-    let len = usize::try_from(len).unwrap_or(PIECE).min(PIECE);
+    let len = usize::try_from(len).unwrap_or(MAX_CHUNK).min(MAX_CHUNK);
     let mut bytes = Vec::new();
     bytes.try_reserve_exact(len).map_err(|_| Errno::ENOMEM)?;
     bytes.resize(len, 0);
@@ -113,7 +113,7 @@ pub fn buffer(len: u64) -> Result<Vec<u8>, Errno> {
 }
 
 /// Address and length of each part of an `iovec` array.
-pub fn parts(memory: &Memory, at: u64, count: u64) -> Result<Vec<(u64, u64)>, Errno> {
+pub fn iovecs(memory: &Memory, at: u64, count: u64) -> Result<Vec<(u64, u64)>, Errno> {
     if count > 1024 {
         return Err(Errno::EINVAL);
     }

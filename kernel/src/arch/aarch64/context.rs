@@ -4,28 +4,28 @@ use aarch64_cpu::registers::{Readable, TPIDR_EL0, Writeable};
 
 use crate::arch::Context;
 
-/// Bytes that `switch_stacks` takes, and where the address is to which it returns.
-pub(in crate::arch) const KEPT: usize = 96;
-pub(in crate::arch) const BACK: usize = 88;
+/// SigFrame that `switch_stacks` takes, and where the address is to which it returns.
+pub(in crate::arch) const SWITCH_FRAME: usize = 96;
+pub(in crate::arch) const RETURN_SLOT: usize = 88;
 
 /// Registers of floating point and vectors.
 #[repr(C, align(16))]
-pub struct Float {
+pub struct FpState {
     pub vectors: [u128; 32],
     pub status: u32,
     pub control: u32,
 }
 
-impl Float {
+impl FpState {
     /// Those of a program that starts.
     pub(in crate::arch) const fn new() -> Self {
-        Float { vectors: [0; 32], status: 0, control: 0 }
+        FpState { vectors: [0; 32], status: 0, control: 0 }
     }
 }
 
 unsafe extern "C" {
-    pub(in crate::arch) fn save_float(to: *mut Float);
-    pub(in crate::arch) fn load_float(from: *const Float);
+    pub(in crate::arch) fn save_float(to: *mut FpState);
+    pub(in crate::arch) fn load_float(from: *const FpState);
 }
 
 impl Context {

@@ -22,7 +22,7 @@ const NONE: u32 = 1020;
 const SOFTWARE: u64 = 0xf00;
 
 /// The interrupt by which processors call each other.
-pub(super) const OTHERS: u32 = 0;
+pub(super) const IPI: u32 = 0;
 
 /// Lets these interrupts pass, to this processor. Of those below 32 each processor has its own.
 pub(super) fn start(wanted: &[u32]) {
@@ -42,7 +42,7 @@ pub(super) fn start(wanted: &[u32]) {
     }
 }
 
-/// Takes the interrupt that waits: its number, and which processor it is from if it is [`OTHERS`].
+/// Takes the interrupt that waits: its number, and which processor it is from if it is [`IPI`].
 pub(super) fn next() -> Option<u32> {
     // SAFETY: this processor's interface.
     let taken = unsafe { device::<u32>(INTERFACE.start + ACKNOWLEDGE).read_volatile() };
@@ -55,16 +55,16 @@ pub(super) fn number(taken: u32) -> u32 {
 }
 
 /// Interrupts another processor.
-pub(super) fn interrupt(processor: usize) {
+pub(super) fn send_ipi(processor: usize) {
     // SAFETY: the distributor's. Who reads memory then finds what was written before.
     unsafe {
         asm!("dsb ishst", options(nostack));
-        device::<u32>(DISTRIBUTOR.start + SOFTWARE).write_volatile(1 << (16 + processor) | OTHERS);
+        device::<u32>(DISTRIBUTOR.start + SOFTWARE).write_volatile(1 << (16 + processor) | IPI);
     }
 }
 
 /// Tells that an interrupt has been answered.
-pub(super) fn answered(taken: u32) {
+pub(super) fn end_of_interrupt(taken: u32) {
     // SAFETY: as above.
     unsafe { device::<u32>(INTERFACE.start + END_OF_INTERRUPT).write_volatile(taken) };
 }

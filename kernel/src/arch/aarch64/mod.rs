@@ -30,7 +30,7 @@ use samara_memblock::firmware::Item;
 use samara_mm::exec::Architecture;
 use samara_paging::{Context, PAGE_SIZE, format};
 
-use super::{Boot, Machine, device_tree, image, others};
+use super::{BootInfo, Machine, device_tree, image, smp};
 use crate::syscalls::{Call, Outcome, paths};
 
 global_asm!(include_str!("boot.s"));
@@ -90,10 +90,10 @@ impl Machine for Arch {
     type Frame = frame::Frame;
 
     const NAME: &'static str = "aarch64";
-    const PROGRAMS: Architecture = Architecture::Aarch64;
+    const ARCHITECTURE: Architecture = Architecture::Aarch64;
     /// Floating point and vectors.
     const HWCAP: u64 = 3;
-    const SIGNAL_STACK: u64 = signal::WITH_RECORD as u64;
+    const MIN_SIGNAL_STACK: u64 = signal::WITH_RECORD as u64;
     const DIRECT_MAP: u64 = DIRECT_MAP;
     const KERNEL_HALF: &'static [Range<u64>] =
         &[DIRECT_MAP..DIRECT_MAP + (512 << 30), Self::HEAP, Self::IMAGE_OFFSET..u64::MAX];
@@ -101,9 +101,9 @@ impl Machine for Arch {
     const DEVICES: &'static [Range<u64>] =
         &[gic::DISTRIBUTOR, gic::INTERFACE, console::REGISTERS, timer::CLOCK];
     const TASK_SIZE: u64 = 1 << 48;
-    const FORGETS_EVERYWHERE: bool = true;
+    const TLB_BROADCAST: bool = true;
 
-    unsafe fn boot(info: u64, entry: &mut dyn FnMut(Item)) -> Boot {
+    unsafe fn boot(info: u64, entry: &mut dyn FnMut(Item)) -> BootInfo {
         VBAR_EL1.set(&raw const vectors as u64);
         console::start();
         // SAFETY: the caller's promise.
@@ -115,24 +115,24 @@ impl Machine for Arch {
         TPIDR_EL1.set(number as u64);
         // Of the first tables, nothing is wanted any more.
         load_programs(no_program());
-        let all = [timer::INTERRUPT, gic::OTHERS, console::INTERRUPT];
+        let all = [timer::INTERRUPT, gic::IPI, console::INTERRUPT];
         gic::start(if number == 0 { &all } else { &all[..2] });
         timer::start();
     }
 
-    fn start_others() {
+    fn start_secondaries() {
         /// Processors that the interrupt controller has room for.
         const MOST: usize = 8;
         const CPU_ON: u64 = 0xc400_0003;
-        others::start(MOST, |number, entry| power(CPU_ON, [number as u64, entry, 0]) == 0);
+        smp::start(MOST, |number, entry| power(CPU_ON, [number as u64, entry, 0]) == 0);
     }
 
     fn processor() -> usize {
         TPIDR_EL1.get() as usize
     }
 
-    fn interrupt(processor: usize) {
-        gic::interrupt(processor);
+    fn send_ipi(processor: usize) {
+        gic::send_ipi(processor);
     }
 
     unsafe fn load_root(root: u64) {
@@ -145,7 +145,7 @@ impl Machine for Arch {
         load_programs(if kernel == 0 || root == kernel { no_program() } else { root });
     }
 
-    fn forget(range: Range<u64>) {
+    fn flush_tlb(range: Range<u64>) {
         // SAFETY: translations are read from the tables again. The first barrier makes the tables' changes seen.
         unsafe {
             asm!("dsb ishst", options(nostack));
@@ -171,7 +171,7 @@ impl Machine for Arch {
         }
     }
 
-    fn interrupts_off() -> bool {
+    fn disable_interrupts() -> bool {
         let were_on = DAIF.read(DAIF::I) == 0;
         // SAFETY: a bit of this processor's state.
         unsafe { asm!("msr daifset, 2", options(nostack)) };
@@ -191,7 +191,7 @@ impl Machine for Arch {
         unsafe { asm!("dsb sy", "wfi", "msr daifclr, 2", "isb", options(nostack)) };
     }
 
-    fn own_call(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
+    fn arch_call(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         let [a, _, c, d, ..] = call.args;
         match name {
             Sysno::fstatat => Some(paths::stat_at(call, (a, 1), c, d)),

@@ -8,12 +8,12 @@
 //! 4688 frame pointer and return address, as a function that was called would keep them
 //! ```
 
-use super::context::Float;
+use super::context::FpState;
 use super::frame::{CLASS, Frame};
-use crate::arch::signal_bytes::{Bytes, Places};
-use crate::process::signals::Interrupted;
+use crate::arch::signal_frame::{Offsets, SigFrame};
+use crate::process::signals::SigContext;
 
-const PLACES: Places = Places { info: 0, alternate: 144, mask: 168 };
+const OFFSETS: Offsets = Offsets { info: 0, alternate: 144, mask: 168 };
 const CONTEXT: u64 = 128;
 const FAULT: usize = 304;
 const REGISTERS: usize = 312;
@@ -31,21 +31,21 @@ const SYNDROME_RECORD: u64 = 0x4553_5201 | 16 << 32;
 
 pub fn push_signal(
     frame: &mut Frame,
-    interrupted: &Interrupted,
+    interrupted: &SigContext,
     write: &mut dyn FnMut(u64, &[u8]) -> bool,
 ) -> bool {
     let record = (interrupted.stack.wrapping_sub(16)) & !15;
     let at = record.wrapping_sub(SIZE as u64);
-    let mut bytes = Bytes::<WRITTEN>::new(&PLACES, interrupted);
+    let mut bytes = SigFrame::<WRITTEN>::new(&OFFSETS, interrupted);
     // Aborts of instructions and data.
     if matches!(frame.class(), 0x20 | 0x24) {
         bytes.put(SYNDROME, SYNDROME_RECORD);
         bytes.put(SYNDROME + 8, frame.syndrome);
-        bytes.put(FAULT, bytes.get(PLACES.info + 16));
+        bytes.put(FAULT, bytes.get(OFFSETS.info + 16));
     }
     bytes.put_all(REGISTERS, frame.x);
     bytes.put_all(REGISTERS + 8 * 31, [frame.sp, frame.pc, frame.pstate]);
-    let float = Float::of_processor();
+    let float = FpState::of_processor();
     bytes.put(FLOAT, FLOAT_RECORD);
     bytes.put(FLOAT + 8, u64::from(float.status) | u64::from(float.control) << 32);
     let halves = float.vectors.iter().flat_map(|&vector| [vector as u64, (vector >> 64) as u64]);
@@ -58,7 +58,7 @@ pub fn push_signal(
         return false;
     }
     frame.x[0] = interrupted.signal as u64;
-    frame.x[1] = at + PLACES.info as u64;
+    frame.x[1] = at + OFFSETS.info as u64;
     frame.x[2] = at + CONTEXT;
     frame.x[29] = record;
     frame.x[30] = interrupted.restorer;
@@ -72,7 +72,7 @@ pub fn pop_signal(
     frame: &mut Frame,
     read: &mut dyn FnMut(u64, &mut [u8]) -> bool,
 ) -> Option<(u64, (u64, i32, u64))> {
-    let mut bytes = Bytes([0; WRITTEN]);
+    let mut bytes = SigFrame([0; WRITTEN]);
     if !frame.sp.is_multiple_of(16) || !read(frame.sp, &mut bytes.0) {
         return None;
     }
@@ -88,6 +88,6 @@ pub fn pop_signal(
     let word = |at: usize| u128::from(bytes.get(FLOAT + 16 + at));
     let modes = bytes.get(FLOAT + 8);
     let vectors = core::array::from_fn(|i| word(16 * i) | word(16 * i + 8) << 64);
-    Float { vectors, status: modes as u32, control: (modes >> 32) as u32 }.load();
-    Some(bytes.kept(&PLACES))
+    FpState { vectors, status: modes as u32, control: (modes >> 32) as u32 }.load();
+    Some(bytes.mask_and_altstack(&OFFSETS))
 }

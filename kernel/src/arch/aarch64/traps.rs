@@ -88,8 +88,8 @@ fn interrupt() {
     match gic::number(taken) {
         timer::INTERRUPT => timer::tick(),
         console::INTERRUPT => serial::receive(),
-        gic::OTHERS => shootdown::answer(),
+        gic::IPI => shootdown::answer(),
         _ => {}
     }
-    gic::answered(taken);
+    gic::end_of_interrupt(taken);
 }

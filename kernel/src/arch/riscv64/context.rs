@@ -3,27 +3,27 @@
 use super::frame::TP;
 use crate::arch::Context;
 
-/// Bytes that `switch_stacks` takes, and where the address is to which it returns.
-pub(in crate::arch) const KEPT: usize = 112;
-pub(in crate::arch) const BACK: usize = 0;
+/// SigFrame that `switch_stacks` takes, and where the address is to which it returns.
+pub(in crate::arch) const SWITCH_FRAME: usize = 112;
+pub(in crate::arch) const RETURN_SLOT: usize = 0;
 
 /// Registers of floating point.
 #[repr(C, align(16))]
-pub struct Float {
+pub struct FpState {
     pub registers: [u64; 32],
     pub control: u64,
 }
 
-impl Float {
+impl FpState {
     /// Those of a program that starts.
     pub(in crate::arch) const fn new() -> Self {
-        Float { registers: [0; 32], control: 0 }
+        FpState { registers: [0; 32], control: 0 }
     }
 }
 
 unsafe extern "C" {
-    pub(in crate::arch) fn save_float(to: *mut Float);
-    pub(in crate::arch) fn load_float(from: *const Float);
+    pub(in crate::arch) fn save_float(to: *mut FpState);
+    pub(in crate::arch) fn load_float(from: *const FpState);
 }
 
 impl Context {

@@ -29,8 +29,8 @@ use samara_mm::exec::Architecture;
 use samara_paging::{Attrs, Context, PAGE_SIZE, format};
 use sbi_rt::HartMask;
 
-use super::{Boot, Machine, device_tree, image, others};
-use crate::process::scheduler;
+use super::{BootInfo, Machine, device_tree, image, smp};
+use crate::process::scheduler::MAX_CPUS;
 use crate::syscalls::{Call, Outcome, paths};
 
 global_asm!(include_str!("boot.s"));
@@ -40,7 +40,7 @@ const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
 
 /// The hart of each processor, as `boot.s` notes it.
 #[unsafe(export_name = "harts")]
-static HARTS: [AtomicUsize; scheduler::MOST] = [const { AtomicUsize::new(0) }; scheduler::MOST];
+static HARTS: [AtomicUsize; MAX_CPUS] = [const { AtomicUsize::new(0) }; MAX_CPUS];
 
 unsafe extern "C" {
     static trap_entry: u8;
@@ -57,10 +57,10 @@ impl Machine for Arch {
     type Frame = frame::Frame;
 
     const NAME: &'static str = "riscv64";
-    const PROGRAMS: Architecture = Architecture::Riscv64;
+    const ARCHITECTURE: Architecture = Architecture::Riscv64;
     /// The letters of IMAFDC.
     const HWCAP: u64 = 1 << 8 | 1 << 12 | 1 | 1 << 5 | 1 << 3 | 1 << 2;
-    const SIGNAL_STACK: u64 = signal::SIZE as u64;
+    const MIN_SIGNAL_STACK: u64 = signal::SIZE as u64;
     const HAS_RESTORER: bool = false;
     const DIRECT_MAP: u64 = DIRECT_MAP;
     const IMAGE_OFFSET: u64 = 0xffff_ffff_0000_0000;
@@ -73,7 +73,7 @@ impl Machine for Arch {
     const DEVICE: Attrs = Attrs::empty();
     const TASK_SIZE: u64 = 1 << 47;
 
-    unsafe fn boot(info: u64, entry: &mut dyn FnMut(Item)) -> Boot {
+    unsafe fn boot(info: u64, entry: &mut dyn FnMut(Item)) -> BootInfo {
         set_trap_entry();
         console::start();
         // SAFETY: the caller's promise.
@@ -95,8 +95,8 @@ impl Machine for Arch {
         }
     }
 
-    fn start_others() {
-        others::start(scheduler::MOST, |number, entry| {
+    fn start_secondaries() {
+        smp::start(MAX_CPUS, |number, entry| {
             let hart = if number <= hart(0) { number - 1 } else { number };
             sbi_rt::hart_start(hart, entry as usize, number).is_ok()
         });
@@ -109,7 +109,7 @@ impl Machine for Arch {
         number
     }
 
-    fn interrupt(processor: usize) {
+    fn send_ipi(processor: usize) {
         sbi_rt::send_ipi(HartMask::from_mask_base(1, hart(processor)));
     }
 
@@ -119,7 +119,7 @@ impl Machine for Arch {
         riscv::asm::sfence_vma_all();
     }
 
-    fn forget(range: Range<u64>) {
+    fn flush_tlb(range: Range<u64>) {
         // Beyond some pages it is cheaper to begin anew.
         if range.end - range.start > 32 * PAGE_SIZE {
             return riscv::asm::sfence_vma_all();
@@ -131,18 +131,18 @@ impl Machine for Arch {
     }
 
     fn entered(context: &Context, range: Range<u64>, executable: bool) {
-        Self::forget(range);
+        Self::flush_tlb(range);
         if executable {
             riscv::asm::fence_i();
             let here = Self::processor();
             let running = context.cpus().load(Ordering::SeqCst);
-            for other in (0..scheduler::MOST).filter(|&it| it != here && running & 1 << it != 0) {
+            for other in (0..MAX_CPUS).filter(|&it| it != here && running & 1 << it != 0) {
                 sbi_rt::remote_fence_i(HartMask::from_mask_base(1, hart(other)));
             }
         }
     }
 
-    fn interrupts_off() -> bool {
+    fn disable_interrupts() -> bool {
         let were_on = sstatus::read().sie();
         // SAFETY: a bit of this processor's state.
         unsafe { sstatus::clear_sie() };
@@ -162,7 +162,7 @@ impl Machine for Arch {
         Self::restore_interrupts(true);
     }
 
-    fn own_call(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
+    fn arch_call(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         let [a, _, c, d, ..] = call.args;
         match name {
             Sysno::newfstatat => Some(paths::stat_at(call, (a, 1), c, d)),

@@ -7,12 +7,12 @@
 //! 560  f0 to f31, their control register; the rest of 528 bytes is zero
 //! ```
 
-use super::context::Float;
+use super::context::FpState;
 use super::frame::{A0, Frame, SP};
-use crate::arch::signal_bytes::{Bytes, Places};
-use crate::process::signals::Interrupted;
+use crate::arch::signal_frame::{Offsets, SigFrame};
+use crate::process::signals::SigContext;
 
-const PLACES: Places = Places { info: 0, alternate: 144, mask: 168 };
+const OFFSETS: Offsets = Offsets { info: 0, alternate: 144, mask: 168 };
 const CONTEXT: u64 = 128;
 const REGISTERS: usize = 304;
 const FLOAT: usize = 560;
@@ -22,20 +22,20 @@ const RA: usize = 0;
 
 pub fn push_signal(
     frame: &mut Frame,
-    interrupted: &Interrupted,
+    interrupted: &SigContext,
     write: &mut dyn FnMut(u64, &[u8]) -> bool,
 ) -> bool {
     let at = (interrupted.stack.wrapping_sub(SIZE as u64)) & !15;
-    let mut bytes = Bytes::<SIZE>::new(&PLACES, interrupted);
+    let mut bytes = SigFrame::<SIZE>::new(&OFFSETS, interrupted);
     bytes.put(REGISTERS, frame.pc);
     bytes.put_all(REGISTERS + 8, frame.x);
-    let float = Float::of_processor();
+    let float = FpState::of_processor();
     bytes.put_all(FLOAT, float.registers.into_iter().chain([float.control]));
     if !write(at, &bytes.0) {
         return false;
     }
     frame.x[A0] = interrupted.signal as u64;
-    frame.x[A0 + 1] = at + PLACES.info as u64;
+    frame.x[A0 + 1] = at + OFFSETS.info as u64;
     frame.x[A0 + 2] = at + CONTEXT;
     frame.x[RA] = interrupted.restorer;
     frame.x[SP] = at;
@@ -47,7 +47,7 @@ pub fn pop_signal(
     frame: &mut Frame,
     read: &mut dyn FnMut(u64, &mut [u8]) -> bool,
 ) -> Option<(u64, (u64, i32, u64))> {
-    let mut bytes = Bytes([0; SIZE]);
+    let mut bytes = SigFrame([0; SIZE]);
     if !read(frame.x[SP], &mut bytes.0) {
         return None;
     }
@@ -56,6 +56,6 @@ pub fn pop_signal(
     // No call to restart, whatever a0 holds.
     frame.cause = u64::MAX;
     let registers = core::array::from_fn(|i| bytes.get(FLOAT + 8 * i));
-    Float { registers, control: bytes.get(FLOAT + 256) & 0xff }.load();
-    Some(bytes.kept(&PLACES))
+    FpState { registers, control: bytes.get(FLOAT + 256) & 0xff }.load();
+    Some(bytes.mask_and_altstack(&OFFSETS))
 }

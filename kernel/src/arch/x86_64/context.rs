@@ -8,15 +8,15 @@ use x86_64::registers::model_specific::FsBase;
 use super::cpu;
 use crate::arch::Context;
 
-/// Bytes that `switch_stacks` takes, and where the address is to which it returns.
-pub(in crate::arch) const KEPT: usize = 56;
-pub(in crate::arch) const BACK: usize = 48;
+/// SigFrame that `switch_stacks` takes, and where the address is to which it returns.
+pub(in crate::arch) const SWITCH_FRAME: usize = 56;
+pub(in crate::arch) const RETURN_SLOT: usize = 48;
 
 /// Registers of floating point and vectors, as `fxsave` writes them.
 #[repr(C, align(16))]
-pub struct Float(pub [u8; 512]);
+pub struct FpState(pub [u8; 512]);
 
-impl Float {
+impl FpState {
     /// Those of a program that starts: no exception is unmasked.
     pub(in crate::arch) const fn new() -> Self {
         let mut bytes = [0; 512];
@@ -24,16 +24,16 @@ impl Float {
         bytes[1] = 0x03;
         bytes[24] = 0x80;
         bytes[25] = 0x1f;
-        Float(bytes)
+        FpState(bytes)
     }
 }
 
-pub(in crate::arch) unsafe fn save_float(to: *mut Float) {
+pub(in crate::arch) unsafe fn save_float(to: *mut FpState) {
     // SAFETY: 512 bytes, aligned to 16.
     unsafe { _fxsave64(to.cast()) };
 }
 
-pub(in crate::arch) unsafe fn load_float(from: *const Float) {
+pub(in crate::arch) unsafe fn load_float(from: *const FpState) {
     // SAFETY: as above.
     unsafe { _fxrstor64(from.cast()) };
 }

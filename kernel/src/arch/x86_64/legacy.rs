@@ -5,8 +5,8 @@ use syscalls::Sysno;
 use samara_mm::Errno;
 
 use crate::arch::{Arch, Machine};
-use crate::files::{Descriptor, wall_time};
-use crate::process::{self, Clone, wait};
+use crate::fs::{Descriptor, wall_time};
+use crate::process::{self, CloneArgs, wait};
 use crate::syscalls::{Call, Outcome, files, paths, time, user};
 
 const CLONE_VM: u64 = 0x100;
@@ -55,7 +55,7 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         Sysno::alarm => alarm(call, a),
         Sysno::time => time(call, a),
         Sysno::getpgrp => {
-            Ok(call.thread.process.group.load(core::sync::atomic::Ordering::Relaxed).into())
+            Ok(call.thread.process.pgid.load(core::sync::atomic::Ordering::Relaxed).into())
         }
         _ => return None,
     })
@@ -65,7 +65,7 @@ fn clone(call: &Call<'_>, flags: u64) -> Outcome {
     process::clone(
         call.thread,
         call.frame,
-        &Clone { flags, exit_signal: SIGCHLD, ..Clone::default() },
+        &CloneArgs { flags, exit_signal: SIGCHLD, ..CloneArgs::default() },
     )
 }
 

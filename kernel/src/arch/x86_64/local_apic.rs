@@ -10,7 +10,7 @@ pub(super) const REGISTERS: Range<u64> = 0xfee0_0000..0xfee0_1000;
 /// The vector of the timer.
 pub(super) const TIMER: u8 = 0xf0;
 /// The vector of interrupts that processors send each other.
-pub(super) const OTHERS: u8 = 0xf1;
+pub(super) const IPI: u8 = 0xf1;
 /// The vector of interrupts that went away before they were taken.
 const SPURIOUS: u32 = 0xff;
 
@@ -65,8 +65,8 @@ fn send(processor: usize, command: u32) {
 }
 
 /// Interrupts another processor.
-pub(super) fn interrupt(processor: usize) {
-    send(processor, u32::from(OTHERS));
+pub(super) fn send_ipi(processor: usize) {
+    send(processor, u32::from(IPI));
 }
 
 /// Makes a processor that has not begun do so at the first byte of a page in the first MiB. `wait` waits for some milliseconds.
@@ -78,6 +78,6 @@ pub(super) fn begin(processor: usize, page: u64, wait: impl Fn()) {
 }
 
 /// Tells that an interrupt has been answered.
-pub(super) fn answered() {
+pub(super) fn end_of_interrupt() {
     write(END_OF_INTERRUPT, 0);
 }

@@ -16,11 +16,11 @@ pub(super) mod console;
 pub(super) mod context;
 mod cpu;
 pub(super) mod frame;
-mod interrupts;
 mod legacy;
 mod local_apic;
-mod others;
+mod pic;
 pub(super) mod signal;
+mod smp;
 mod start_info;
 pub(super) mod timer;
 mod traps;
@@ -36,7 +36,7 @@ use x86_64::instructions::{interrupts as flag, tlb};
 
 use ::syscalls::Sysno;
 
-use super::{Boot, Machine, image};
+use super::{BootInfo, Machine, image};
 use crate::syscalls::{Call, Outcome};
 
 global_asm!(include_str!("boot.s"));
@@ -51,8 +51,8 @@ impl Machine for Arch {
     type Frame = frame::Frame;
 
     const NAME: &'static str = "x86_64";
-    const PROGRAMS: Architecture = Architecture::X86_64;
-    const SIGNAL_STACK: u64 = 2048;
+    const ARCHITECTURE: Architecture = Architecture::X86_64;
+    const MIN_SIGNAL_STACK: u64 = 2048;
     const DIRECT_MAP: u64 = DIRECT_MAP;
     const KERNEL_HALF: &'static [Range<u64>] = &[
         DIRECT_MAP..DIRECT_MAP + (512 << 30),
@@ -63,7 +63,7 @@ impl Machine for Arch {
     const DEVICES: &'static [Range<u64>] = &[local_apic::REGISTERS];
     const TASK_SIZE: u64 = 0x7fff_ffff_f000;
 
-    unsafe fn boot(info: u64, entry: &mut dyn FnMut(Item)) -> Boot {
+    unsafe fn boot(info: u64, entry: &mut dyn FnMut(Item)) -> BootInfo {
         /// The first processor's number, in its place.
         static FIRST: [u64; 3] = [0; 3];
         cpu::begin(&FIRST);
@@ -75,23 +75,23 @@ impl Machine for Arch {
     fn start_processor(number: usize) {
         cpu::start(number);
         if number == 0 {
-            interrupts::start();
+            pic::start();
             timer::start();
         } else {
             timer::start_here();
         }
     }
 
-    fn start_others() {
-        others::start();
+    fn start_secondaries() {
+        smp::start();
     }
 
     fn processor() -> usize {
         cpu::number()
     }
 
-    fn interrupt(processor: usize) {
-        local_apic::interrupt(processor);
+    fn send_ipi(processor: usize) {
+        local_apic::send_ipi(processor);
     }
 
     unsafe fn load_root(root: u64) {
@@ -99,7 +99,7 @@ impl Machine for Arch {
         unsafe { asm!("mov cr3, {}", in(reg) root) };
     }
 
-    fn forget(range: Range<u64>) {
+    fn flush_tlb(range: Range<u64>) {
         // Beyond some pages it is cheaper to begin anew.
         if range.end - range.start > 32 * PAGE_SIZE {
             return tlb::flush_all();
@@ -107,7 +107,7 @@ impl Machine for Arch {
         range.step_by(PAGE_SIZE as usize).for_each(|page| tlb::flush(VirtAddr::new_truncate(page)));
     }
 
-    fn interrupts_off() -> bool {
+    fn disable_interrupts() -> bool {
         let were_on = flag::are_enabled();
         flag::disable();
         were_on
@@ -123,7 +123,7 @@ impl Machine for Arch {
         flag::enable_and_hlt();
     }
 
-    fn own_call(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
+    fn arch_call(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         legacy::dispatch(name, call)
     }
 

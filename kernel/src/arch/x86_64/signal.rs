@@ -9,13 +9,13 @@
 //! 312  siginfo (128 bytes)
 //! ```
 
-use super::context::Float;
+use super::context::FpState;
 use super::frame::Frame;
-use crate::arch::signal_bytes::{Bytes, Places};
-use crate::process::signals::Interrupted;
+use crate::arch::signal_frame::{Offsets, SigFrame};
+use crate::process::signals::SigContext;
 
 const SIZE: usize = 440;
-const PLACES: Places = Places { info: 312, alternate: 24, mask: 304 };
+const OFFSETS: Offsets = Offsets { info: 312, alternate: 24, mask: 304 };
 const REGISTERS: usize = 48;
 const FLOAT: usize = 232;
 const FLOAT_SIZE: u64 = 512;
@@ -45,29 +45,29 @@ fn registers(frame: &mut Frame) -> [&mut u64; 17] {
 
 pub fn push_signal(
     frame: &mut Frame,
-    interrupted: &Interrupted,
+    interrupted: &SigContext,
     write: &mut dyn FnMut(u64, &[u8]) -> bool,
 ) -> bool {
     let float_at = (interrupted.stack.wrapping_sub(FLOAT_SIZE)) & !63;
     // As after a call: 8 bytes below a multiple of 16.
     let at = (float_at.wrapping_sub(SIZE as u64) & !15).wrapping_sub(8);
-    let mut bytes = Bytes::<SIZE>::new(&PLACES, interrupted);
+    let mut bytes = SigFrame::<SIZE>::new(&OFFSETS, interrupted);
     bytes.put(0, interrupted.restorer);
     let mut saved = frame.clone();
     bytes.put_all(REGISTERS, registers(&mut saved).map(|register| *register));
     let segments = frame.cs | frame.ss << 48;
     let rest = [frame.rflags, segments, frame.code, frame.vector, interrupted.mask];
     bytes.put_all(REGISTERS + 8 * 17, rest);
-    let address = if frame.vector == 14 { bytes.get(PLACES.info + 16) } else { 0 };
+    let address = if frame.vector == 14 { bytes.get(OFFSETS.info + 16) } else { 0 };
     bytes.put(REGISTERS + 8 * 22, address);
     bytes.put(FLOAT, float_at);
-    if !write(float_at, &Float::of_processor().0) || !write(at, &bytes.0) {
+    if !write(float_at, &FpState::of_processor().0) || !write(at, &bytes.0) {
         return false;
     }
     frame.rsp = at;
     frame.set_pc(interrupted.handler);
     frame.rdi = interrupted.signal as u64;
-    frame.rsi = at + PLACES.info as u64;
+    frame.rsi = at + OFFSETS.info as u64;
     frame.rdx = at + 8;
     frame.rax = 0;
     frame.set_flags(frame.rflags & !0x500);
@@ -78,7 +78,7 @@ pub fn pop_signal(
     frame: &mut Frame,
     read: &mut dyn FnMut(u64, &mut [u8]) -> bool,
 ) -> Option<(u64, (u64, i32, u64))> {
-    let mut bytes = Bytes([0; SIZE]);
+    let mut bytes = SigFrame([0; SIZE]);
     // The handler's return has taken the restorer's address.
     if !read(frame.rsp.wrapping_sub(8), &mut bytes.0) {
         return None;
@@ -90,7 +90,7 @@ pub fn pop_signal(
     frame.vector = 0;
     let float_at = bytes.get(FLOAT);
     if float_at != 0 {
-        let mut float = Float([0; 512]);
+        let mut float = FpState([0; 512]);
         if !read(float_at, &mut float.0) {
             return None;
         }
@@ -98,5 +98,5 @@ pub fn pop_signal(
         float.0[26..28].fill(0);
         float.load();
     }
-    Some(bytes.kept(&PLACES))
+    Some(bytes.mask_and_altstack(&OFFSETS))
 }

@@ -7,13 +7,13 @@ use samara_memblock::firmware::Item;
 use samara_memblock::firmware::pvh::StartInfo;
 
 use super::DIRECT_MAP;
-use crate::arch::Boot;
+use crate::arch::BootInfo;
 
 /// Reads all of it. Calls `entry` for each entry of the memory map.
 ///
 /// # Safety
 /// `info` is the address that the loader gave, and its tables have not been overwritten.
-pub(super) unsafe fn read(info: u64, image: Range<u64>, entry: &mut dyn FnMut(Item)) -> Boot {
+pub(super) unsafe fn read(info: u64, image: Range<u64>, entry: &mut dyn FnMut(Item)) -> BootInfo {
     let memory = |at: u64, len: usize| {
         let first = core::ptr::with_exposed_provenance::<u8>(at.checked_add(DIRECT_MAP)? as usize);
         // SAFETY: the loader's tables lie in the first 4 GiB, which are mapped.
@@ -22,7 +22,7 @@ pub(super) unsafe fn read(info: u64, image: Range<u64>, entry: &mut dyn FnMut(It
     let info = StartInfo::read(info, memory);
     let info = info.unwrap_or_else(|problem| panic!("the loader's start information: {problem}"));
     info.entries().for_each(entry);
-    Boot { image, archive: info.initrd(), command_line: keep(info.command_line()) }
+    BootInfo { image, archive: info.initrd(), command_line: keep(info.command_line()) }
 }
 
 /// Copies the command line out of the loader's memory.

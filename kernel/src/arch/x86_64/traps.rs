@@ -4,7 +4,7 @@ use samara_mm::process::Access;
 use x86_64::registers::control::Cr2;
 
 use super::frame::{Frame, SYSTEM_CALL};
-use super::{interrupts, local_apic};
+use super::{local_apic, pic};
 use crate::arch::{Trap, serial};
 use crate::memory::shootdown;
 use crate::process::{self, scheduler};
@@ -76,15 +76,15 @@ fn interrupt(vector: u8) {
     match vector {
         local_apic::TIMER => {
             scheduler::tick();
-            local_apic::answered();
+            local_apic::end_of_interrupt();
         }
-        local_apic::OTHERS => {
+        local_apic::IPI => {
             shootdown::answer();
-            local_apic::answered();
+            local_apic::end_of_interrupt();
         }
         CONSOLE => {
             serial::receive();
-            interrupts::answered(vector - FIRST_INTERRUPT);
+            pic::end_of_interrupt(vector - FIRST_INTERRUPT);
         }
         _ => {}
     }

@@ -10,32 +10,32 @@ use core::sync::atomic::Ordering;
 
 use samara_mm::{Errno, observe};
 
-use super::node::{Directory, Entries, Kind, Node};
-use super::place::Place;
+use super::inode::{Directory, Entries, Inode, Kind};
+use super::path::Dentry;
 use crate::arch::{Arch, Machine};
 use crate::memory;
 use crate::process::{self, Process, State};
 
 /// The directory `/proc`.
-pub(super) fn root() -> Arc<Node> {
-    computed(All)
+pub(super) fn root() -> Arc<Inode> {
+    computed(ProcRoot)
 }
 
 /// The directory of a process. A descriptor of it is a descriptor of the process.
-pub fn of_process(process: &Arc<Process>) -> Arc<Node> {
-    computed(One(Arc::downgrade(process)))
+pub fn pid_dir(process: &Arc<Process>) -> Arc<Inode> {
+    computed(PidDir(Arc::downgrade(process)))
 }
 
-fn computed(entries: impl Entries + 'static) -> Arc<Node> {
-    Node::new(Kind::Directory(Directory::Computed(Box::new(entries))), 0o555)
+fn computed(entries: impl Entries + 'static) -> Arc<Inode> {
+    Inode::new(Kind::Directory(Directory::Computed(Box::new(entries))), 0o555)
 }
 
 /// The top: a directory for each process, and files on the machine.
-struct All;
+struct ProcRoot;
 
-type Whole = fn() -> String;
+type MakeText = fn() -> String;
 
-const MACHINE: [(&str, Whole); 7] = [
+const SYSTEM_FILES: [(&str, MakeText); 7] = [
     ("meminfo", meminfo),
     ("uptime", uptime),
     ("vmstat", || format!("nr_free_pages {}\n", memory::free_frames())),
@@ -45,28 +45,28 @@ const MACHINE: [(&str, Whole); 7] = [
     ("filesystems", || "nodev\ttmpfs\nnodev\tproc\nnodev\tdevtmpfs\n".to_string()),
 ];
 
-impl Entries for All {
-    fn find(&self, name: &[u8]) -> Option<Arc<Node>> {
+impl Entries for ProcRoot {
+    fn find(&self, name: &[u8]) -> Option<Arc<Inode>> {
         let name = core::str::from_utf8(name).ok()?;
         if name == "self" || name == "thread-self" {
-            return Some(Node::link(process::current().process.pid.to_string().into_bytes()));
+            return Some(Inode::symlink(process::current().process.pid.to_string().into_bytes()));
         }
-        if let Some((_, make)) = MACHINE.iter().find(|(other, _)| *other == name) {
-            return Some(Node::text(0o444, || Ok(make().into_bytes())));
+        if let Some((_, make)) = SYSTEM_FILES.iter().find(|(other, _)| *other == name) {
+            return Some(Inode::text(0o444, || Ok(make().into_bytes())));
         }
-        Some(of_process(&process::find(name.parse().ok()?)?))
+        Some(pid_dir(&process::find(name.parse().ok()?)?))
     }
 
     fn names(&self) -> Vec<Vec<u8>> {
         let numbers =
             process::processes().into_iter().map(|process| process.pid.to_string().into_bytes());
-        let others = MACHINE.iter().map(|(name, _)| name.as_bytes().to_vec());
+        let others = SYSTEM_FILES.iter().map(|(name, _)| name.as_bytes().to_vec());
         numbers.chain(others).chain([b"self".to_vec()]).collect()
     }
 }
 
 fn meminfo() -> String {
-    let (free, total) = (memory::free_frames(), memory::all_frames());
+    let (free, total) = (memory::free_frames(), memory::managed_frames());
     format!(
         "MemTotal:       {:8} kB\nMemFree:        {:8} kB\nMemAvailable:   {:8} kB\n",
         total * 4,
@@ -80,18 +80,18 @@ fn uptime() -> String {
     format!("{}.{:02} 0.00\n", now / 100, now % 100)
 }
 
-/// One process.
-struct One(Weak<Process>);
+/// PidDir process.
+struct PidDir(Weak<Process>);
 
 type Make = fn(&Process) -> Result<Vec<u8>, Errno>;
 
-const FILES: [(&str, Make); 11] = [
+const PID_FILES: [(&str, Make); 11] = [
     ("maps", |process| {
-        written(process, |memory, out| memory.with_space(|space| space.write_maps(out)))
+        render(process, |memory, out| memory.with_space(|space| space.write_maps(out)))
     }),
-    ("smaps", |process| written(process, |memory, out| memory.write_smaps(out))),
+    ("smaps", |process| render(process, |memory, out| memory.write_smaps(out))),
     ("smaps_rollup", |process| {
-        written(process, |memory, out| match memory.rollup() {
+        render(process, |memory, out| match memory.rollup() {
             Some(rollup) => write!(out, "{rollup}"),
             None => Ok(()),
         })
@@ -108,37 +108,37 @@ const FILES: [(&str, Make); 11] = [
     ("oom_score", oom_score),
 ];
 
-impl Entries for One {
-    fn find(&self, name: &[u8]) -> Option<Arc<Node>> {
+impl Entries for PidDir {
+    fn find(&self, name: &[u8]) -> Option<Arc<Inode>> {
         let process = self.0.upgrade()?;
         let name = core::str::from_utf8(name).ok()?;
         match name {
             "exe" => {
-                let place = process.executable.lock().clone()?;
-                return Some(Node::new(Kind::Magic(place.path(), place), 0o777));
+                let dentry = process.executable.lock().clone()?;
+                return Some(Inode::new(Kind::MagicLink(dentry.path(), dentry), 0o777));
             }
             "cwd" => {
-                let place = process.directory.lock().clone();
-                return Some(Node::new(Kind::Magic(place.path(), place), 0o777));
+                let dentry = process.cwd.lock().clone();
+                return Some(Inode::new(Kind::MagicLink(dentry.path(), dentry), 0o777));
             }
-            "root" => return Some(Node::link(b"/".to_vec())),
-            "fd" => return Some(computed(Descriptors(self.0.clone()))),
-            "task" => return Some(computed(Threads(self.0.clone()))),
+            "root" => return Some(Inode::symlink(b"/".to_vec())),
+            "fd" => return Some(computed(FdDir(self.0.clone()))),
+            "task" => return Some(computed(TaskDir(self.0.clone()))),
             "pagemap" => {
                 let process = self.0.clone();
                 let read = move |offset, into: &mut [u8]| pagemap(&process, offset, into);
-                return Some(Node::new(Kind::Computed(Box::new(read)), 0o400));
+                return Some(Inode::new(Kind::Computed(Box::new(read)), 0o400));
             }
             _ => {}
         }
-        let (_, make) = *FILES.iter().find(|(other, _)| *other == name)?;
+        let (_, make) = *PID_FILES.iter().find(|(other, _)| *other == name)?;
         let process = self.0.clone();
-        Some(Node::text(0o444, move || make(&*process.upgrade().ok_or(Errno::ESRCH)?)))
+        Some(Inode::text(0o444, move || make(&*process.upgrade().ok_or(Errno::ESRCH)?)))
     }
 
     fn names(&self) -> Vec<Vec<u8>> {
         let links = ["cwd", "exe", "fd", "pagemap", "root", "task"];
-        let files = FILES.iter().map(|(name, _)| *name);
+        let files = PID_FILES.iter().map(|(name, _)| *name);
         files.chain(links).map(|name| name.as_bytes().to_vec()).collect()
     }
 
@@ -170,20 +170,20 @@ fn pagemap(process: &Weak<Process>, offset: u64, into: &mut [u8]) -> Result<usiz
 }
 
 /// The descriptors of a process, as links.
-struct Descriptors(Weak<Process>);
+struct FdDir(Weak<Process>);
 
-impl Descriptors {
-    fn all(&self) -> Vec<(usize, Arc<super::Open>)> {
+impl FdDir {
+    fn all(&self) -> Vec<(usize, Arc<super::OpenFile>)> {
         self.0.upgrade().map_or(Vec::new(), |process| process.files.lock().all())
     }
 }
 
-impl Entries for Descriptors {
-    fn find(&self, name: &[u8]) -> Option<Arc<Node>> {
+impl Entries for FdDir {
+    fn find(&self, name: &[u8]) -> Option<Arc<Inode>> {
         let number: usize = core::str::from_utf8(name).ok()?.parse().ok()?;
         let (_, open) = self.all().into_iter().find(|(other, _)| *other == number)?;
-        let place: Arc<Place> = open.place.clone();
-        Some(Node::new(Kind::Magic(place.path(), place), 0o777))
+        let dentry: Arc<Dentry> = open.dentry.clone();
+        Some(Inode::new(Kind::MagicLink(dentry.path(), dentry), 0o777))
     }
 
     fn names(&self) -> Vec<Vec<u8>> {
@@ -192,11 +192,11 @@ impl Entries for Descriptors {
 }
 
 /// The threads of a process: each looks like the process.
-struct Threads(Weak<Process>);
+struct TaskDir(Weak<Process>);
 
-impl Entries for Threads {
-    fn find(&self, name: &[u8]) -> Option<Arc<Node>> {
-        self.names().iter().any(|other| other == name).then(|| computed(One(self.0.clone())))
+impl Entries for TaskDir {
+    fn find(&self, name: &[u8]) -> Option<Arc<Inode>> {
+        self.names().iter().any(|other| other == name).then(|| computed(PidDir(self.0.clone())))
     }
 
     fn names(&self) -> Vec<Vec<u8>> {
@@ -213,7 +213,7 @@ fn memory_of(process: &Process) -> Result<Arc<memory::Memory>, Errno> {
 }
 
 /// What an observer writes; nothing of a process without memory.
-fn written(
+fn render(
     process: &Process,
     write: impl FnOnce(&memory::Memory, &mut Text) -> core::fmt::Result,
 ) -> Result<Vec<u8>, Errno> {
@@ -269,11 +269,11 @@ fn stat(process: &Process) -> Result<Vec<u8>, Errno> {
         name(process),
         state(process).0,
         parent(process),
-        process.group.load(Ordering::Relaxed),
-        process.session.load(Ordering::Relaxed),
+        process.pgid.load(Ordering::Relaxed),
+        process.sid.load(Ordering::Relaxed),
         ticks(process.time.load(Ordering::Relaxed)),
         ticks(process.children_time.load(Ordering::Relaxed)),
-        ticks(process.began),
+        ticks(process.start_time),
         size * 4096,
         resident,
     );
@@ -284,7 +284,7 @@ fn stat(process: &Process) -> Result<Vec<u8>, Errno> {
 
 fn oom_score(process: &Process) -> Result<Vec<u8>, Errno> {
     let used = memory_of(process).map_or(0, |memory| memory.memory().resident());
-    Ok(format!("{}\n", observe::oom_score(used, 0, memory::all_frames())).into_bytes())
+    Ok(format!("{}\n", observe::oom_score(used, 0, memory::managed_frames())).into_bytes())
 }
 
 fn status(process: &Process) -> Result<Vec<u8>, Errno> {
@@ -301,6 +301,6 @@ fn status(process: &Process) -> Result<Vec<u8>, Errno> {
     if let Ok(memory) = memory_of(process) {
         let _ = write!(out, "{}", memory.memory());
     }
-    let _ = writeln!(out, "Threads:\t{threads}");
+    let _ = writeln!(out, "TaskDir:\t{threads}");
     Ok(out.into_bytes())
 }

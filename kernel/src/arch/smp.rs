@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use super::{Arch, Machine, Stack};
+use super::{Arch, KernelStack, Machine};
 use crate::log;
 use crate::memory::kernel_tables;
 use crate::process::scheduler;
@@ -24,7 +24,7 @@ static mut STACK: *const u8 = (&raw const FIRST_STACK).wrapping_add(1).cast();
 #[unsafe(export_name = "start_entry")]
 static mut ENTRY: *const () = crate::kernel_main as *const ();
 
-static mut FIRST_STACK: Stack = Stack::UNUSED;
+static mut FIRST_STACK: KernelStack = KernelStack::UNUSED;
 
 /// The number of the one that is being started.
 static STARTING: AtomicUsize = AtomicUsize::new(0);
@@ -32,9 +32,9 @@ static STARTING: AtomicUsize = AtomicUsize::new(0);
 /// Starts processors with numbers from 1 on, as long as `switch_on` succeeds with the number and the physical address of the first instruction.
 pub(super) fn start(most: usize, switch_on: impl Fn(usize, u64) -> bool) {
     let first = &raw const other_first as u64 - Arch::IMAGE_OFFSET;
-    for number in 1..most.min(scheduler::MOST) {
+    for number in 1..most.min(scheduler::MAX_CPUS) {
         // The stack of its idle loop, for ever.
-        let stack = Box::leak(Stack::new());
+        let stack = Box::leak(KernelStack::new());
         STARTING.store(number, Ordering::SeqCst);
         // SAFETY: only the processor that is started reads them, and it has begun before the next one does.
         unsafe {

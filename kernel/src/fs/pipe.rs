@@ -5,10 +5,10 @@ use alloc::collections::VecDeque;
 use samara_mm::Errno;
 use spin::Mutex;
 
-use super::open::Transfer;
-use crate::process::wait::Queue;
+use super::open_file::Transfer;
+use crate::process::wait::WaitQueue;
 
-/// Bytes that a pipe holds.
+/// SigFrame that a pipe holds.
 const CAPACITY: usize = 65_536;
 /// A write of at most so many bytes is not mixed with others.
 const WHOLE: usize = 4096;
@@ -16,7 +16,7 @@ const WHOLE: usize = 4096;
 #[derive(Default)]
 pub struct Pipe {
     state: Mutex<State>,
-    changed: Queue,
+    changed: WaitQueue,
 }
 
 #[derive(Default)]
@@ -29,7 +29,7 @@ struct State {
 }
 
 impl Pipe {
-    pub fn queue(&self) -> &Queue {
+    pub fn queue(&self) -> &WaitQueue {
         &self.changed
     }
 
@@ -72,7 +72,7 @@ impl Pipe {
     pub(super) fn read(&self, into: &mut [u8]) -> Transfer {
         let mut state = self.state.lock();
         if state.bytes.is_empty() && state.writers > 0 && !into.is_empty() {
-            return Transfer::Wait;
+            return Transfer::WouldBlock;
         }
         let done = state.bytes.len().min(into.len());
         for (to, byte) in into.iter_mut().zip(state.bytes.drain(..done)) {
@@ -91,7 +91,7 @@ impl Pipe {
         let room = CAPACITY - state.bytes.len();
         let needed = if from.len() <= WHOLE { from.len() } else { 1 };
         if room < needed {
-            return Ok(Transfer::Wait);
+            return Ok(Transfer::WouldBlock);
         }
         let done = room.min(from.len());
         state.bytes.try_reserve(done).map_err(|_| Errno::ENOMEM)?;
@@ -116,7 +116,7 @@ impl Pipe {
         if writer { state.readers == 0 } else { state.writers == 0 }
     }
 
-    /// Bytes that can be read.
+    /// SigFrame that can be read.
     pub fn len(&self) -> usize {
         self.state.lock().bytes.len()
     }

@@ -12,19 +12,19 @@ use linux_raw_sys::general::{
 use samara_mm::Errno;
 use spin::Mutex;
 
-use super::open::Transfer;
+use super::open_file::Transfer;
 use crate::arch::{Arch, Machine};
-use crate::process::signals::{self, Info};
-use crate::process::wait::Queue;
+use crate::process::signals::{self, SigInfo};
+use crate::process::wait::WaitQueue;
 
 pub struct Console {
     state: Mutex<State>,
-    changed: Queue,
+    changed: WaitQueue,
     /// Nothing but bytes, without a terminal's habits.
     plain: AtomicBool,
     /// The group of processes that signals of the keyboard go to.
-    pub group: AtomicI32,
-    pub session: AtomicI32,
+    pub pgid: AtomicI32,
+    pub sid: AtomicI32,
 }
 
 struct State {
@@ -72,10 +72,10 @@ static CONSOLE: Console = Console {
         ended: false,
         size: [24, 0, 80, 0, 0, 0, 0, 0],
     }),
-    changed: Queue::new(),
+    changed: WaitQueue::new(),
     plain: AtomicBool::new(false),
-    group: AtomicI32::new(0),
-    session: AtomicI32::new(0),
+    pgid: AtomicI32::new(0),
+    sid: AtomicI32::new(0),
 };
 
 pub fn get() -> &'static Console {
@@ -106,7 +106,7 @@ impl Console {
         !self.plain.load(Ordering::Relaxed)
     }
 
-    pub fn queue(&self) -> &Queue {
+    pub fn queue(&self) -> &WaitQueue {
         &self.changed
     }
 
@@ -148,7 +148,7 @@ impl Console {
         state.lines.clear();
     }
 
-    /// Bytes that can be read.
+    /// SigFrame that can be read.
     pub fn available(&self) -> usize {
         self.state.lock().bytes.len()
     }
@@ -182,9 +182,9 @@ impl Console {
                 if settings.c_lflag & ECHO != 0 {
                     Arch::console_write(&[b'^', byte + 64, b'\n']);
                 }
-                let group = self.group.load(Ordering::Relaxed);
+                let group = self.pgid.load(Ordering::Relaxed);
                 if group > 0 {
-                    signals::send_to_group(group, &Info::kernel(signal));
+                    signals::send_to_group(group, &SigInfo::kernel(signal));
                 }
                 return;
             }
@@ -223,7 +223,7 @@ impl Console {
         let canonical = self.is_terminal() && state.settings.c_lflag & ICANON != 0;
         let available = if canonical {
             let Some(&line) = state.lines.front() else {
-                return Ok(Transfer::Wait);
+                return Ok(Transfer::WouldBlock);
             };
             line
         } else {
@@ -236,7 +236,7 @@ impl Console {
             && !state.ended
             && (!self.is_terminal() || state.settings.c_cc[VMIN as usize] > 0)
         {
-            return Ok(Transfer::Wait);
+            return Ok(Transfer::WouldBlock);
         }
         for (to, byte) in into.iter_mut().zip(state.bytes.drain(..done)) {
             *to = byte;

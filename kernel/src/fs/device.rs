@@ -5,11 +5,11 @@ use alloc::sync::Arc;
 use samara_mm::Errno;
 
 use super::console::Console;
-use super::node::{Kind, Node};
-use super::open::Transfer;
-use super::place::{self, Place};
+use super::inode::{Inode, Kind};
+use super::open_file::Transfer;
+use super::path::{self, Dentry};
 use crate::arch::{Arch, Machine};
-use crate::process::wait::Queue;
+use crate::process::wait::WaitQueue;
 
 pub enum Device {
     Null,
@@ -32,19 +32,19 @@ const ALL: [(&[u8], Make); 7] = [
     (b"tty", || Device::Console(super::console::get())),
 ];
 
-pub fn node(device: Device) -> Arc<Node> {
-    Node::new(Kind::Device(device), 0o666)
+pub fn inode(device: Device) -> Arc<Inode> {
+    Inode::new(Kind::Device(device), 0o666)
 }
 
 /// A directory with all devices.
 ///
 /// # Errors
 /// None is expected: names differ.
-pub fn directory() -> Result<Arc<Node>, Errno> {
-    let directory = Node::directory(0o755);
-    let place = Place::nameless(directory.clone(), b"/dev".to_vec());
+pub fn directory() -> Result<Arc<Inode>, Errno> {
+    let directory = Inode::directory(0o755);
+    let dentry = Dentry::nameless(directory.clone(), b"/dev".to_vec());
     for (name, make) in ALL {
-        place::create(&place, name, node(make()))?;
+        path::create(&dentry, name, inode(make()))?;
     }
     for (name, target) in [
         ("fd", "/proc/self/fd"),
@@ -52,7 +52,7 @@ pub fn directory() -> Result<Arc<Node>, Errno> {
         ("stdout", "/proc/self/fd/1"),
         ("stderr", "/proc/self/fd/2"),
     ] {
-        place::create(&place, name.as_bytes(), Node::link(target.as_bytes().to_vec()))?;
+        path::create(&dentry, name.as_bytes(), Inode::symlink(target.as_bytes().to_vec()))?;
     }
     Ok(directory)
 }
@@ -67,7 +67,7 @@ pub fn fill_random(into: &mut [u8]) {
 
 impl Device {
     /// As `stat(2)` gives it.
-    pub fn number(&self) -> u64 {
+    pub fn rdev(&self) -> u64 {
         let (major, minor) = match self {
             Device::Null => (1, 3),
             Device::Zero => (1, 5),
@@ -82,7 +82,7 @@ impl Device {
         matches!(self, Device::Console(_))
     }
 
-    pub(super) fn queue(&self) -> Option<&Queue> {
+    pub(super) fn queue(&self) -> Option<&WaitQueue> {
         match self {
             Device::Console(console) => Some(console.queue()),
             _ => None,

@@ -10,22 +10,22 @@ use samara_mm::Errno;
 use spin::Mutex;
 
 use super::device::Device;
+use super::path::Dentry;
 use super::pipe::Pipe;
-use super::place::Place;
 use super::regular::Regular;
 use crate::arch::{Arch, Machine};
 use crate::memory::heap;
 use crate::process::Process;
 
-pub struct Node {
-    pub number: u64,
+pub struct Inode {
+    pub ino: u64,
     mode: AtomicU32,
-    pub owner: AtomicU32,
-    pub group: AtomicU32,
+    pub uid: AtomicU32,
+    pub gid: AtomicU32,
     /// Names that it has.
-    pub links: AtomicU32,
+    pub nlink: AtomicU32,
     /// Of the last change of the content, in nanoseconds since 1970.
-    pub modified: AtomicU64,
+    pub mtime: AtomicU64,
     pub kind: Kind,
 }
 
@@ -33,9 +33,9 @@ pub enum Kind {
     Directory(Directory),
     Regular(Regular),
     /// A symbolic link.
-    Link(Vec<u8>),
+    Symlink(Vec<u8>),
     /// A link that leads to a file without a name, too.
-    Magic(Vec<u8>, Arc<Place>),
+    MagicLink(Vec<u8>, Arc<Dentry>),
     Pipe(Arc<Pipe>),
     Device(Device),
     /// Content that is made when it is read, at any offset.
@@ -55,14 +55,14 @@ pub enum Directory {
 }
 
 /// Files by their names.
-pub type Stored = BTreeMap<Vec<u8>, Arc<Node>>;
+pub type Stored = BTreeMap<Vec<u8>, Arc<Inode>>;
 
 /// A name and its file.
-pub type Named = (Vec<u8>, Arc<Node>);
+pub type DirEntry = (Vec<u8>, Arc<Inode>);
 
 /// The names of a directory that is not stored.
 pub trait Entries: Send + Sync {
-    fn find(&self, name: &[u8]) -> Option<Arc<Node>>;
+    fn find(&self, name: &[u8]) -> Option<Arc<Inode>>;
     fn names(&self) -> Vec<Vec<u8>>;
 
     /// Returns the process, if this is its directory.
@@ -85,16 +85,16 @@ pub fn wall_time() -> u64 {
     start + Arch::now()
 }
 
-impl Node {
+impl Inode {
     pub fn new(kind: Kind, mode: u32) -> Arc<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        Arc::new(Node {
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
+        Arc::new(Inode {
+            ino: NEXT.fetch_add(1, Ordering::Relaxed),
             mode: AtomicU32::new(mode & 0o7777),
-            owner: AtomicU32::new(0),
-            group: AtomicU32::new(0),
-            links: AtomicU32::new(1),
-            modified: AtomicU64::new(wall_time()),
+            uid: AtomicU32::new(0),
+            gid: AtomicU32::new(0),
+            nlink: AtomicU32::new(1),
+            mtime: AtomicU64::new(wall_time()),
             kind,
         })
     }
@@ -117,8 +117,8 @@ impl Node {
         }
     }
 
-    pub fn link(target: Vec<u8>) -> Arc<Self> {
-        Self::new(Kind::Link(target), 0o777)
+    pub fn symlink(target: Vec<u8>) -> Arc<Self> {
+        Self::new(Kind::Symlink(target), 0o777)
     }
 
     pub fn text(
@@ -141,7 +141,7 @@ impl Node {
         let kind = match &self.kind {
             Kind::Directory(_) => S_IFDIR,
             Kind::Regular(_) | Kind::Computed(_) | Kind::Text(_) => S_IFREG,
-            Kind::Link(_) | Kind::Magic(..) => S_IFLNK,
+            Kind::Symlink(_) | Kind::MagicLink(..) => S_IFLNK,
             Kind::Pipe(_) => S_IFIFO,
             Kind::Device(_) => S_IFCHR,
         };
@@ -153,14 +153,14 @@ impl Node {
     }
 
     pub fn touch(&self) {
-        self.modified.store(wall_time(), Ordering::Relaxed);
+        self.mtime.store(wall_time(), Ordering::Relaxed);
     }
 
     /// The length of the content in bytes.
     pub fn size(&self) -> u64 {
         match &self.kind {
             Kind::Regular(regular) => regular.size(),
-            Kind::Link(target) | Kind::Magic(target, _) => target.len() as u64,
+            Kind::Symlink(target) | Kind::MagicLink(target, _) => target.len() as u64,
             _ => 0,
         }
     }
@@ -179,18 +179,18 @@ impl Node {
     }
 
     /// Returns how many names it has, as `stat(2)` tells it.
-    pub fn links(&self) -> u32 {
-        if self.is_directory() { 2 } else { self.links.load(Ordering::Relaxed) }
+    pub fn nlink(&self) -> u32 {
+        if self.is_directory() { 2 } else { self.nlink.load(Ordering::Relaxed) }
     }
 
     /// Returns the number of the device that it is; 0 if it is none.
-    pub fn device(&self) -> u64 {
-        if let Kind::Device(device) = &self.kind { device.number() } else { 0 }
+    pub fn rdev(&self) -> u64 {
+        if let Kind::Device(device) = &self.kind { device.rdev() } else { 0 }
     }
 
     /// # Errors
     /// `ENOTDIR`, `ENOENT`.
-    pub fn lookup(&self, name: &[u8]) -> Result<Arc<Node>, Errno> {
+    pub fn lookup(&self, name: &[u8]) -> Result<Arc<Inode>, Errno> {
         match &self.kind {
             Kind::Directory(Directory::Stored(entries)) => {
                 entries.lock().get(name).cloned().ok_or(Errno::ENOENT)
@@ -206,20 +206,20 @@ impl Node {
     ///
     /// # Errors
     /// `ENOTDIR`, `ENOMEM`.
-    pub fn names(&self) -> Result<Vec<Named>, Errno> {
+    pub fn names(&self) -> Result<Vec<DirEntry>, Errno> {
         match &self.kind {
             Kind::Directory(Directory::Stored(entries)) => {
                 let entries = entries.lock();
                 let mut names = Vec::new();
                 names.try_reserve_exact(entries.len()).map_err(|_| Errno::ENOMEM)?;
-                for (name, node) in entries.iter() {
-                    heap::enough()?;
-                    names.push((name.clone(), node.clone()));
+                for (name, inode) in entries.iter() {
+                    heap::check_reserve()?;
+                    names.push((name.clone(), inode.clone()));
                 }
                 Ok(names)
             }
             Kind::Directory(Directory::Computed(entries)) => {
-                let named = |name: Vec<u8>| entries.find(&name).map(|node| (name, node));
+                let named = |name: Vec<u8>| entries.find(&name).map(|inode| (name, inode));
                 Ok(entries.names().into_iter().filter_map(named).collect())
             }
             _ => Err(Errno::ENOTDIR),

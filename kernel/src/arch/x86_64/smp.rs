@@ -3,7 +3,7 @@
 use x86_64::instructions::port::Port;
 
 use super::{DIRECT_MAP, local_apic, timer};
-use crate::arch::others;
+use crate::arch::smp;
 
 /// The page in the first MiB, which nobody else uses until all have begun.
 const BEGIN: u64 = 0x8000;
@@ -41,7 +41,7 @@ pub(super) fn start() {
         let to = core::ptr::with_exposed_provenance_mut::<u8>((DIRECT_MAP + BEGIN) as usize);
         core::ptr::copy_nonoverlapping(from, to, len);
     }
-    others::start(count(), |number, _| {
+    smp::start(count(), |number, _| {
         local_apic::begin(number, BEGIN, pause);
         true
     });

@@ -7,7 +7,7 @@ use samara_mm::process::{Inode, PAGE_BYTES, PageSource};
 use samara_mm::{Errno, Object};
 use spin::Mutex;
 
-use crate::memory::{all_frames, free_frames, machine};
+use crate::memory::{free_frames, machine, managed_frames};
 
 pub struct Regular {
     object: Object,
@@ -45,12 +45,12 @@ impl PageSource for Content {
 // ANCHOR_END: source
 
 /// Files do not grow into the last of so many parts of memory: programs need it.
-const KEPT: u64 = 8;
+const RESERVED_SHARE: u64 = 8;
 
 /// # Errors
 /// `ENOSPC`: files have taken what they may.
 pub fn room() -> Result<(), Errno> {
-    if free_frames() < all_frames() / KEPT { Err(Errno::ENOSPC) } else { Ok(()) }
+    if free_frames() < managed_frames() / RESERVED_SHARE { Err(Errno::ENOSPC) } else { Ok(()) }
 }
 
 /// The largest file.

@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 
 use samara_mm::Errno;
 
+use super::decompress;
 use super::device::{self, Device};
-use super::node::{Kind, Node, S_IFMT};
-use super::packed;
-use super::place::{self, Place, root};
+use super::inode::{Inode, Kind, S_IFMT};
+use super::path::{self, Dentry, root};
 use crate::log;
 
 /// What an entry says of itself: 13 numbers of eight hexadecimal digits behind the magic.
@@ -49,7 +49,7 @@ impl Header {
 /// # Errors
 /// `EINVAL`: it ends too early, or is no archive of this kind. `ENOMEM`.
 pub fn unpack(archive: &[u8]) -> Result<(), Errno> {
-    match packed::unpacked(archive)? {
+    match decompress::unpacked(archive)? {
         Some(archive) => make_all(&archive)?,
         None => make_all(archive)?,
     }
@@ -57,7 +57,7 @@ pub fn unpack(archive: &[u8]) -> Result<(), Errno> {
 }
 
 fn make_all(mut archive: &[u8]) -> Result<(), Errno> {
-    let mut linked: Vec<(u64, Arc<Node>)> = Vec::new();
+    let mut linked: Vec<(u64, Arc<Inode>)> = Vec::new();
     while let Some(start) = archive.iter().position(|&byte| byte != 0) {
         archive = &archive[start..];
         let header = Header::read(archive).ok_or(Errno::EINVAL)?;
@@ -80,18 +80,18 @@ fn make_all(mut archive: &[u8]) -> Result<(), Errno> {
 
 /// Makes what an archive leaves out and programs expect: devices, and `/proc`.
 fn complete() -> Result<(), Errno> {
-    let is_empty = |node: &Arc<Node>| node.names().is_ok_and(|names| names.is_empty());
-    match root().node.lookup(b"dev") {
-        Err(_) => drop(place::create(&root(), b"dev", device::directory()?)?),
-        Ok(node) if is_empty(&node) => {
-            place::mount(&place::find(&root(), b"/dev", true)?, b"devtmpfs")?;
+    let is_empty = |inode: &Arc<Inode>| inode.names().is_ok_and(|names| names.is_empty());
+    match root().inode.lookup(b"dev") {
+        Err(_) => drop(path::create(&root(), b"dev", device::directory()?)?),
+        Ok(inode) if is_empty(&inode) => {
+            path::mount(&path::find(&root(), b"/dev", true)?, b"devtmpfs")?;
         }
         Ok(_) => {}
     }
-    if root().node.lookup(b"proc").is_err() {
-        place::create(&root(), b"proc", Node::directory(0o555))?;
+    if root().inode.lookup(b"proc").is_err() {
+        path::create(&root(), b"proc", Inode::directory(0o555))?;
     }
-    place::mount(&place::find(&root(), b"/proc", true)?, b"proc")?;
+    path::mount(&path::find(&root(), b"/proc", true)?, b"proc")?;
     Ok(())
 }
 
@@ -99,25 +99,25 @@ fn make(
     name: &[u8],
     header: &Header,
     bytes: &[u8],
-    linked: &mut Vec<(u64, Arc<Node>)>,
+    linked: &mut Vec<(u64, Arc<Inode>)>,
 ) -> Result<(), Errno> {
     let name = name.strip_prefix(b"./").unwrap_or(name);
     if name.is_empty() || name == b"." {
         return Ok(());
     }
-    let (parent, last) = place::find_parent(&root(), name)?;
+    let (parent, last) = path::find_parent(&root(), name)?;
     let known = linked
         .iter()
         .find(|(number, _)| header.links > 1 && *number == header.number)
-        .map(|(_, node)| node.clone());
+        .map(|(_, inode)| inode.clone());
     let is_known = known.is_some();
-    let node = match (header.mode & S_IFMT) >> 12 {
+    let inode = match (header.mode & S_IFMT) >> 12 {
         _ if is_known => known.ok_or(Errno::EINVAL)?,
-        4 => Node::directory(header.mode),
-        8 => Node::regular(header.mode)?,
-        10 => Node::link(bytes.to_vec()),
-        1 => Node::new(Kind::Pipe(Arc::default()), header.mode),
-        2 => device::node(match header.device {
+        4 => Inode::directory(header.mode),
+        8 => Inode::regular(header.mode)?,
+        10 => Inode::symlink(bytes.to_vec()),
+        1 => Inode::new(Kind::Pipe(Arc::default()), header.mode),
+        2 => device::inode(match header.device {
             (1, 5) => Device::Zero,
             (1, 7) => Device::Full,
             (1, 8 | 9) => Device::Random,
@@ -127,17 +127,17 @@ fn make(
         _ => return Err(Errno::EINVAL),
     };
     // Of several names of one file, any may have the content.
-    if let (Kind::Regular(regular), false) = (&node.kind, bytes.is_empty()) {
+    if let (Kind::Regular(regular), false) = (&inode.kind, bytes.is_empty()) {
         regular.write(Some(0), bytes)?;
     }
     if is_known {
-        node.links.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
-    } else if header.links > 1 && node.is_regular() {
-        linked.push((header.number, node.clone()));
+        inode.nlink.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+    } else if header.links > 1 && inode.is_regular() {
+        linked.push((header.number, inode.clone()));
     }
-    match place::create(&parent, last, node.clone()) {
+    match path::create(&parent, last, inode.clone()) {
         // A directory that is there already.
-        Err(Errno::EEXIST) if node.is_directory() => Ok(()),
-        result => result.map(|_: Arc<Place>| ()),
+        Err(Errno::EEXIST) if inode.is_directory() => Ok(()),
+        result => result.map(|_: Arc<Dentry>| ()),
     }
 }

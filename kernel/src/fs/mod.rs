@@ -4,32 +4,32 @@
 //!
 //! | file | concept |
 //! |---|---|
-//! | `node`, `regular` | files of all kinds; content |
+//! | `inode`, `regular` | files of all kinds; content |
 //! | `place` | paths |
 //! | `open`, `table` | open file descriptions; descriptors |
 //! | `pipe`, `console`, `device` | what is read and written and is no file |
-//! | `process_files` | `/proc` |
+//! | `procfs` | `/proc` |
 //! | `archive`, `packed` | the first files, from the loader's archive |
 
-mod archive;
 pub mod console;
+mod decompress;
 mod device;
-mod node;
-mod open;
-mod packed;
+mod fd_table;
+mod initramfs;
+mod inode;
+mod open_file;
+mod path;
 mod pipe;
-mod place;
-mod process_files;
+mod procfs;
 mod regular;
-mod table;
 
-pub use archive::unpack;
 pub use device::{Device, fill_random};
-pub use node::{Kind, Node, wall_time};
-pub use open::{Open, Transfer};
-pub use place::{Place, create, drop_all, find, find_parent, mount, remove, rename, root, unmount};
-pub use process_files::of_process;
-pub use table::{Descriptor, Table};
+pub use fd_table::{Descriptor, FdTable};
+pub use initramfs::unpack;
+pub use inode::{Inode, Kind, wall_time};
+pub use open_file::{OpenFile, Transfer};
+pub use path::{Dentry, create, drop_all, find, find_parent, mount, remove, rename, root, unmount};
+pub use procfs::pid_dir;
 
 pub const O_RDONLY: u32 = 0;
 pub const O_WRONLY: u32 = 1;

@@ -8,15 +8,15 @@ use samara_mm::Errno;
 use spin::{Mutex, Once};
 
 use super::device;
-use super::node::{Kind, Node};
-use super::{process_files, regular};
+use super::inode::{Inode, Kind};
+use super::{procfs, regular};
 
 /// A file by the way that led to it.
-pub struct Place {
-    pub node: Arc<Node>,
+pub struct Dentry {
+    pub inode: Arc<Inode>,
     name: Vec<u8>,
     /// `None` for the root, and for what has no name.
-    parent: Option<Arc<Place>>,
+    parent: Option<Arc<Dentry>>,
 }
 
 /// Links that one path may follow.
@@ -24,20 +24,19 @@ const LINKS: u32 = 40;
 const LONGEST_NAME: usize = 255;
 const LONGEST_PATH: usize = 4095;
 
-static ROOT: Once<Arc<Place>> = Once::new();
+static ROOT: Once<Arc<Dentry>> = Once::new();
 /// Directories that others are mounted on.
-static MOUNTS: Mutex<Vec<(Arc<Node>, Arc<Node>)>> = Mutex::new(Vec::new());
+static MOUNTS: Mutex<Vec<(Arc<Inode>, Arc<Inode>)>> = Mutex::new(Vec::new());
 
 /// The directory in which absolute paths begin.
-pub fn root() -> Arc<Place> {
-    let make = || Arc::new(Place { node: Node::directory(0o755), name: Vec::new(), parent: None });
-    ROOT.call_once(make).clone()
+pub fn root() -> Arc<Dentry> {
+    ROOT.call_once(|| Dentry::nameless(Inode::directory(0o755), Vec::new())).clone()
 }
 
-impl Place {
+impl Dentry {
     /// A file that has no name.
-    pub fn nameless(node: Arc<Node>, name: Vec<u8>) -> Arc<Self> {
-        Arc::new(Place { node, name, parent: None })
+    pub fn nameless(inode: Arc<Inode>, name: Vec<u8>) -> Arc<Self> {
+        Arc::new(Dentry { inode, name, parent: None })
     }
 
     /// The path from the root.
@@ -48,11 +47,8 @@ impl Place {
             names.push(&at.name);
             at = parent;
         }
-        if names.is_empty() && !self.name.is_empty() {
-            return self.name.clone();
-        }
         if names.is_empty() {
-            return b"/".to_vec();
+            return if self.name.is_empty() { b"/".to_vec() } else { self.name.clone() };
         }
         let mut path = Vec::new();
         for name in names.into_iter().rev() {
@@ -62,46 +58,46 @@ impl Place {
         path
     }
 
-    fn child(self: &Arc<Self>, name: &[u8]) -> Result<Arc<Place>, Errno> {
-        let node = self.node.lookup(name)?;
-        let node = mounted(&node).unwrap_or(node);
-        Ok(Arc::new(Place { node, name: name.to_vec(), parent: Some(self.clone()) }))
+    fn child(self: &Arc<Self>, name: &[u8]) -> Result<Arc<Dentry>, Errno> {
+        let inode = self.inode.lookup(name)?;
+        let inode = mounted(&inode).unwrap_or(inode);
+        Ok(Arc::new(Dentry { inode, name: name.to_vec(), parent: Some(self.clone()) }))
     }
 }
 
-fn mounted(node: &Arc<Node>) -> Option<Arc<Node>> {
+fn mounted(inode: &Arc<Inode>) -> Option<Arc<Inode>> {
     let mounts = MOUNTS.lock();
-    mounts.iter().rev().find(|(below, _)| Arc::ptr_eq(below, node)).map(|(_, above)| above.clone())
+    mounts.iter().rev().find(|(below, _)| Arc::ptr_eq(below, inode)).map(|(_, above)| above.clone())
 }
 
 /// Finds the file that a path names. The last name's link is followed if `follow` is set, or if a slash comes after it.
 ///
 /// # Errors
 /// `ENOENT`, `ENOTDIR`, `ELOOP`, `ENAMETOOLONG`.
-pub fn find(start: &Arc<Place>, path: &[u8], follow: bool) -> Result<Arc<Place>, Errno> {
+pub fn find(start: &Arc<Dentry>, path: &[u8], follow: bool) -> Result<Arc<Dentry>, Errno> {
     if path.is_empty() {
         return Err(Errno::ENOENT);
     }
     let found = walk(start.clone(), path, follow || path.ends_with(b"/"), &mut 0)?;
-    if path.ends_with(b"/") && !found.node.is_directory() {
+    if path.ends_with(b"/") && !found.inode.is_directory() {
         return Err(Errno::ENOTDIR);
     }
     Ok(found)
 }
 
 fn walk(
-    start: Arc<Place>,
+    start: Arc<Dentry>,
     path: &[u8],
     follow: bool,
     links: &mut u32,
-) -> Result<Arc<Place>, Errno> {
+) -> Result<Arc<Dentry>, Errno> {
     if path.len() > LONGEST_PATH {
         return Err(Errno::ENAMETOOLONG);
     }
     let mut at = if path.starts_with(b"/") { root() } else { start };
     let mut names = path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()).peekable();
     while let Some(name) = names.next() {
-        if !at.node.is_directory() {
+        if !at.inode.is_directory() {
             return Err(Errno::ENOTDIR);
         }
         match name {
@@ -115,10 +111,10 @@ fn walk(
         }
         let next = at.child(name)?;
         let is_last = names.peek().is_none();
-        at = match &next.node.kind {
-            Kind::Link(_) | Kind::Magic(..) if is_last && !follow => next,
-            Kind::Magic(_, target) => target.clone(),
-            Kind::Link(target) => {
+        at = match &next.inode.kind {
+            Kind::Symlink(_) | Kind::MagicLink(..) if is_last && !follow => next,
+            Kind::MagicLink(_, target) => target.clone(),
+            Kind::Symlink(target) => {
                 *links += 1;
                 if *links > LINKS {
                     return Err(Errno::ELOOP);
@@ -136,9 +132,9 @@ fn walk(
 /// # Errors
 /// As [`find`]; `EEXIST` or `EINVAL` cannot be told apart here: a path without a last name is `ENOENT`.
 pub fn find_parent<'p>(
-    start: &Arc<Place>,
+    start: &Arc<Dentry>,
     path: &'p [u8],
-) -> Result<(Arc<Place>, &'p [u8]), Errno> {
+) -> Result<(Arc<Dentry>, &'p [u8]), Errno> {
     let trimmed =
         path.iter().rposition(|&byte| byte != b'/').map_or(&path[..0], |last| &path[..=last]);
     let at = trimmed.iter().rposition(|&byte| byte == b'/').map_or(0, |slash| slash + 1);
@@ -150,7 +146,7 @@ pub fn find_parent<'p>(
         return Err(Errno::ENAMETOOLONG);
     }
     let parent = if before.is_empty() { start.clone() } else { find(start, before, true)? };
-    if !parent.node.is_directory() {
+    if !parent.inode.is_directory() {
         return Err(Errno::ENOTDIR);
     }
     Ok((parent, name))
@@ -160,45 +156,45 @@ pub fn find_parent<'p>(
 ///
 /// # Errors
 /// `EEXIST`, `EPERM`, `ENOTDIR`, `ENOSPC`, and `ENOENT` in a directory that was removed.
-pub fn create(parent: &Arc<Place>, name: &[u8], node: Arc<Node>) -> Result<Arc<Place>, Errno> {
+pub fn create(parent: &Arc<Dentry>, name: &[u8], inode: Arc<Inode>) -> Result<Arc<Dentry>, Errno> {
     if matches!(name, b"." | b"..") {
         return Err(Errno::EEXIST);
     }
-    let mut entries = parent.node.entries()?.lock();
+    let mut entries = parent.inode.entries()?.lock();
     if entries.contains_key(name) {
         return Err(Errno::EEXIST);
     }
-    if parent.node.links.load(Ordering::Relaxed) == 0 {
+    if parent.inode.nlink.load(Ordering::Relaxed) == 0 {
         return Err(Errno::ENOENT);
     }
     regular::room()?;
-    entries.insert(name.to_vec(), node.clone());
-    parent.node.touch();
-    Ok(Arc::new(Place { node, name: name.to_vec(), parent: Some(parent.clone()) }))
+    entries.insert(name.to_vec(), inode.clone());
+    parent.inode.touch();
+    Ok(Arc::new(Dentry { inode, name: name.to_vec(), parent: Some(parent.clone()) }))
 }
 
 /// Takes a name away: of a directory, if `directory` is set, else of anything else.
 ///
 /// # Errors
 /// `ENOENT`, `ENOTDIR`, `EISDIR`, `ENOTEMPTY`, `EINVAL`, `EPERM`, `EBUSY`.
-pub fn remove(parent: &Arc<Place>, name: &[u8], directory: bool) -> Result<(), Errno> {
+pub fn remove(parent: &Arc<Dentry>, name: &[u8], directory: bool) -> Result<(), Errno> {
     match name {
         b"." => return Err(Errno::EINVAL),
         b".." => return Err(Errno::ENOTEMPTY),
         _ => {}
     }
-    let mut entries = parent.node.entries()?.lock();
-    let node = entries.get(name).ok_or(Errno::ENOENT)?;
-    match (directory, node.is_directory()) {
+    let mut entries = parent.inode.entries()?.lock();
+    let inode = entries.get(name).ok_or(Errno::ENOENT)?;
+    match (directory, inode.is_directory()) {
         (true, false) => return Err(Errno::ENOTDIR),
         (false, true) => return Err(Errno::EISDIR),
-        (true, true) if mounted(node).is_some() => return Err(Errno::EBUSY),
-        (true, true) if !node.entries()?.lock().is_empty() => return Err(Errno::ENOTEMPTY),
+        (true, true) if mounted(inode).is_some() => return Err(Errno::EBUSY),
+        (true, true) if !inode.entries()?.lock().is_empty() => return Err(Errno::ENOTEMPTY),
         _ => {}
     }
-    node.links.fetch_sub(1, Ordering::Relaxed);
+    inode.nlink.fetch_sub(1, Ordering::Relaxed);
     let gone = entries.remove(name);
-    parent.node.touch();
+    parent.inode.touch();
     drop(entries);
     drop(gone);
     Ok(())
@@ -209,35 +205,35 @@ pub fn remove(parent: &Arc<Place>, name: &[u8], directory: bool) -> Result<(), E
 /// # Errors
 /// Those of `rename(2)`.
 pub fn rename(
-    from: &Arc<Place>,
+    from: &Arc<Dentry>,
     old: &[u8],
-    to: &Arc<Place>,
+    to: &Arc<Dentry>,
     new: &[u8],
     replace: bool,
 ) -> Result<(), Errno> {
-    let node = from.node.lookup(old)?;
+    let inode = from.inode.lookup(old)?;
     // Nothing moves into itself.
     let mut above = Some(to);
-    while let Some(place) = above {
-        if Arc::ptr_eq(&place.node, &node) {
+    while let Some(dentry) = above {
+        if Arc::ptr_eq(&dentry.inode, &inode) {
             return Err(Errno::EINVAL);
         }
-        above = place.parent.as_ref();
+        above = dentry.parent.as_ref();
     }
-    if let Ok(there) = to.node.lookup(new) {
-        match (node.is_directory(), there.is_directory()) {
+    if let Ok(there) = to.inode.lookup(new) {
+        match (inode.is_directory(), there.is_directory()) {
             _ if !replace => return Err(Errno::EEXIST),
-            _ if Arc::ptr_eq(&node, &there) => return Ok(()),
+            _ if Arc::ptr_eq(&inode, &there) => return Ok(()),
             (true, false) => return Err(Errno::ENOTDIR),
             (false, true) => return Err(Errno::EISDIR),
             (_, is_directory) => remove(to, new, is_directory)?,
         }
     }
-    to.node.entries()?;
-    from.node.entries()?.lock().remove(old);
-    to.node.entries()?.lock().insert(new.to_vec(), node);
-    from.node.touch();
-    to.node.touch();
+    to.inode.entries()?;
+    from.inode.entries()?.lock().remove(old);
+    to.inode.entries()?.lock().insert(new.to_vec(), inode);
+    from.inode.touch();
+    to.inode.touch();
     Ok(())
 }
 
@@ -245,17 +241,17 @@ pub fn rename(
 ///
 /// # Errors
 /// `ENOENT`, `ENOTDIR`; `ENODEV` for other kinds.
-pub fn mount(at: &Arc<Place>, kind: &[u8]) -> Result<(), Errno> {
-    if !at.node.is_directory() {
+pub fn mount(at: &Arc<Dentry>, kind: &[u8]) -> Result<(), Errno> {
+    if !at.inode.is_directory() {
         return Err(Errno::ENOTDIR);
     }
-    let node = match kind {
-        b"proc" => process_files::root(),
+    let inode = match kind {
+        b"proc" => procfs::root(),
         b"devtmpfs" => device::directory()?,
-        b"tmpfs" | b"ramfs" => Node::directory(0o1777),
+        b"tmpfs" | b"ramfs" => Inode::directory(0o1777),
         _ => return Err(Errno::ENODEV),
     };
-    MOUNTS.lock().push((at.node.clone(), node));
+    MOUNTS.lock().push((at.inode.clone(), inode));
     Ok(())
 }
 
@@ -263,10 +259,10 @@ pub fn mount(at: &Arc<Place>, kind: &[u8]) -> Result<(), Errno> {
 ///
 /// # Errors
 /// `EINVAL` if nothing is mounted there.
-pub fn unmount(at: &Arc<Place>) -> Result<(), Errno> {
+pub fn unmount(at: &Arc<Dentry>) -> Result<(), Errno> {
     let mut mounts = MOUNTS.lock();
     let last =
-        mounts.iter().rposition(|(_, above)| Arc::ptr_eq(above, &at.node)).ok_or(Errno::EINVAL)?;
+        mounts.iter().rposition(|(_, above)| Arc::ptr_eq(above, &at.inode)).ok_or(Errno::EINVAL)?;
     mounts.remove(last);
     Ok(())
 }
@@ -274,7 +270,7 @@ pub fn unmount(at: &Arc<Place>) -> Result<(), Errno> {
 /// Gives up all files: at the end of the machine.
 pub fn drop_all() {
     MOUNTS.lock().clear();
-    if let Ok(entries) = root().node.entries() {
+    if let Ok(entries) = root().inode.entries() {
         entries.lock().clear();
     }
 }

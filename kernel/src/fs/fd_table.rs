@@ -6,9 +6,9 @@ use alloc::vec::Vec;
 use samara_mm::Errno;
 use spin::Mutex;
 
-use super::node::Node;
-use super::open::Open;
-use super::place::Place;
+use super::inode::Inode;
+use super::open_file::OpenFile;
+use super::path::Dentry;
 use super::{O_RDWR, console, device};
 
 /// The most descriptors, unless `RLIMIT_NOFILE` allows fewer.
@@ -16,14 +16,14 @@ pub const MOST: usize = 1024;
 
 #[derive(Clone)]
 pub struct Descriptor {
-    pub open: Arc<Open>,
+    pub open: Arc<OpenFile>,
     pub close_on_exec: bool,
 }
 
 #[derive(Default)]
-pub struct Table(Mutex<Vec<Option<Descriptor>>>);
+pub struct FdTable(Mutex<Vec<Option<Descriptor>>>);
 
-impl Table {
+impl FdTable {
     pub fn empty() -> Arc<Self> {
         Arc::default()
     }
@@ -33,20 +33,20 @@ impl Table {
     /// # Errors
     /// `ENOMEM`.
     pub fn with_console() -> Result<Arc<Self>, Errno> {
-        let node: Arc<Node> = device::node(device::Device::Console(console::get()));
-        let open = Open::new(Place::nameless(node, b"/dev/console".to_vec()), O_RDWR)?;
+        let inode: Arc<Inode> = device::inode(device::Device::Console(console::get()));
+        let open = OpenFile::new(Dentry::nameless(inode, b"/dev/console".to_vec()), O_RDWR)?;
         let descriptor = Descriptor { open, close_on_exec: false };
-        Ok(Arc::new(Table(Mutex::new(alloc::vec![Some(descriptor); 3]))))
+        Ok(Arc::new(FdTable(Mutex::new(alloc::vec![Some(descriptor); 3]))))
     }
 
     /// The same descriptors, for another process.
     pub fn copy(&self) -> Arc<Self> {
-        Arc::new(Table(Mutex::new(self.0.lock().clone())))
+        Arc::new(FdTable(Mutex::new(self.0.lock().clone())))
     }
 
     /// # Errors
     /// `EBADF`.
-    pub fn get(&self, number: u64) -> Result<Arc<Open>, Errno> {
+    pub fn get(&self, number: u64) -> Result<Arc<OpenFile>, Errno> {
         Ok(self.descriptor(number)?.open)
     }
 
@@ -104,9 +104,9 @@ impl Table {
 
     fn close_where(&self, wanted: impl Fn(&Descriptor) -> bool) {
         let mut closed = Vec::new();
-        for place in self.0.lock().iter_mut() {
-            if place.as_ref().is_some_and(&wanted) {
-                closed.extend(place.take());
+        for slot in self.0.lock().iter_mut() {
+            if slot.as_ref().is_some_and(&wanted) {
+                closed.extend(slot.take());
             }
         }
         // Not under the lock: a pipe wakes others.
@@ -114,10 +114,10 @@ impl Table {
     }
 
     /// Numbers and descriptions, upwards.
-    pub fn all(&self) -> Vec<(usize, Arc<Open>)> {
+    pub fn all(&self) -> Vec<(usize, Arc<OpenFile>)> {
         let table = self.0.lock();
-        let taken = |(at, place): (usize, &Option<Descriptor>)| {
-            place.as_ref().map(|descriptor| (at, descriptor.open.clone()))
+        let taken = |(at, slot): (usize, &Option<Descriptor>)| {
+            slot.as_ref().map(|descriptor| (at, descriptor.open.clone()))
         };
         table.iter().enumerate().filter_map(taken).collect()
     }

@@ -1,25 +1,25 @@
 //! What the signal frames of all architectures have in common.
 
-use crate::process::signals::Interrupted;
+use crate::process::signals::SigContext;
 
 /// Where a frame has what all have.
-pub struct Places {
+pub struct Offsets {
     pub info: usize,
     /// The alternate stack: three words.
     pub alternate: usize,
     pub mask: usize,
 }
 
-/// Bytes of a frame.
-pub struct Bytes<const SIZE: usize>(pub [u8; SIZE]);
+/// SigFrame of a frame.
+pub struct SigFrame<const SIZE: usize>(pub [u8; SIZE]);
 
-impl<const SIZE: usize> Bytes<SIZE> {
-    pub fn new(places: &Places, interrupted: &Interrupted) -> Self {
-        let mut bytes = Bytes([0; SIZE]);
-        bytes.0[places.info..places.info + 128].copy_from_slice(&interrupted.info);
-        let (base, flags, size) = interrupted.alternate;
-        bytes.put_all(places.alternate, [base, flags as u32 as u64, size]);
-        bytes.put(places.mask, interrupted.mask);
+impl<const SIZE: usize> SigFrame<SIZE> {
+    pub fn new(offsets: &Offsets, interrupted: &SigContext) -> Self {
+        let mut bytes = SigFrame([0; SIZE]);
+        bytes.0[offsets.info..offsets.info + 128].copy_from_slice(&interrupted.info);
+        let (base, flags, size) = interrupted.altstack;
+        bytes.put_all(offsets.alternate, [base, flags as u32 as u64, size]);
+        bytes.put(offsets.mask, interrupted.mask);
         bytes
     }
 
@@ -42,8 +42,8 @@ impl<const SIZE: usize> Bytes<SIZE> {
     }
 
     /// The mask and the alternate stack.
-    pub fn kept(&self, places: &Places) -> (u64, (u64, i32, u64)) {
-        let word = |i: usize| self.get(places.alternate + 8 * i);
-        (self.get(places.mask), (word(0), word(1) as i32, word(2)))
+    pub fn mask_and_altstack(&self, offsets: &Offsets) -> (u64, (u64, i32, u64)) {
+        let word = |i: usize| self.get(offsets.alternate + 8 * i);
+        (self.get(offsets.mask), (word(0), word(1) as i32, word(2)))
     }
 }

@@ -1,4 +1,4 @@
-//! Open file descriptions: what `open(2)` makes and descriptors share.
+//! OpenFile file descriptions: what `open(2)` makes and descriptors share.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -9,13 +9,13 @@ use samara_mm::{Counted, Errno, File, FileId, FileKind};
 use spin::Mutex;
 
 use super::device::Device;
-use super::node::{Kind, Named, Node};
-use super::place::Place;
+use super::inode::{DirEntry, Inode, Kind};
+use super::path::Dentry;
 use super::{O_ACCMODE, O_APPEND, O_NONBLOCK, O_PATH, O_RDONLY, O_RDWR, O_WRONLY};
-use crate::process::wait::Queue;
+use crate::process::wait::WaitQueue;
 
-pub struct Open {
-    pub place: Arc<Place>,
+pub struct OpenFile {
+    pub dentry: Arc<Dentry>,
     /// `O_*` of how it was opened; `O_APPEND` and `O_NONBLOCK` may change.
     pub flags: AtomicU32,
     /// Where the next read or write begins; the next name, in a directory.
@@ -25,7 +25,7 @@ pub struct Open {
     /// The text of a file that is made when it is opened.
     text: Vec<u8>,
     /// The names in a directory, as they were when reading began.
-    names: Mutex<Vec<Named>>,
+    names: Mutex<Vec<DirEntry>>,
     /// How often the other side of a pipe had been opened before this, those that were there not counted.
     pub others_before: u32,
 }
@@ -34,27 +34,27 @@ pub struct Open {
 pub enum Transfer {
     Done(usize),
     /// It would have to wait for one of these.
-    Wait,
+    WouldBlock,
 }
 
-impl Open {
+impl OpenFile {
     /// # Errors
     /// `ENOMEM`, `ENXIO` for a pipe without a reader that is opened for writing without waiting, and what making a text gives.
-    pub fn new(place: Arc<Place>, flags: u32) -> Result<Arc<Self>, Errno> {
-        let node = &place.node;
+    pub fn new(dentry: Arc<Dentry>, flags: u32) -> Result<Arc<Self>, Errno> {
+        let inode = &dentry.inode;
         let access = flags & O_ACCMODE;
         let (readable, writable) =
             (matches!(access, O_RDONLY | O_RDWR), matches!(access, O_WRONLY | O_RDWR));
-        let kind = match &node.kind {
+        let kind = match &inode.kind {
             Kind::Regular(_) => Some(FileKind::Shmem),
             Kind::Device(Device::Zero) => Some(FileKind::DevZero),
             _ => None,
         };
         let file = match kind {
             Some(kind) if flags & O_PATH == 0 => {
-                let id = FileId { major: 0, minor: 2, inode: node.number };
-                let name: Box<str> = alloc::string::String::from_utf8_lossy(&place.path()).into();
-                let object = match &node.kind {
+                let id = FileId { major: 0, minor: 2, inode: inode.ino };
+                let name: Box<str> = alloc::string::String::from_utf8_lossy(&dentry.path()).into();
+                let object = match &inode.kind {
                     Kind::Regular(regular) => regular.object().clone(),
                     _ => samara_mm::Object::none(),
                 };
@@ -63,17 +63,17 @@ impl Open {
             }
             _ => None,
         };
-        let text = match &node.kind {
+        let text = match &inode.kind {
             Kind::Text(make) if flags & O_PATH == 0 => make()?,
             _ => Vec::new(),
         };
-        let others_before = match &node.kind {
+        let others_before = match &inode.kind {
             Kind::Pipe(pipe) if flags & O_PATH == 0 => pipe.open(readable, writable),
             _ => 0,
         };
         let (offset, names) = (Mutex::new(0), Mutex::new(Vec::new()));
         let flags = AtomicU32::new(flags);
-        Ok(Arc::new(Open { place, flags, offset, file, text, names, others_before }))
+        Ok(Arc::new(OpenFile { dentry, flags, offset, file, text, names, others_before }))
     }
 
     /// As `mmap(2)` sees it. `None`: it cannot be mapped.
@@ -81,8 +81,8 @@ impl Open {
         self.file.clone()
     }
 
-    pub fn node(&self) -> &Arc<Node> {
-        &self.place.node
+    pub fn inode(&self) -> &Arc<Inode> {
+        &self.dentry.inode
     }
 
     pub fn has(&self, flag: u32) -> bool {
@@ -100,8 +100,8 @@ impl Open {
     }
 
     /// The wait queue of what is not always ready.
-    pub fn queue(&self) -> Option<&Queue> {
-        match &self.node().kind {
+    pub fn queue(&self) -> Option<&WaitQueue> {
+        match &self.inode().kind {
             Kind::Pipe(pipe) => Some(pipe.queue()),
             Kind::Device(device) => device.queue(),
             _ => None,
@@ -116,7 +116,7 @@ impl Open {
         if !self.is_readable() {
             return Err(Errno::EBADF);
         }
-        match &self.node().kind {
+        match &self.inode().kind {
             Kind::Pipe(_) if at.is_some() => Err(Errno::ESPIPE),
             Kind::Pipe(pipe) => Ok(pipe.read(into)),
             Kind::Device(device) => device.read(into),
@@ -124,13 +124,13 @@ impl Open {
             _ => {
                 let mut own = self.offset.lock();
                 let from = at.unwrap_or(*own);
-                let done = if let Kind::Text(_) = &self.node().kind {
+                let done = if let Kind::Text(_) = &self.inode().kind {
                     let left = self.text.get(from as usize..).unwrap_or_default();
                     let done = left.len().min(into.len());
                     into[..done].copy_from_slice(&left[..done]);
                     done
                 } else {
-                    self.node().read(from, into)?
+                    self.inode().read(from, into)?
                 };
                 if at.is_none() {
                     *own = from + done as u64;
@@ -148,18 +148,18 @@ impl Open {
         if !self.is_writable() {
             return Err(Errno::EBADF);
         }
-        match &self.node().kind {
+        match &self.inode().kind {
             Kind::Pipe(_) if at.is_some() => Err(Errno::ESPIPE),
             Kind::Pipe(pipe) => pipe.write(from),
             Kind::Device(device) => device.write(from),
             Kind::Regular(regular) => {
                 let mut own = self.offset.lock();
-                let place = if self.has(O_APPEND) { None } else { Some(at.unwrap_or(*own)) };
-                let (start, done) = regular.write(place, from)?;
+                let offset = if self.has(O_APPEND) { None } else { Some(at.unwrap_or(*own)) };
+                let (start, done) = regular.write(offset, from)?;
                 if at.is_none() {
                     *own = start + done as u64;
                 }
-                self.node().touch();
+                self.inode().touch();
                 Ok(Transfer::Done(done))
             }
             _ => Err(Errno::EINVAL),
@@ -168,7 +168,7 @@ impl Open {
 
     /// Returns `true` if a read, or a write, would not wait.
     pub fn is_ready(&self, write: bool) -> bool {
-        match &self.node().kind {
+        match &self.inode().kind {
             Kind::Pipe(pipe) if write => pipe.has_room(),
             Kind::Pipe(pipe) => pipe.has_bytes(),
             Kind::Device(device) => write || device.has_input(),
@@ -178,7 +178,7 @@ impl Open {
 
     /// Returns `true` if the other side of a pipe is closed.
     pub fn is_hung_up(&self) -> bool {
-        match &self.node().kind {
+        match &self.inode().kind {
             Kind::Pipe(pipe) => pipe.is_hung_up(self.is_writable()),
             _ => false,
         }
@@ -189,12 +189,12 @@ impl Open {
     /// # Errors
     /// `ESPIPE`, `EINVAL`, `ENXIO`.
     pub fn seek(&self, offset: i64, whence: u64) -> Result<u64, Errno> {
-        let size = match &self.node().kind {
+        let size = match &self.inode().kind {
             Kind::Pipe(_) => return Err(Errno::ESPIPE),
             Kind::Device(device) if device.is_console() => return Err(Errno::ESPIPE),
             Kind::Device(_) => return Ok(0),
             Kind::Text(_) => self.text.len() as u64,
-            _ => self.node().size(),
+            _ => self.inode().size(),
         };
         let mut own = self.offset.lock();
         let from = match whence {
@@ -212,7 +212,7 @@ impl Open {
             .and_then(|from| from.checked_add(offset))
             .filter(|&to| to >= 0);
         *own = to.ok_or(Errno::EINVAL)? as u64;
-        if self.node().is_directory() {
+        if self.inode().is_directory() {
             self.names.lock().clear();
         }
         Ok(*own)
@@ -222,19 +222,19 @@ impl Open {
     ///
     /// # Errors
     /// `ENOTDIR`.
-    pub fn each_name(&self, mut entry: impl FnMut(&[u8], &Node, u64) -> bool) -> Result<(), Errno> {
+    pub fn read_dir(&self, mut entry: impl FnMut(&[u8], &Inode, u64) -> bool) -> Result<(), Errno> {
         let mut own = self.offset.lock();
         let mut names = self.names.lock();
         if *own == 0 {
-            *names = self.node().names()?;
+            *names = self.inode().names()?;
         }
         loop {
             let next = *own + 1;
             let more = match *own {
-                0 => entry(b".", self.node(), next),
-                1 => entry(b"..", self.node(), next),
+                0 => entry(b".", self.inode(), next),
+                1 => entry(b"..", self.inode(), next),
                 at => match names.get(at as usize - 2) {
-                    Some((name, node)) => entry(name, node, next),
+                    Some((name, inode)) => entry(name, inode, next),
                     None => return Ok(()),
                 },
             };
@@ -251,9 +251,9 @@ impl Open {
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenFile {
     fn drop(&mut self) {
-        if let Kind::Pipe(pipe) = &self.node().kind
+        if let Kind::Pipe(pipe) = &self.inode().kind
             && !self.has(O_PATH)
         {
             pipe.close(self.is_readable(), self.is_writable());

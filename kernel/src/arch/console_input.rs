@@ -14,7 +14,7 @@ struct Received {
 
 static RECEIVED: Mutex<Received> = Mutex::new(Received { bytes: [0; 4096], first: 0, len: 0 });
 /// Some of it has not been read. When all has, the device has been emptied, and interrupts for what comes next.
-static CAME: AtomicBool = AtomicBool::new(true);
+static HAS_INPUT: AtomicBool = AtomicBool::new(true);
 
 /// Takes what the device has, as long as there is room: the device holds back what it cannot deliver. Returns `false` if there was no room. Interrupts are off.
 pub(super) fn fill(mut next: impl FnMut() -> Option<u8>) -> bool {
@@ -28,13 +28,13 @@ pub(super) fn fill(mut next: impl FnMut() -> Option<u8>) -> bool {
         received.bytes[at] = byte;
         received.len += 1;
     };
-    CAME.store(received.len > 0, Ordering::SeqCst);
+    HAS_INPUT.store(received.len > 0, Ordering::SeqCst);
     all
 }
 
 /// Takes the first byte. `receive` calls [`fill`].
 pub(super) fn read(receive: fn()) -> Option<u8> {
-    if !CAME.load(Ordering::SeqCst) {
+    if !HAS_INPUT.load(Ordering::SeqCst) {
         return None;
     }
     without_interrupts(|| {

@@ -27,7 +27,7 @@ pub(super) fn start() {
 }
 
 /// Tells that an interrupt has been answered.
-pub(super) fn answered(line: u8) {
+pub(super) fn end_of_interrupt(line: u8) {
     if line >= 8 {
         write(COMMAND[1], END_OF_INTERRUPT);
     }
