@@ -1,6 +1,8 @@
-//! The kernel's messages: lines on the log's device, and what a panic says.
+//! The kernel log: lines on the log device, and the messages of a panic.
 //!
-//! A line that begins with byte 1 is for the command that boots the machine: `status N`.
+//! The first byte of a line tells `cargo xtask kernel` how to treat it. Byte 1 begins `status N`,
+//! the status to exit with. Byte 2 begins a line that is shown even with `--quiet`. Byte 3 begins
+//! bytes of the trace.
 
 use core::fmt::{self, Write};
 use core::panic::PanicInfo;
@@ -26,7 +28,7 @@ macro_rules! log {
     ($($argument:tt)*) => { $crate::log::write(format_args!($($argument)*)) };
 }
 
-/// Tells the command that boots the machine which status to end with.
+/// Reports to `cargo xtask kernel` the status to exit with.
 pub fn status(status: i32) {
     let _ = writeln!(Device, "\u{1}status {status}");
 }
@@ -36,7 +38,7 @@ const PANICKED: i32 = 101;
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
     Arch::disable_interrupts();
-    // Byte 2 marks what is told even where messages are not wanted.
+    // Byte 2 shows the line even with `--quiet`.
     let _ = match info.location() {
         Some(location) => writeln!(Device, "\u{2}panicked at {location}: {}", info.message()),
         None => writeln!(Device, "\u{2}panicked: {}", info.message()),

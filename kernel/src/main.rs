@@ -1,4 +1,6 @@
-//! A small operating system whose memory management is Samara's libraries: from the loader to the first process, in the order of this page.
+//! A small operating system whose memory management consists of Samara's libraries.
+//!
+//! This file shows the order of the boot, from the boot loader's jump to the first process.
 
 #![no_std]
 #![no_main]
@@ -24,16 +26,20 @@ use arch::{Arch, Machine};
 use options::Options;
 use process::scheduler;
 
-/// The first line of Rust. `info` is what the loader gave, the processor runs by the first tables, and interrupts are off.
+/// Boots the kernel on the first processor, and runs threads on it until the first process has
+/// exited.
+///
+/// `boot.s` calls it with the boot loader's argument `info`, on the boot page tables, with
+/// interrupts off.
 #[unsafe(no_mangle)]
 extern "C" fn kernel_main(info: u64) -> ! {
-    // Memory: what the loader says, an allocator for the start, frames, heap, the kernel's own tables.
-    // SAFETY: the loader's own word, and nothing ran before.
+    // Memory: the boot loader's map, memblock, frames, the heap, and the kernel's own page tables.
+    // SAFETY: `info` is the boot loader's argument, and no code has overwritten what it points to.
     let loaded = unsafe { memory::start(info) };
-    // Traps, and the timer.
+    // Traps and the timer.
     Arch::start_processor(0);
     Arch::restore_interrupts(true);
-    // The first files.
+    // The initial files.
     if let Err(error) = fs::unpack(loaded.archive()) {
         log!("initial files: {error}: {}", error.description());
     }
@@ -41,14 +47,14 @@ extern "C" fn kernel_main(info: u64) -> ! {
     if options.plain_console {
         fs::console::get().set_plain();
     }
-    // The other processors, and the first process.
+    // The secondary processors, and the first process.
     Arch::start_secondaries();
     loaded.free();
     options.start();
     shutdown::end(scheduler::idle(process::exited_with))
 }
 
-/// Where each further processor begins.
+/// Runs threads on a secondary processor. `boot.s` calls it on the kernel's page tables.
 fn processor_main(number: usize) -> ! {
     Arch::start_processor(number);
     Arch::restore_interrupts(true);

@@ -1,5 +1,7 @@
-//! The kernel's command line: words for the kernel, then `--` and the first program with its arguments. A byte that would end a word is written as
-//! `%` and two hexadecimal digits.
+//! The kernel's command line: words for the kernel, then `--` and the first program with its
+//! arguments.
+//!
+//! A byte that would end a word is written as `%` and two hexadecimal digits.
 
 use alloc::vec::Vec;
 
@@ -8,12 +10,12 @@ use samara_mm::process::ForkMode;
 use crate::{fs, log, process, shutdown, trace};
 
 pub struct Options {
-    /// The console is no terminal.
+    /// `true` if the console passes bytes through, without the line discipline of a terminal.
     pub plain_console: bool,
     program: Vec<Vec<u8>>,
 }
 
-/// Where a program is looked for that is named without a slash.
+/// The directories that are searched for a program whose name has no slash.
 const FOLDERS: [&[u8]; 4] = [b"/bin/", b"/sbin/", b"/usr/bin/", b"/usr/sbin/"];
 
 const ENVIRONMENT: [&[u8]; 4] =
@@ -41,7 +43,8 @@ impl Options {
         Options { plain_console: own.contains(&b"console=plain".as_slice()), program }
     }
 
-    /// Starts the first process. If it cannot be started the machine ends, as a shell would.
+    /// Starts the first process. If that fails, shuts the machine down with a shell's status for
+    /// it.
     pub fn start(self) {
         let name = &self.program[0];
         let path = if name.contains(&b'/') {
@@ -83,6 +86,6 @@ fn decoded(word: &[u8]) -> Vec<u8> {
             }
         }
     }
-    // An argument without a byte.
+    // `%00` alone stands for an empty argument.
     if bytes == [0] { Vec::new() } else { bytes }
 }

@@ -1,4 +1,4 @@
-//! The end: everything is freed, and what is left is counted.
+//! Shutdown: frees everything, and reports what is still allocated as leaked.
 
 use crate::arch::{Arch, Machine};
 use crate::process::scheduler;
@@ -6,7 +6,7 @@ use crate::{fs, log, memory, trace};
 
 const LEAKED: i32 = 102;
 
-/// Ends the machine with a status as `wait` tells it.
+/// Shuts the machine down with a status as `wait(2)` encodes it.
 pub fn end(status: i32) -> ! {
     let code = match status & 0x7f {
         0 => status >> 8 & 0xff,
@@ -21,7 +21,10 @@ pub fn end(status: i32) -> ! {
     Arch::power_off()
 }
 
-/// Blocks of the heap beyond those that are there for ever: of the machine, the root directory and each processor, and the room of lists that are empty now.
+/// Returns how many heap blocks are allocated beyond those that live for ever.
+///
+/// Those belong to the machine, the root directory, each processor, and the capacity of lists that
+/// are empty now.
 fn blocks_too_many() -> u64 {
     const OF_MACHINE: u64 = 16;
     const OF_PROCESSOR: u64 = 3;
@@ -29,7 +32,7 @@ fn blocks_too_many() -> u64 {
     memory::heap::allocated_blocks().saturating_sub(kept)
 }
 
-/// Tells of all that should have been freed.
+/// Logs each kind of memory that is still allocated, and returns `true` if there is any.
 fn leaks() -> bool {
     let stats = memory::machine().stats();
     let mut found = false;

@@ -1,7 +1,8 @@
-//! The record that `samara replay` performs again: every memory call of every process with its result, and the maps after it.
+//! The trace for `samara replay`: every memory call of every process with its result, and the maps
+//! after it.
 //!
-//! It is kept if the command line has the word `trace`; else a call costs a look at a flag. The record goes to the log in lines that begin with byte 3, as
-//! hexadecimal digits.
+//! The trace is written if the command line has the word `trace`. Without it, a call only loads a
+//! flag. The trace goes to the log in lines that begin with byte 3, as hexadecimal digits.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -20,7 +21,7 @@ static RECORDER: Mutex<Option<OwnRecorder>> = Mutex::new(None);
 
 type OwnRecorder = Recorder<fn(&[u8])>;
 
-/// Begins the record.
+/// Begins the trace.
 pub fn start(program: &[Vec<u8>]) {
     let words: Vec<&[u8]> = program.iter().map(Vec::as_slice).collect();
     let kernel = samara_mm::Config::default().kernel;
@@ -36,10 +37,11 @@ fn id(memory: &Memory) -> u64 {
     memory.asid().into()
 }
 
-/// Performs a call of a thread.
+/// Performs a call of a thread, and records it if the trace is on.
 ///
 /// # Errors
-/// The call's.
+///
+/// Those of the call.
 pub fn perform(thread: i32, memory: &Memory, call: &Call) -> Result<u64, Errno> {
     let recorded = with(|recorder| {
         memory.with_space(|space| recorder.before_call(id(memory), space));
@@ -51,7 +53,7 @@ pub fn perform(thread: i32, memory: &Memory, call: &Call) -> Result<u64, Errno> 
     recorded.unwrap_or_else(|| memory.perform(call))
 }
 
-/// A program was started in this memory.
+/// Records that `exec` has loaded a program into this memory.
 pub fn executed(memory: &Memory) {
     with(|recorder| memory.with_space(|space| recorder.started(id(memory), space)));
 }
@@ -71,12 +73,12 @@ pub fn set_limits(memory: &Memory, limits: Limits) {
     with(|recorder| recorder.limits(id(memory), &limits));
 }
 
-/// The memory ends; `main`: it is that of the first process.
+/// Records the end of a process's memory. `main` is `true` for the first process.
 pub fn gone(memory: &Memory, main: bool) {
     with(|recorder| recorder.gone(id(memory), main));
 }
 
-/// The machine ends, and the first process had this status.
+/// Records the status of the first process, and ends the trace.
 pub fn end(code: i32, signal: i32) {
     with(|recorder| recorder.end(code, signal));
     *RECORDER.lock() = None;

@@ -1,5 +1,8 @@
-//! The start of memory management: memblock knows what the loader said, hands out what is needed before there is an allocator, and gives the rest to the
-//! allocator of frames. Then the kernel's own tables take the place of those of the first instructions.
+//! The start of memory management.
+//!
+//! Memblock takes over the boot loader's memory map and serves the first allocations. It then
+//! releases the free memory to the frame allocator. Last, the kernel's own page tables replace the
+//! boot page tables.
 
 use core::ops::Range;
 
@@ -14,28 +17,37 @@ use super::shootdown::Processors;
 use crate::arch::{Arch, Machine, Segment};
 use crate::log;
 
-/// What the loader gave, once memory is managed.
+/// The boot loader's data, once memory is managed.
 pub struct Loaded {
     archive: Option<Range<u64>>,
     pub command_line: &'static [u8],
     memblock: Released<'static, DirectMap>,
 }
 
-/// The BIOS and the loader keep their tables here; other processors start here.
+/// The end of low memory. The BIOS and the boot loader keep their tables below it, and secondary
+/// processors start there.
 const LOW: u64 = 1 << 20;
-/// What the first tables map.
+/// The end of the physical memory that the boot page tables map.
 const MAPPED_AT_FIRST: u64 = 4 << 30;
-/// Entries of the memory map that are looked at.
+/// The most entries of the memory map that are read.
 const MAX_ENTRIES: usize = 64;
 
 static mut STORAGE: Storage = Storage::new();
 
-/// Starts all of it. Called once, before anything allocates.
+/// Starts memory management. Must be called once, before the first allocation.
 ///
 /// # Safety
-/// `info` is what the loader gave.
+///
+/// `info` is the boot loader's argument.
+///
+/// # Panics
+///
+/// Panics if the memory map is unusable, or if there is too little memory to boot.
 pub unsafe fn start(info: u64) -> Loaded {
-    // SAFETY: the first tables map all memory below the limit that is set here, and what is free of it nobody uses. The storage has no other user.
+    // SAFETY:
+    // - The boot page tables map all memory below the limit that is set here.
+    // - Free memory below it has no other user.
+    // - The storage has no other user.
     let mut memblock =
         unsafe { Memblock::from_raw_storage(&raw mut STORAGE, DirectMap::new(Arch::DIRECT_MAP)) };
     memblock.set_current_limit(MAPPED_AT_FIRST);
@@ -62,7 +74,7 @@ pub unsafe fn start(info: u64) -> Loaded {
     // ANCHOR: order
     let first = memblock.phys_alloc(heap::INITIAL_SIZE, PAGE_SIZE);
     let first = first.unwrap_or_else(|_| panic!("there is not enough memory"));
-    // SAFETY: memblock has reserved it for this.
+    // SAFETY: memblock has just reserved the range, and the boot page tables map it.
     unsafe { heap::init(first + Arch::DIRECT_MAP, heap::INITIAL_SIZE) };
     let parts = frames::init(memblock, MAPPED_AT_FIRST);
     let (physical, memblock, deferred) = parts.unwrap_or_else(|error| panic!("no frames: {error}"));
@@ -74,7 +86,7 @@ pub unsafe fn start(info: u64) -> Loaded {
     Loaded { archive: boot.archive, command_line: boot.command_line, memblock }
 }
 
-/// Makes the kernel's half, and loads it.
+/// Maps memory, devices and the image into the kernel's half, and loads the kernel's page tables.
 fn map_kernel(memblock: &Memblock<'_, DirectMap>) {
     let data = Attrs::READ | Attrs::WRITE | Attrs::GLOBAL | Attrs::ACCESSED | Attrs::DIRTY;
     for region in memblock.ranges(Kind::Memory, None) {
@@ -106,7 +118,7 @@ fn map_kernel(memblock: &Memblock<'_, DirectMap>) {
 fn map(addr: u64, size: PageSize, physical: u64, attrs: Attrs) {
     let mapped = kernel_tables().map(addr, size, Source::Special(physical), attrs, &());
     match mapped {
-        // Regions of the memory map may lie in one large page.
+        // Two regions of the memory map may share a large page.
         Ok(()) | Err(samara_paging::Error::Exists) => {}
         Err(error) => {
             panic!("the kernel's memory cannot be mapped at {addr:#x}, of {physical:#x}: {error}")
@@ -115,14 +127,16 @@ fn map(addr: u64, size: PageSize, physical: u64, attrs: Attrs) {
 }
 
 impl Loaded {
-    /// The archive with the first files.
+    /// Returns the archive with the initial files.
     pub fn archive(&self) -> &[u8] {
-        // SAFETY: reserved until `free_archive`, which takes this.
+        // SAFETY: the range stays reserved until `free`, which consumes `self`.
         self.archive.clone().map_or(&[], |range| unsafe { super::physical_bytes(range) })
     }
 
-    /// Gives the archive's memory and the first MiB to the allocator of frames: the archive was read, and all processors have started. The first frame stays, since tables tell
-    /// "none" by its address.
+    /// Frees the archive and low memory to the frame allocator.
+    ///
+    /// Must be called after the archive has been unpacked and all processors have started. The
+    /// first frame stays reserved, because page tables use its address, 0, as "none".
     pub fn free(mut self) {
         let mut frames = HandOver::new(machine().physical().backing(), u64::MAX);
         let mut freed = 0;

@@ -1,4 +1,5 @@
-//! The allocator of frames: samara-paging's arena over all memory, with what it knows in memory that memblock gave.
+//! The frame allocator: samara-paging's arena over all memory. Its metadata lies in memory that
+//! memblock allocates.
 
 use core::mem::MaybeUninit;
 use core::ops::Range;
@@ -12,10 +13,11 @@ use samara_paging::{Arena, DirectMap, Error, Frames, Grace, Physical, Ranges};
 use super::heap;
 use crate::arch::{Arch, Machine};
 
-/// The direct map as the arena sees it.
+/// The direct map, as the arena uses it.
 pub struct Direct;
 
-// SAFETY: the kernel's tables map all memory at one distance, and so do the first ones as far as memory is given out before they are replaced.
+// SAFETY: the kernel's page tables map all memory at one offset. The boot page tables do the same
+// for all memory that is allocated before they are replaced.
 unsafe impl DirectMap for Direct {
     fn to_virt(&self, phys: u64) -> NonNull<u8> {
         let at = core::ptr::with_exposed_provenance_mut((phys + Arch::DIRECT_MAP) as usize);
@@ -33,16 +35,21 @@ pub type FrameArena = Arena<Ranges<Direct>>;
 #[cfg(feature = "refusals")]
 pub type FrameArena = crate::refusals::Refusing<Direct>;
 
-/// Frames of the first heap and all that the allocator has had: not those of the image and of what is written down of each frame.
+/// The number of frames that the allocator manages, plus those of the heap's initial memory. The
+/// frames of the image and of the allocator's metadata are not counted.
 static MANAGED: AtomicU64 = AtomicU64::new(heap::INITIAL_SIZE / PAGE_SIZE);
 
-/// Frames that are there for programs, files and the kernel's heap: `MemTotal`, as proc(5) has it.
+/// Returns the number of frames for programs, files and the kernel's heap: `MemTotal` of
+/// `proc_meminfo(5)`.
 pub fn managed() -> u64 {
     MANAGED.load(Ordering::Relaxed)
 }
 
+/// Adds ranges to the arena, and counts their frames.
+///
 /// # Safety
-/// As of [`Arena::add`].
+///
+/// As for [`Arena::add`].
 unsafe fn add(arena: &FrameArena, ranges: impl IntoIterator<Item = Range<u64>>) {
     let ranges = ranges.into_iter().filter(|range| !range.is_empty());
     // SAFETY: the caller's promise.
@@ -50,13 +57,13 @@ unsafe fn add(arena: &FrameArena, ranges: impl IntoIterator<Item = Range<u64>>) 
     MANAGED.fetch_add(added, Ordering::Relaxed);
 }
 
-/// Pieces of memory that a machine may have.
+/// The most ranges of memory that a machine may have.
 const MAX_RANGES: usize = 32;
 
-/// What memblock hands over to. Frames that are not mapped yet are kept for deferred.
+/// The receiver of memblock's free memory. Ranges that are not mapped yet are deferred.
 pub struct HandOver<'a> {
     arena: &'a FrameArena,
-    /// Physical address from which on nothing is mapped.
+    /// The physical address from which on memory is not mapped yet.
     mapped: u64,
     deferred: [Range<u64>; MAX_RANGES],
 }
@@ -72,7 +79,7 @@ impl PageAllocator for HandOver<'_> {
     fn free_pages(&mut self, frames: Range<u64>) {
         let (start, end) = (frames.start * PAGE_SIZE, frames.end * PAGE_SIZE);
         let middle = self.mapped.clamp(start, end);
-        // SAFETY: memblock gives each free frame once, and has it no more.
+        // SAFETY: memblock frees each frame once, and does not use it afterwards.
         unsafe { add(self.arena, core::iter::once(start..middle)) };
         if let Some(slot) = self.deferred.iter_mut().find(|range| range.is_empty()) {
             *slot = middle..end;
@@ -81,33 +88,37 @@ impl PageAllocator for HandOver<'_> {
 }
 // ANCHOR_END: hand_over
 
-/// Frames that wait until they are mapped.
+/// Free ranges that wait until the kernel's page tables map them.
 pub struct Deferred([Range<u64>; MAX_RANGES]);
 
 impl Deferred {
-    /// Hands them over.
+    /// Adds the ranges to the frame allocator.
     pub fn add(self, arena: &FrameArena) {
-        // SAFETY: kept by `HandOver`, and given once.
+        // SAFETY: memblock freed these ranges to `HandOver`, and `self` is consumed.
         unsafe { add(arena, self.0) };
     }
 }
 
-/// Takes memory from memblock for ever.
+/// Allocates memory from memblock that is never freed.
 fn alloc_forever<M: memblock::PhysMap>(
     memblock: &mut Memblock<'_, M>,
     size: usize,
 ) -> Result<&'static mut [MaybeUninit<u8>], Error> {
     let phys = memblock.phys_alloc(size as u64, 128).map_err(|_| Error::NoMemory)?;
-    // SAFETY: so many bytes that are nobody else's, below what the first tables map.
+    // SAFETY: memblock has just allocated this many bytes, below the end of what the boot page
+    // tables map. They have no other user.
     Ok(unsafe { slice::from_raw_parts_mut(Direct.to_virt(phys).cast().as_ptr(), size) })
 }
 
-/// The frames of the machine with their counts, and what is left of the start.
+/// The machine's frames with their reference counts, the released memblock, and the deferred
+/// ranges.
 type Initialised<'s, M> = (Physical<FrameArena, Grace>, memblock::Released<'s, M>, Deferred);
 
-/// Makes the allocator over all of memblock's memory, hands it what is free below `mapped`, and joins it with the counts of frames.
+/// Creates the frame allocator over all of memblock's memory, frees to it what lies below `mapped`,
+/// and joins it with the reference counts.
 ///
 /// # Errors
+///
 /// Those of samara-paging.
 pub fn init<'s, M: memblock::PhysMap>(
     mut memblock: Memblock<'s, M>,

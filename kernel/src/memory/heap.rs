@@ -1,7 +1,9 @@
-//! The kernel's heap. It begins in memory that memblock gave, and grows by frames in a part of the kernel's half of the address space.
+//! The kernel's heap. It begins in memory from memblock, and grows by frames that are mapped into
+//! [`Machine::HEAP`].
 //!
-//! A block of it is a reserve. Where there are no frames left, the reserve serves allocations that cannot fail, and is filled again before the next
-//! system call ([`process::oom`](crate::process::oom)).
+//! One block of it is a reserve. When no frame is left, the reserve serves small allocations, which
+//! cannot fail. It is made whole again before the next system call
+//! ([`process::oom`](crate::process::oom)).
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -15,50 +17,51 @@ use talc::{OomHandler, Span, Talc, Talck};
 use super::platform;
 use crate::arch::{Arch, Machine};
 
-/// SigFrame that the heap begins with.
+/// The heap's initial size in bytes.
 pub const INITIAL_SIZE: u64 = 256 << 10;
-/// The least by which it grows.
+/// The least number of bytes by which the heap grows.
 const MIN_GROWTH: u64 = 64 << 10;
-/// It grows up to this part of all memory, or this size: it does not shrink, and programs need memory, too.
+/// The heap grows up to memory's size divided by `MAX_SHARE`, or up to `MIN_LIMIT` bytes if that is
+/// more. It does not shrink, and programs need memory, too.
 const MAX_SHARE: u64 = 4;
 const MIN_LIMIT: u64 = 4 << 20;
 
-/// More than a system call allocates in small pieces.
+/// The reserve: more than the small allocations of one system call.
 const RESERVE: Layout = match Layout::from_size_align(128 << 10, 16) {
     Ok(layout) => layout,
     Err(_) => panic!(),
 };
-/// What is larger may fail.
+/// A larger allocation may fail, so the reserve does not serve it.
 const LARGE: usize = 64 << 10;
 
 #[cfg_attr(not(feature = "refusals"), global_allocator)]
 pub static HEAP: Talck<spin::Mutex<()>, Grow> = Talc::new(Grow { end: 0, reserve: None }).lock();
 
-/// The reserve is in use, or not yet made.
+/// `true` while the reserve is in use or has not been allocated.
 static RESERVE_SPENT: AtomicBool = AtomicBool::new(true);
 
 pub struct Grow {
-    /// Where the heap that grew ends; 0 until it grows.
+    /// The end of the part that has grown, or 0 before the first growth.
     end: u64,
     reserve: Option<NonNull<u8>>,
 }
 
-// SAFETY: the reserve is memory of the heap, like all that its lock guards.
+// SAFETY: the reserve is memory of the heap, which the heap's lock protects.
 unsafe impl Send for Grow {}
 
 static UNLIMITED: AtomicBool = AtomicBool::new(false);
 
-/// From now on the heap may grow into all memory: there are no programs any more.
+/// Lifts the heap's limit, once no program runs any more.
 pub fn set_unlimited() {
     UNLIMITED.store(true, Ordering::Relaxed);
 }
 
-/// Returns `true` if the reserve is whole, or can be made whole.
+/// Allocates the reserve if it is in use. Returns `true` if it is whole now.
 pub fn refill_reserve() -> bool {
     if check_reserve().is_err() {
         let mut heap = HEAP.lock();
         if heap.oom_handler.reserve.is_none() {
-            // SAFETY: the layout is not empty.
+            // SAFETY: the layout's size is not zero.
             heap.oom_handler.reserve = unsafe { heap.malloc(RESERVE) }.ok();
         }
         RESERVE_SPENT.store(heap.oom_handler.reserve.is_none(), Ordering::Relaxed);
@@ -66,23 +69,27 @@ pub fn refill_reserve() -> bool {
     check_reserve().is_ok()
 }
 
+/// Checks the reserve, for a call that can still fail.
+///
 /// # Errors
-/// `ENOMEM` if the reserve is in use: a call that is not over gives up.
+///
+/// `ENOMEM` if the reserve is in use.
 pub fn check_reserve() -> Result<(), Errno> {
     if RESERVE_SPENT.load(Ordering::Relaxed) { Err(Errno::ENOMEM) } else { Ok(()) }
 }
 
-/// Blocks that are allocated, without the reserve.
+/// Returns the number of allocated blocks, the reserve excluded.
 pub fn allocated_blocks() -> u64 {
     let heap = HEAP.lock();
     let reserve = u64::from(heap.oom_handler.reserve.is_some());
     heap.get_counters().allocation_count as u64 - reserve
 }
 
-/// Begins the heap.
+/// Gives the heap its initial memory.
 ///
 /// # Safety
-/// The range is mapped, and nobody uses it.
+///
+/// The range is mapped, and has no other user.
 pub unsafe fn init(start: u64, size: u64) {
     let first = core::ptr::with_exposed_provenance_mut::<u8>(start as usize);
     // SAFETY: the caller's promise.
@@ -96,11 +103,11 @@ impl OomHandler for Grow {
     }
 }
 
-/// Gives the reserve to an allocation that there are no frames for.
+/// Frees the reserve for an allocation that no frame is left for.
 fn spend(talc: &mut Talc<Grow>, layout: Layout) -> Result<(), ()> {
     let spent = talc.oom_handler.reserve.take_if(|_| layout.size() <= LARGE).ok_or(())?;
     RESERVE_SPENT.store(true, Ordering::Relaxed);
-    // SAFETY: allocated by `refill`, of this layout.
+    // SAFETY: `refill_reserve` allocated it with this layout.
     unsafe { talc.free(spent, RESERVE) };
     Ok(())
 }
@@ -110,13 +117,13 @@ pub fn spend_reserve(layout: Layout) -> bool {
     spend(&mut HEAP.lock(), layout).is_ok()
 }
 
-/// Maps frames behind the heap, enough for this.
+/// Maps frames after the heap's end, enough for the allocation.
 fn grow(talc: &mut Talc<Grow>, layout: Layout) -> Result<(), ()> {
     let machine = platform::try_machine().ok_or(())?;
     let tables = machine.kernel().ok_or(())?;
     let window = Arch::HEAP;
     let start = talc.oom_handler.end.max(window.start);
-    // Room for what talc notes beside the block.
+    // Room for talc's own data next to the block.
     let wanted = layout.size() as u64 + layout.align() as u64 + 64;
     let size = wanted.next_multiple_of(PAGE_SIZE).max(MIN_GROWTH);
     let frames = machine.physical().backing();
@@ -126,7 +133,7 @@ fn grow(talc: &mut Talc<Grow>, layout: Layout) -> Result<(), ()> {
         return Err(());
     }
     let attrs = Attrs::READ | Attrs::WRITE | Attrs::GLOBAL | Attrs::ACCESSED | Attrs::DIRTY;
-    // What cannot be had whole is not taken: it would not come back.
+    // A part of the size would not satisfy the allocation, and the heap never gives frames back.
     if size / PAGE_SIZE > frames.free_frames() {
         return Err(());
     }
@@ -134,7 +141,7 @@ fn grow(talc: &mut Talc<Grow>, layout: Layout) -> Result<(), ()> {
     while mapped < end {
         let Some(frame) = frames.alloc(0) else { break };
         if tables.map(mapped, PageSize::Small, Source::Special(frame), attrs, &()).is_err() {
-            // SAFETY: just allocated.
+            // SAFETY: the frame has just been allocated, and is not mapped.
             unsafe { FrameAllocator::free(frames, frame, 0) };
             break;
         }
@@ -146,7 +153,8 @@ fn grow(talc: &mut Talc<Grow>, layout: Layout) -> Result<(), ()> {
     let at = |address: u64| core::ptr::with_exposed_provenance_mut::<u8>(address as usize);
     let new = Span::new(at(start), at(mapped));
     talc.oom_handler.end = mapped;
-    // SAFETY: memory that was just mapped for this. What lies below is the heap's, if it grew before.
+    // SAFETY: the range has just been mapped for the heap. The memory below it belongs to the heap
+    // if the heap has grown before.
     let claimed = unsafe { talc.claim(new) };
     claimed.map(drop)
 }

@@ -1,12 +1,12 @@
-//! The kernel's memory: from the loader's map to a machine on which processes run.
+//! The kernel's memory, from the boot loader's map to a machine that runs processes.
 //!
 //! | file | concept |
 //! |---|---|
-//! | `boot` | what is free, by memblock; the order in which the parts start |
-//! | `frames` | the allocator of frames |
-//! | `heap` | the kernel's heap, in a part of its half of the address space |
-//! | `platform` | what samara-mm asks of a kernel |
-//! | `shootdown` | making processors forget translations |
+//! | `boot` | memblock, and the order in which the parts start |
+//! | `frames` | the frame allocator |
+//! | `heap` | the kernel's heap, in its half of the address space |
+//! | `platform` | the types that samara-mm asks of a kernel |
+//! | `shootdown` | TLB shootdown |
 
 mod boot;
 mod frames;
@@ -22,20 +22,21 @@ use core::slice;
 
 use crate::arch::{Arch, Machine};
 
-/// A process's memory.
+/// The memory of a process.
 pub type Memory = samara_mm::process::Process<Kernel>;
 
-/// The bytes of physical memory at these addresses.
+/// Returns the bytes of physical memory at these addresses.
 ///
 /// # Safety
-/// The range is memory that nobody changes as long as the slice is used.
+///
+/// The range is memory, and is not written while the slice is in use.
 pub unsafe fn physical_bytes(range: core::ops::Range<u64>) -> &'static [u8] {
     let first = core::ptr::with_exposed_provenance((range.start + Arch::DIRECT_MAP) as usize);
-    // SAFETY: the direct map has all of memory; the caller's promise.
+    // SAFETY: the direct map covers all memory. The rest is the caller's promise.
     unsafe { slice::from_raw_parts(first, (range.end - range.start) as usize) }
 }
 
-/// Frames that are free.
+/// Returns the number of free frames.
 pub fn free_frames() -> u64 {
     machine().physical().backing().free_frames()
 }

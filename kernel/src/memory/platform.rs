@@ -1,4 +1,4 @@
-//! What samara-mm asks of a kernel: locks, frames, and who makes processors forget translations.
+//! The types that samara-mm asks of a kernel: locks, frames, and TLB shootdown.
 
 use samara_mm::process;
 use samara_paging::{Grace, PageTables, Physical};
@@ -23,12 +23,16 @@ impl process::Platform for Kernel {
 
 static MACHINE: Once<process::Machine<Kernel>> = Once::new();
 
-/// The machine on which all processes run.
+/// Returns the machine on which all processes run.
+///
+/// # Panics
+///
+/// Panics before [`boot::start`](super::start) has created it.
 pub fn machine() -> &'static process::Machine<Kernel> {
     MACHINE.get().unwrap_or_else(|| panic!("memory is not managed yet"))
 }
 
-/// The kernel's half of every table.
+/// Returns the page tables of the kernel's half, which every root table shares.
 pub fn kernel_tables() -> &'static PageTables<<Arch as Machine>::Format, process::Machine<Kernel>> {
     machine().kernel().unwrap_or_else(|| panic!("the machine has no kernel's half"))
 }

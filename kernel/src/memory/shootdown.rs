@@ -1,7 +1,9 @@
-//! Making processors forget translations: each that runs the address space is interrupted, and the caller waits until all of them have answered.
+//! TLB shootdown: a processor interrupts all others that run an address space, and waits until each
+//! of them has flushed its TLB.
 //!
-//! A processor that waits takes interrupts meanwhile, so that two can ask each other. Whoever waits for a lock has them on, too; the few places that have them off
-//! hold no lock that somebody who asks could hold, and wait for none.
+//! A processor that waits here has interrupts on, so that two processors can wait for each other. A
+//! processor that waits for a lock of the libraries has them on, too. The few places with
+//! interrupts off hold no lock that a waiting processor could hold, and wait for no such lock.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
@@ -11,12 +13,13 @@ use samara_paging::{Changed, Context, Invalidate};
 use crate::arch::{Arch, Machine};
 use crate::process::scheduler::MAX_CPUS;
 
-/// Ranges that samara-paging hands over at once.
+/// The most ranges that samara-paging invalidates at once.
 const RANGES: usize = 8;
 
-/// What a processor asks the others for. It asks for one thing at a time, and writes it anew only after all have answered.
+/// A processor's request to the others. It has one request at a time, and changes it only after all
+/// others have answered.
 struct Request {
-    /// Processors that have not answered.
+    /// The processors that have not answered, one bit each.
     unanswered: AtomicU64,
     len: AtomicUsize,
     ranges: [[AtomicU64; 2]; RANGES],
@@ -35,7 +38,8 @@ pub struct Processors;
 // ANCHOR: invalidate
 impl Invalidate for Processors {
     fn invalidate(&self, context: &Context, ranges: &[Range<u64>], _: Changed) {
-        // The tables have changed: a processor whose bit is not seen now finds them so.
+        // The page tables have changed before this load. A processor whose bit it does not see
+        // loads the root afterwards, and then walks the changed tables.
         fence(Ordering::SeqCst);
         let running = context.cpus().load(Ordering::SeqCst);
         let here = Arch::processor();
@@ -65,7 +69,7 @@ impl Invalidate for Processors {
 }
 // ANCHOR_END: invalidate
 
-/// Answers the other processors' requests: the interrupt of [`Machine::interrupt`].
+/// Answers the requests of the other processors, in the interrupt that [`Machine::send_ipi`] sends.
 pub fn answer() {
     let here = 1 << Arch::processor();
     for request in &REQUESTS {

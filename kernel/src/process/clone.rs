@@ -1,4 +1,4 @@
-//! Beginnings: threads, and copies of processes.
+//! Creation of threads and processes: `clone(2)`, `fork(2)` and `vfork(2)`.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
@@ -18,21 +18,24 @@ use crate::arch::{Context, UserFrame};
 use crate::memory::{Memory, heap};
 use crate::trace;
 
-/// Arguments of `clone3(2)`.
+/// The arguments of `clone3(2)`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CloneArgs {
     pub flags: u64,
     pub exit_signal: i32,
-    /// The new stack pointer; 0: the caller's.
+    /// The child's stack pointer, or 0 for the caller's.
     pub stack: u64,
     pub thread_pointer: u64,
     pub parent_tid: u64,
     pub child_tid: u64,
 }
 
-/// Makes a thread or a process that goes on by the caller's frame, with 0 as the result of the call. Returns its number.
+/// Creates a thread or a process that returns 0 from the caller's call. Returns its number.
+///
+/// With `CLONE_VFORK`, returns only after the child has exited or executed a program.
 ///
 /// # Errors
+///
 /// Those of `clone(2)`.
 pub fn clone(caller: &Arc<Thread>, frame: &Frame, args: &CloneArgs) -> Result<i64, Errno> {
     let has = |flag: u32| args.flags & u64::from(flag) != 0;
@@ -58,7 +61,7 @@ pub fn clone(caller: &Arc<Thread>, frame: &Frame, args: &CloneArgs) -> Result<i6
         child.clear_tid.store(args.child_tid, Ordering::Relaxed);
     }
     if !has(CLONE_VM) || has(CLONE_VFORK) {
-        // A thread of its own memory keeps the alternate stack.
+        // A thread that shares the memory starts without an alternate stack.
         child.signals.lock().altstack = caller.signals.lock().altstack;
     }
     let number = tid.to_le_bytes();
@@ -73,7 +76,7 @@ pub fn clone(caller: &Arc<Thread>, frame: &Frame, args: &CloneArgs) -> Result<i6
     if has(CLONE_THREAD) {
         process.memory().expect_threads();
     } else {
-        let _family = exit::TASKLIST.lock();
+        let _tasklist = exit::TASKLIST.lock();
         table::insert(&process);
         let parent = if has(CLONE_PARENT) {
             caller.process.parent.lock().upgrade()
@@ -87,7 +90,8 @@ pub fn clone(caller: &Arc<Thread>, frame: &Frame, args: &CloneArgs) -> Result<i6
     }
     scheduler::wake(&child);
     if has(CLONE_VFORK) {
-        // Not even a signal ends this wait before the child has another memory: the stack is the child's meanwhile.
+        // The child runs on the caller's stack until it has other memory, so not even a signal ends
+        // this wait.
         while wait::until(&[&process.vfork_done], None, || {
             process.is_vfork_done.load(Ordering::SeqCst).then_some(())
         })
@@ -99,12 +103,14 @@ pub fn clone(caller: &Arc<Thread>, frame: &Frame, args: &CloneArgs) -> Result<i6
     Ok(tid.into())
 }
 
-/// How a fork gives the child its memory: by [`set_fork_mode`], or as suits the size.
+/// The mode of all forks if [`set_fork_mode`] has set one. Otherwise the size of the process
+/// decides.
 static FORK: Mutex<Option<ForkMode>> = Mutex::new(None);
-/// A process of so many pages copies its tables: it writes to most of them soon, and each shared one is a fault and a copy then.
+/// A process of up to this many pages copies its page tables at a fork. Both sides soon write to
+/// most pages of a small process, and each shared table would cost a fault and a copy.
 const FEW_PAGES: u64 = 4096;
 
-/// All forks copy page tables, or share them, whatever the size of the process.
+/// Makes all forks copy page tables, or share them, whatever the size of the process.
 pub fn set_fork_mode(mode: ForkMode) {
     *FORK.lock() = Some(mode);
 }
@@ -132,7 +138,8 @@ fn new_process(caller: &Arc<Thread>, pid: i32, args: &CloneArgs) -> Result<Arc<P
     let files = if has(CLONE_FILES) { files } else { files.copy() };
     let actions = parent.actions.lock().clone();
     let actions = if has(CLONE_SIGHAND) { actions } else { Arc::new(actions.copy()) };
-    // Working directory and mask are copied for `CLONE_FS`, too: threads share them as parts of their process.
+    // `CLONE_FS` is ignored between processes: the child gets copies of the working directory and
+    // the umask. Threads share them as parts of their process.
     Ok(Arc::new(Process {
         pgid: AtomicI32::new(parent.pgid.load(Ordering::Relaxed)),
         sid: AtomicI32::new(parent.sid.load(Ordering::Relaxed)),

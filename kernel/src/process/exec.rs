@@ -1,4 +1,4 @@
-//! New programs: `execve(2)`, and the first of all.
+//! Program loading: `execve(2)`, and the first process.
 
 use alloc::sync::Arc;
 use alloc::vec;
@@ -35,7 +35,7 @@ impl Image for FileImage {
     }
 }
 
-/// Opens files by path, relative to a directory, and notes the first.
+/// Opens files by path, relative to a directory, and keeps the first one.
 struct Programs {
     directory: Arc<Dentry>,
     first: Option<Arc<Dentry>>,
@@ -57,10 +57,11 @@ impl samara_mm::exec::Files for Programs {
     }
 }
 
-/// As Linux names it on processors that have one.
+/// Linux's name for the page, on architectures that have one.
 const SIGNAL_PAGE: &str = "[sigpage]";
 
-/// What is the same for all programs: among it the page to which handlers return, one frame of the image that every process maps.
+/// Returns the settings that all programs share. They hold the page to which signal handlers
+/// return: one frame of the image, which every process maps.
 // ANCHOR: settings
 fn settings() -> Result<&'static Settings, Errno> {
     static SETTINGS: Once<Settings> = Once::new();
@@ -133,10 +134,13 @@ fn load(
     Ok(Loaded { started, dentry: programs.first, name, command_line })
 }
 
-/// Gives the caller's process another program. Returns where the caller goes on, in the new program.
+/// Replaces the program of the caller's process. Returns the frame with which the new program
+/// starts.
 ///
 /// # Errors
-/// Those of `execve(2)`: the old program goes on. If it is gone already, the process ends.
+///
+/// Those of `execve(2)`. The old program continues, unless its memory is gone already: then the
+/// process ends.
 pub fn execute(
     thread: &Arc<Thread>,
     path: &[u8],
@@ -166,12 +170,13 @@ pub fn execute(
     *process.actions.lock() = actions;
     super::futex::on_thread_exit(thread);
     thread.signals.lock().altstack = (0, super::thread::DISABLED, 0);
-    // Another root first: the old tables go with the old memory.
+    // The processor must load another root first, because the old page tables are freed with the
+    // old memory.
     exit::release_memory(process);
     Ok(enter(thread, loaded))
 }
 
-/// Makes the program that was loaded the thread's.
+/// Installs a loaded program in the thread's process. Returns the frame with which it starts.
 fn enter(thread: &Arc<Thread>, loaded: Loaded) -> Frame {
     let Loaded { started, dentry, name, command_line } = loaded;
     let process = &thread.process;
@@ -202,6 +207,7 @@ fn enter(thread: &Arc<Thread>, loaded: Loaded) -> Frame {
 /// Starts the first process.
 ///
 /// # Errors
+///
 /// Those of `execve(2)`.
 pub fn start_first(path: &[u8], arguments: &[&[u8]], environment: &[&[u8]]) -> Result<(), Errno> {
     let root = fs::root();
@@ -211,14 +217,15 @@ pub fn start_first(path: &[u8], arguments: &[&[u8]], environment: &[&[u8]]) -> R
     })?;
     let process = Arc::new(Process::new(table::new_pid(), FdTable::with_console()?, root));
     process.live_threads.store(1, Ordering::SeqCst);
-    // The thread begins where its program does: its frame is known only then.
+    // A thread's context needs the program's first frame, which `enter` returns. This thread only
+    // carries the name.
     let first = Thread::new(process.pid, &process, Default::default(), 0);
     let frame = enter(&first, loaded);
     let thread = Thread::new(process.pid, &process, Context::new(frame, 0, false), 0);
     *thread.name.lock() = *first.name.lock();
     process.threads.lock().push(thread.clone());
     table::insert(&process);
-    // The console is its controlling terminal.
+    // The console is the first process's controlling terminal.
     fs::console::get().pgid.store(process.pid, Ordering::Relaxed);
     fs::console::get().sid.store(process.pid, Ordering::Relaxed);
     scheduler::wake(&thread);

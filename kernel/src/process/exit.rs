@@ -1,4 +1,5 @@
-//! The ends of threads and processes, and the parents that wait for them; stopping and continuing, which parents are told in the same way.
+//! Exits of threads and processes, and waiting for children. Stops and continuations are here, too,
+//! because parents wait for them in the same way.
 
 use alloc::sync::{Arc, Weak};
 use core::sync::atomic::Ordering;
@@ -15,18 +16,20 @@ use super::wait::{self, WaitQueue};
 use super::{futex, scheduler, table};
 use crate::trace;
 
-/// Held by whoever changes who is whose child, or looks at that and at what has become of the children together.
+/// Protects the parent links and lists of children of all processes. A caller that looks at
+/// children together with their states holds it, too.
 pub(super) static TASKLIST: Mutex<()> = Mutex::new(());
 
-/// The status of the first process, once it has ended. The idle loop ends the machine then.
+/// The status of the first process, once it has ended. The idle loop then shuts the machine down.
 static FIRST_STATUS: Mutex<Option<i32>> = Mutex::new(None);
 
-/// The status with which the first process has ended, as `wait` tells it.
+/// Returns the status of the first process as `wait(2)` encodes it, once the process has ended.
 pub fn exited_with() -> Option<i32> {
     *FIRST_STATUS.lock()
 }
 
-/// Decides the status of a process, as `wait` tells it: a signal, or an exit code in the second byte. Its threads end before their program would go on.
+/// Sets the status of a process as `wait(2)` encodes it: a signal, or an exit code in the second
+/// byte. An earlier status wins. All its threads exit on their way to the program.
 pub fn exit_group(process: &Process, status: i32) {
     process.exit_status.lock().get_or_insert(status);
     if process.exiting.swap(true, Ordering::SeqCst) {
@@ -35,7 +38,8 @@ pub fn exit_group(process: &Process, status: i32) {
     process.threads.lock().iter().for_each(scheduler::signal_wake_up);
 }
 
-/// Ends all other threads of the caller's process, and waits until they have. Returns `false` if the process is ending already.
+/// Ends all other threads of the caller's process, and waits until they have exited. Returns
+/// `false` if the process is exiting already.
 pub(super) fn end_other_threads(thread: &Arc<Thread>) -> bool {
     let process = &thread.process;
     if process.exiting.swap(true, Ordering::SeqCst) {
@@ -47,19 +51,20 @@ pub(super) fn end_other_threads(thread: &Arc<Thread>) -> bool {
         core::hint::spin_loop();
         scheduler::yield_now();
     }
-    // Unless somebody has ended the process meanwhile.
+    // `exit_group` may have been called during the wait.
     process.exiting.store(process.exit_status.lock().is_some(), Ordering::SeqCst);
     true
 }
 
-/// The thread ends before its program would go on. If it is the last one, the process ends with this status.
+/// Makes the thread exit on its way to the program. If it is the last one, its process ends with
+/// this status.
 pub fn exit_thread(thread: &Thread, status: i32) {
     thread.ending.store(true, Ordering::Relaxed);
     scheduler::recheck_signals();
     thread.process.last_status.store(status, Ordering::Relaxed);
 }
 
-/// The calling thread ends here. With the last one, the process does.
+/// Ends the calling thread, and with the last thread its process.
 pub(super) fn end_thread() -> ! {
     finish_thread();
     scheduler::exit()
@@ -69,7 +74,8 @@ fn finish_thread() {
     let thread = current();
     let process = thread.process.clone();
     futex::on_thread_exit(&thread);
-    // Whoever sees the count go down may give up the memory.
+    // Once the count falls, another thread may free the memory, so this processor must not have its
+    // page tables loaded.
     scheduler::switch_mm(None);
     let last = process.live_threads.fetch_sub(1, Ordering::SeqCst) == 1;
     process.threads.lock().retain(|other| !Arc::ptr_eq(other, &thread) || last);
@@ -82,7 +88,7 @@ fn finish_thread() {
 }
 
 fn end_process(process: &Arc<Process>, status: i32) {
-    // Files first: who reads the other end of a pipe may be waiting.
+    // Files are closed first, because a reader may wait at the other end of a pipe.
     let files = core::mem::replace(&mut *process.files.lock(), crate::fs::FdTable::empty());
     drop(files);
     release_memory(process);
@@ -95,7 +101,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
         *FIRST_STATUS.lock() = Some(status);
         return scheduler::kick_first();
     }
-    let _family = TASKLIST.lock();
+    let _tasklist = TASKLIST.lock();
     reparent_children(process);
     let parent = process.parent.lock().upgrade();
     *process.state.lock() = State::Ended(status);
@@ -104,7 +110,7 @@ fn end_process(process: &Arc<Process>, status: i32) {
     };
     let signal = process.exit_signal.load(Ordering::Relaxed);
     let action = parent.actions.lock().get(SIGCHLD);
-    // Who ignores the ends of its children is not asked to wait for them.
+    // A parent that ignores `SIGCHLD` does not wait for its children.
     let unwanted = signal == SIGCHLD && (action.handler == 1 || action.flags & SA_NOCLDWAIT != 0);
     if unwanted {
         reap(&parent, process);
@@ -116,27 +122,28 @@ fn end_process(process: &Arc<Process>, status: i32) {
     parent.child_changed.wake();
 }
 
-/// Gives up the memory of a process, or its part in one. The processor no longer uses its tables.
+/// Drops a process's reference to its memory, and frees the memory with the last one. The processor
+/// loads the kernel's page tables first.
 // ANCHOR: release
 pub(super) fn release_memory(process: &Process) {
     let memory = process.memory.lock().take();
     scheduler::switch_mm(None);
     if let Some(Ok(memory)) = memory.map(Arc::try_unwrap) {
         trace::gone(&memory, process.pid == 1 && process.live_threads.load(Ordering::SeqCst) == 0);
-        // A page that no file takes is lost: the files here are memory.
+        // The only error is a lost write of a file's page, and files here exist in memory only.
         let _ = memory.exit();
     }
     complete_vfork(process);
 }
 // ANCHOR_END: release
 
-/// Lets the parent of a `vfork` go on.
+/// Wakes the parent that waits in `vfork(2)`.
 pub(super) fn complete_vfork(process: &Process) {
     process.is_vfork_done.store(true, Ordering::SeqCst);
     process.vfork_done.wake();
 }
 
-/// Children of a process that ends are the first process's from now on. `TASKLIST` is held.
+/// Makes the first process the parent of an ending process's children. The caller holds `TASKLIST`.
 fn reparent_children(process: &Process) {
     let children = core::mem::take(&mut *process.children.lock());
     let Some(first) = table::find(1).filter(|first| first.pid != process.pid) else {
@@ -152,13 +159,13 @@ fn reparent_children(process: &Process) {
     }
 }
 
-/// The first process ends: so do all others.
+/// Kills all other processes when the first one ends, and waits until they have ended.
 fn kill_all(first: &Process) {
     loop {
         let others = table::processes();
         let mut left = false;
         for process in others.iter().filter(|process| process.pid != first.pid) {
-            let _family = TASKLIST.lock();
+            let _tasklist = TASKLIST.lock();
             *process.parent.lock() = Weak::new();
             process.children.lock().clear();
             if process.is_ended() {
@@ -172,12 +179,13 @@ fn kill_all(first: &Process) {
             return;
         }
         drop(others);
-        // Each runs up to its end.
+        // The killed threads run until they have exited.
         scheduler::yield_now();
     }
 }
 
-/// Forgets a child that was waited for. `TASKLIST` is held.
+/// Removes a child that has been waited for, and adds its time to the parent's. The caller holds
+/// `TASKLIST`.
 fn reap(parent: &Process, child: &Process) {
     parent.children.lock().retain(|other| other.pid != child.pid);
     let time = child.time.load(Ordering::Relaxed) + child.children_time.load(Ordering::Relaxed);
@@ -185,29 +193,31 @@ fn reap(parent: &Process, child: &Process) {
     table::remove(child.pid);
 }
 
-/// What became of a child.
+/// A change of a child's state.
 #[derive(Clone, Copy, Debug)]
 pub struct ChildEvent {
     pub pid: i32,
-    /// As `wait4(2)` gives it.
+    /// The status as `wait4(2)` returns it.
     pub status: i32,
-    /// As `si_code` and `si_status` tell it.
+    /// `si_code`; `value` is `si_status`.
     pub code: i32,
     pub value: i32,
     pub time: u64,
 }
 
-/// Waits until one of the children that `wanted` names has changed its state in one of the ways that `options` name.
+/// Waits until a child for which `wanted` returns `true` has changed its state in a way that
+/// `options` select. With `WNOHANG`, returns `None` at once if no child has.
 ///
 /// # Errors
-/// `ECHILD`: there is no such child. `EINTR`.
+///
+/// `ECHILD` if there is no such child; `EINTR`.
 pub fn wait_for_child(
     wanted: impl Fn(&Process) -> bool,
     options: u64,
 ) -> Result<Option<ChildEvent>, Errno> {
     let process = current().process.clone();
     let look = || {
-        let _family = TASKLIST.lock();
+        let _tasklist = TASKLIST.lock();
         let children = process.children.lock().clone();
         let mut any = false;
         for child in children.iter().filter(|child| wanted(child)) {
@@ -228,7 +238,7 @@ pub fn wait_for_child(
     wait::until(&[&process.child_changed], None, look)?
 }
 
-/// `si_code` and `si_status` of a status.
+/// Returns `si_code` and `si_status` for a status.
 fn code_and_status(status: i32) -> (i32, i32) {
     match status & 0x7f {
         0 => (CLD_EXITED, status >> 8),
@@ -260,9 +270,12 @@ fn event(child: &Process, options: u64) -> Option<ChildEvent> {
 
 static CONTINUED: WaitQueue = WaitQueue::new();
 
-/// Stops a process, unless it has been continued since `continues` was read. Its threads wait on their way to the program.
+/// Stops a process, unless it has been continued or killed since `continues` was read. Its threads
+/// wait on their way to the program.
 ///
-/// [`signals`] first adds to `continues` and then calls [`resume`]. Either `resume` finds the process stopped, or this function finds the higher count.
+/// [`signals`] first increments `continue_count` and then calls [`resume`]. Both functions take the
+/// lock of the state. If `resume` comes second, it finds the process stopped; if this function
+/// comes second, it finds the higher count.
 pub(super) fn stop(process: &Arc<Process>, signal: i32, continues: u64) {
     let mut state = process.state.lock();
     if process.continue_count.load(Ordering::SeqCst) != continues {
@@ -274,7 +287,7 @@ pub(super) fn stop(process: &Arc<Process>, signal: i32, continues: u64) {
     notify_parent(process, CLD_STOPPED, signal);
 }
 
-/// Lets a process go on that was stopped.
+/// Continues a process if it is stopped. With `is_told`, tells its parent.
 pub(super) fn resume(process: &Arc<Process>, is_told: bool) {
     let mut state = process.state.lock();
     if !matches!(*state, State::Stopped(..)) {
@@ -299,7 +312,7 @@ fn notify_parent(process: &Process, code: i32, signal: i32) {
     parent.child_changed.wake();
 }
 
-/// Waits as long as the thread's process is stopped.
+/// Waits while the thread's process is stopped.
 pub(super) fn wait_while_stopped(thread: &Thread) {
     while signals::is_stopped(&thread.process) && !thread.process.exiting.load(Ordering::Relaxed) {
         let _ = wait::until(&[&CONTINUED], None, || {
@@ -309,7 +322,8 @@ pub(super) fn wait_while_stopped(thread: &Thread) {
     }
 }
 
-/// Returns `true` if no process of another group in the session is the parent of one in this group.
+/// Returns `true` if the process's group is orphaned: no member has a parent in another group of
+/// the same session.
 pub(super) fn is_orphaned_group(process: &Process) -> bool {
     let group = process.pgid.load(Ordering::Relaxed);
     let session = process.sid.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Futexes: words in the memory of programs that threads wait at (`futex(2)`).
+//! Futexes: words in the memory of programs on which threads wait (`futex(2)`).
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -12,17 +12,18 @@ use super::thread::Thread;
 use super::wait::{self, WaitError, WaitQueue};
 use crate::memory::Memory;
 
-/// What threads wait at: the same for all who reach the same word.
+/// The identity of a word, equal for all threads that reach the same word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
-    /// Root table and address. Also for a word of private memory that is not said to be private: its page moves when it is written after a fork.
+    /// Root table and address of a word in private memory. Its frame does not identify it: the page
+    /// moves to another frame when it is written after a fork.
     Private(u64, u64),
-    /// File and offset.
+    /// File and offset of a word in a shared mapping.
     Shared(FileId, u64),
 }
 
 struct Waiter {
-    /// Which word; another one after `FUTEX_REQUEUE`.
+    /// The word. `FUTEX_REQUEUE` changes it.
     key: Mutex<Key>,
     bits: u32,
     woken: AtomicBool,
@@ -55,10 +56,11 @@ fn load(memory: &Memory, address: u64) -> Result<u32, Errno> {
     }
 }
 
-/// Waits until the word is woken, unless it is not `expected` any more.
+/// Waits until the word is woken. Returns at once if the word's value is not `expected`.
 ///
 /// # Errors
-/// `EAGAIN`: it is another. `ETIMEDOUT`, `EINTR`, `EFAULT`, `EINVAL`.
+///
+/// `EAGAIN` if the value is another one; `ETIMEDOUT`, `EINTR`, `EFAULT`, `EINVAL`.
 pub fn wait(
     thread: &Thread,
     address: u64,
@@ -78,11 +80,13 @@ pub fn wait(
         woken: AtomicBool::new(false),
         queue: WaitQueue::new(),
     });
-    // The word is in memory now, or faults outside of the lock.
+    // Faults the page in before the lock is taken.
     load(&memory, address)?;
     {
         let mut waiters = WAITERS.lock();
-        // Under the lock: whoever changes the word and then wakes finds this waiter, or was before this look.
+        // The load is under the lock. A thread that changes the word and then wakes either takes
+        // the lock later and finds this waiter, or took it earlier, and then this load sees the
+        // change.
         if load(&memory, address)? != expected {
             return Err(Errno::EAGAIN);
         }
@@ -105,9 +109,10 @@ pub fn wait(
     Ok(())
 }
 
-/// Wakes up to `count` threads that wait at the word for one of these bits. Returns how many.
+/// Wakes up to `count` threads that wait on the word for one of these bits. Returns their number.
 ///
 /// # Errors
+///
 /// `EFAULT`, `EINVAL`.
 pub fn wake(
     memory: &Memory,
@@ -133,10 +138,12 @@ fn wake_at(key: Key, count: u32, bits: u32) -> u32 {
     woken
 }
 
-/// Wakes up to `count` threads, and lets up to `moved` others wait at another word. Returns how many were woken or moved. `expected`: what the word must be.
+/// Wakes up to `count` threads that wait on the word `from`, and moves up to `moved` others to the
+/// word `to`. Returns the number of threads woken or moved.
 ///
 /// # Errors
-/// `EAGAIN`, `EFAULT`, `EINVAL`.
+///
+/// `EAGAIN` if `expected` is given and `from` has another value; `EFAULT`, `EINVAL`.
 pub fn requeue(
     memory: &Memory,
     from: u64,
@@ -165,10 +172,11 @@ pub fn requeue(
 const FUTEX_WAITERS: u32 = 0x8000_0000;
 const FUTEX_OWNER_DIED: u32 = 0x4000_0000;
 const FUTEX_TID_MASK: u32 = 0x3fff_ffff;
-/// Locks of a list that are looked at: a list may be a circle.
+/// The most entries of a robust list that are visited, because a list may be circular.
 const ROBUST_LIST_LIMIT: usize = 2048;
 
-/// What the ends of a thread tell others: robust futexes that it holds, and the word of `set_tid_address(2)`.
+/// Releases the robust futexes that an exiting thread holds, and clears the word of
+/// `set_tid_address(2)`.
 pub(super) fn on_thread_exit(thread: &Arc<Thread>) {
     let Some(memory) = thread.process.memory.lock().clone() else {
         return;
@@ -178,7 +186,8 @@ pub(super) fn on_thread_exit(thread: &Arc<Thread>) {
         let _ = release_robust(thread.tid, &memory, head);
     }
     let at = thread.clear_tid.swap(0, Ordering::Relaxed);
-    // Nobody would see it in memory that goes with the thread: this function, the process and the processor have it.
+    // This function, the process and the processor hold three references. If there is no other, and
+    // no other thread, no thread can see the word again.
     let others =
         thread.process.live_threads.load(Ordering::SeqCst) > 1 || Arc::strong_count(&memory) > 3;
     if at != 0 && others {
@@ -188,7 +197,8 @@ pub(super) fn on_thread_exit(thread: &Arc<Thread>) {
     }
 }
 
-/// Walks the list of robust futexes (`get_robust_list(2)`): head, distance from an entry to its word, entry whose lock is just being taken.
+/// Walks a robust list (`get_robust_list(2)`). Its head holds the first entry, the distance from an
+/// entry to its word, and the entry of a lock that is being taken or released.
 fn release_robust(tid: i32, memory: &Memory, head: u64) -> Result<(), Errno> {
     let word = |at: u64| {
         let mut bytes = [0; 8];

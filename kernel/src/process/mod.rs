@@ -1,21 +1,22 @@
 //! Processes and their threads.
 //!
-//! A thread enters the kernel by a [`Trap`], runs on its own kernel stack, and goes back by [`exit_to_user`]. The kernel is not preempted: a thread gives the processor up where it
-//! waits ([`wait`]) and on its way back to the program.
+//! A thread enters the kernel by a [`Trap`], runs on its own kernel stack, and returns by
+//! [`exit_to_user`]. The kernel is not preempted. A thread gives up the processor where it waits
+//! ([`wait`]), and on its way back to the program.
 //!
 //! | file | concept |
 //! |---|---|
-//! | `thread`, `table` | threads, processes, and where they are found |
-//! | `scheduler`, `wait` | who runs; waiting, with time limits |
-//! | `clone`, `exec`, `exit` | beginnings and ends |
-//! | `signals`, `action` | sending and delivering |
-//! | `futex` | words in memory that threads wait at |
-//! | `oom` | who is killed where memory runs out |
+//! | `thread`, `table` | threads, processes, and their tables |
+//! | `scheduler`, `wait` | the scheduler; wait queues, with timeouts |
+//! | `clone`, `exec`, `exit` | creation, program loading, exit |
+//! | `signals` | sending and delivery |
+//! | `futex` | words in memory on which threads wait |
+//! | `oom` | the OOM killer |
 //!
 //! # Locks, outermost first
 //!
 //! ```text
-//! who is whose child (`exit::TASKLIST`)
+//! parents and children (`exit::TASKLIST`)
 //!   table of processes
 //!     children of a process → state of a process
 //!       signals of a process → signals of a thread
@@ -23,7 +24,7 @@
 //!           run queue
 //! ```
 //!
-//! None is held while a thread waits. Interrupt handlers take none of them.
+//! A thread that waits holds none of them. Interrupt handlers take none of them.
 
 mod clone;
 mod exec;
@@ -50,13 +51,13 @@ use crate::arch::{Arch, Machine, Trap};
 use crate::syscalls;
 use signals::SigInfo;
 
-/// A program's registers.
+/// The registers of a program.
 pub type Frame = <Arch as Machine>::Frame;
 
-/// Handles what made a program enter the kernel. When this returns, the program goes on by its frame. A thread that is to end does so here, where its stack
-/// holds nothing that somebody would have to drop.
+/// Handles a trap of a program, and returns when the program may continue with its frame.
 ///
-/// Interrupts are off when it returns.
+/// An exiting thread ends here, where its stack holds no value that must be dropped. Interrupts are
+/// off on return.
 pub fn trap_from_user(frame: &mut Frame, trap: Trap) {
     handle(frame, trap);
     while !scheduler::may_return_to_user() {
@@ -91,7 +92,7 @@ fn handle(frame: &mut Frame, trap: Trap) {
 }
 // ANCHOR_END: fault
 
-/// The signal of a fault that could not be handled.
+/// Returns the signal for a fault that could not be handled.
 fn fault_signal(fault: Fault, address: u64) -> SigInfo {
     match fault {
         Fault::Signal { signal: Signal::Bus, code } => {
@@ -104,7 +105,8 @@ fn fault_signal(fault: Fault, address: u64) -> SigInfo {
     }
 }
 
-/// Does what is to be done before a program goes on: others run, signals are delivered. Returns `false` if the thread is to end.
+/// Lets other threads run, and delivers signals, before a thread returns to its program. Returns
+/// `false` if the thread must exit.
 fn exit_to_user(thread: &Arc<Thread>, frame: &mut Frame) -> bool {
     loop {
         if thread.is_ending() {
@@ -120,7 +122,7 @@ fn exit_to_user(thread: &Arc<Thread>, frame: &mut Frame) -> bool {
     }
 }
 
-/// The first thing that a new thread does, called by the architecture's entry code.
+/// Runs first on a new thread's stack. The architecture's entry code calls it.
 #[unsafe(no_mangle)]
 extern "C" fn thread_started() {
     let previous = scheduler::finish_switch();
@@ -128,7 +130,7 @@ extern "C" fn thread_started() {
     drop(previous);
 }
 
-/// The last thing before a new thread's first instruction. Interrupts are off when it returns.
+/// Runs last before a new thread's first instruction in the program. Interrupts are off on return.
 #[unsafe(no_mangle)]
 extern "C" fn thread_to_user(frame: &mut Frame) {
     scheduler::recheck_signals();

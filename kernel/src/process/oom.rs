@@ -1,4 +1,5 @@
-//! Memory that runs out. The process that is worst by the rule of `proc_pid_oom_score_adj(5)` is killed, and its pages are free before it runs again.
+//! The OOM killer. When memory runs out, it kills the process with the highest score
+//! (`proc_pid_oom_score_adj(5)`) and frees the process's pages before the process runs again.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -13,7 +14,8 @@ use super::{scheduler, table};
 use crate::log;
 use crate::memory::{Memory, heap, managed_frames};
 
-/// Handles a fault. Processes are killed until there is memory for it, or the caller's is.
+/// Handles a fault. Kills processes until the fault succeeds, fails for another reason, or the
+/// caller's process is the one that was killed.
 pub fn fault(memory: &Memory, address: u64, access: Access) -> Result<(), Fault> {
     loop {
         let result = memory.fault(address, access);
@@ -24,21 +26,23 @@ pub fn fault(memory: &Memory, address: u64, access: Access) -> Result<(), Fault>
     }
 }
 
-/// Makes the kernel's reserve whole again, if calls before have used it.
+/// Makes the heap's reserve whole again if earlier calls have used it.
 pub(super) fn refill_reserve(thread: &Thread) {
     while !heap::refill_reserve() && !thread.is_ending() {
         out_of_memory();
     }
 }
 
-/// As `Process::copy_in`, with [`fault`]. Returns how many bytes were copied.
+/// Does what `Process::copy_in` does, with the faults of [`fault`]. Returns the number of bytes
+/// copied.
 pub fn copy_in(memory: &Memory, at: u64, bytes: &[u8]) -> usize {
     copy(memory, at, bytes.len(), Access::WRITE, |done| {
         memory.copy_in(at.wrapping_add(done as u64), &bytes[done..])
     })
 }
 
-/// As `Process::copy_out`, with [`fault`]. Returns how many bytes were copied.
+/// Does what `Process::copy_out` does, with the faults of [`fault`]. Returns the number of bytes
+/// copied.
 pub fn copy_out(memory: &Memory, at: u64, bytes: &mut [u8]) -> usize {
     copy(memory, at, bytes.len(), Access::READ, |done| {
         memory.copy_out(at.wrapping_add(done as u64), &mut bytes[done..])
@@ -63,11 +67,12 @@ fn copy(
     }
 }
 
-/// How often in a row no process but the first was found.
+/// The number of consecutive searches that found no process to kill other than the first.
 static NO_VICTIM: AtomicU32 = AtomicU32::new(0);
 const MAX_RETRIES: u32 = 10_000;
 
-/// Kills a process. If one is about to end it is let to, instead: it frees its memory.
+/// Kills the process with the highest score. If a process is exiting already, lets it run instead,
+/// because it frees its memory.
 fn out_of_memory() {
     let ends = |process: &Process| {
         let ends = process.exiting.load(Ordering::SeqCst) && process.pid != 1;
@@ -80,8 +85,9 @@ fn out_of_memory() {
         let memory = process.memory.lock().clone().filter(|_| process.pid != 1)?.memory();
         badness(memory.resident() + memory.swap, 0, managed_frames())
     };
-    // The first process is killed if there is no other, since the machine could not go on. A child that a fork has not entered yet may have the memory, or a process
-    // that has just left.
+    // The first process is killed only if there is no other, because the machine ends with it. No
+    // other may be found for a moment: a child before it is in the table, or a process that has
+    // just left it, may hold the memory.
     let worst = table::max_by(rank);
     let before = NO_VICTIM.fetch_add(1, Ordering::Relaxed);
     if worst.is_some() {
@@ -104,7 +110,7 @@ fn out_of_memory() {
     }
 }
 
-/// Linux's message.
+/// Logs Linux's message about a killed process.
 fn log_kill(process: &Process, memory: &Memory) {
     let memory = memory.memory();
     let name = process.threads.lock().first().map_or([0; 16], |thread| *thread.name.lock());

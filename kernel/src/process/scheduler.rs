@@ -1,22 +1,29 @@
-//! Which thread runs: each processor has a queue of threads that can run, and takes them one after the other, each until it waits or a tick of the timer is over.
-//! A processor without threads takes one from another's queue.
+//! The scheduler. Each processor has a queue of runnable threads. It runs them one after the other,
+//! each until it waits or the timer ticks. A processor with an empty queue takes a thread from
+//! another's queue.
 //!
 //! # States of a thread
 //!
 //! ```text
-//! RUNNABLE  ──prepare──▶  PREPARED  ──off the processor──▶  BLOCKED
-//!    ▲                        │                                │
-//!    └──────── wake ──────────┴───────────── wake ─────────────┘
+//! RUNNABLE  ──prepare_to_wait──▶  PREPARED  ──off the processor──▶  BLOCKED
+//!    ▲                                │                                │
+//!    └─────────────── wake ───────────┴───────────── wake ─────────────┘
 //! ```
 //!
-//! A thread stands in a queue only after its registers have been saved: the thread that runs next puts it there ([`finish_switch`]), or whoever wakes it from `BLOCKED`, a state that
-//! is entered only there, too. So no two processors ever use one kernel stack. A wake-up of a thread that is still about to wait makes it `RUNNABLE` and does nothing else: the thread
-//! finds that in [`block`], or is put into the queue where it has left the processor.
+//! A thread is in a queue only after its registers have been saved, so that no two processors ever
+//! use one kernel stack. Two functions put it there. [`finish_switch`] does on the stack of the
+//! thread that runs next, and [`wake`] does for a thread that is `BLOCKED`. Only `finish_switch`
+//! sets `BLOCKED`.
+//!
+//! A wake-up of a `PREPARED` thread only makes it `RUNNABLE`. The thread finds that in [`block`],
+//! or `finish_switch` finds it and enqueues the thread.
 //!
 //! # Idle processors
 //!
-//! A processor that is about to halt sets its bit in `IDLE` and then recheck at all queues; whoever fills a queue recheck at `IDLE` afterwards. All of it is sequentially
-//! consistent: either the processor sees the thread, or the other sees the bit and interrupts it.
+//! A processor that is about to halt sets its bit in `IDLE` and then looks at all queues. A
+//! processor that fills a queue looks at `IDLE` afterwards. All of these accesses are sequentially
+//! consistent: either the halting processor sees the thread, or the other one sees the bit and
+//! interrupts it.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -30,40 +37,41 @@ use super::wait;
 use crate::arch::{Arch, Context, Machine, switch};
 use crate::memory::{Memory, kernel_tables};
 
-/// States of a thread.
+/// The states of a thread.
 pub(super) const RUNNABLE: u8 = 0;
 pub(super) const PREPARED: u8 = 1;
 pub(super) const BLOCKED: u8 = 2;
 const DEAD: u8 = 3;
 
-/// Processors that can be used: each has a bit in a word.
+/// The most processors. A set of processors is a word with a bit for each.
 pub const MAX_CPUS: usize = 64;
 
 struct Processor {
     queue: Mutex<VecDeque<Arc<Thread>>>,
-    /// The thread that runs should look for signals, and let others run.
+    /// `true` if the running thread should check its signals and let other threads run.
     need_resched: AtomicBool,
-    /// The number of the thread that runs; 0: none.
+    /// The number of the running thread, or 0 if none runs.
     running: AtomicI32,
     local: UnsafeCell<Local>,
 }
 
-/// What only the processor itself uses, and no interrupt handler.
+/// The data that only the processor itself uses, outside of interrupt handlers.
 struct Local {
     current: Option<Arc<Thread>>,
     /// The thread that has just left the processor.
     previous: Option<Arc<Thread>>,
-    /// The loop that runs when no thread can.
+    /// The context of the idle loop.
     idle: Option<Context>,
-    /// Whose tables are loaded; `None`: the kernel's.
+    /// The memory whose page tables are loaded, or `None` for the kernel's page tables.
     loaded: Option<Arc<Memory>>,
-    /// When `current` began to run.
+    /// The time at which `current` began to run.
     since: u64,
-    /// `current` has to look at its signals before its program goes on.
+    /// `true` if `current` must check its signals before it returns to its program.
     recheck: bool,
 }
 
-// SAFETY: `own` is used by its processor alone, outside of interrupt handlers; the kernel is not preempted.
+// SAFETY: only its own processor uses `local`, outside of interrupt handlers, and the kernel is not
+// preempted. The other fields are `Sync`.
 unsafe impl Sync for Processor {}
 
 static PROCESSORS: [Processor; MAX_CPUS] = [const {
@@ -81,9 +89,9 @@ static PROCESSORS: [Processor; MAX_CPUS] = [const {
         }),
     }
 }; MAX_CPUS];
-/// Processors that run threads.
+/// The processors that run threads.
 static ONLINE: AtomicU64 = AtomicU64::new(0);
-/// Those of them that are about to halt, or have.
+/// The online processors that are halted or about to halt.
 static IDLE: AtomicU64 = AtomicU64::new(0);
 
 fn bit(processor: usize) -> u64 {
@@ -94,23 +102,24 @@ fn this() -> &'static Processor {
     &PROCESSORS[Arch::processor()]
 }
 
-/// Lends what only this processor uses.
+/// Calls `used` with the data of this processor.
 fn local<R>(used: impl FnOnce(&mut Local) -> R) -> R {
-    // SAFETY: see `Processor`; none of the closures below calls this, or switches to another thread.
+    // SAFETY: as for `Processor`. No closure in this file calls `local` or switches to another
+    // thread.
     used(unsafe { &mut *this().local.get() })
 }
 
-/// The processors that run threads, a bit for each.
+/// Returns the processors that run threads, one bit each.
 pub fn online() -> u64 {
     ONLINE.load(Ordering::SeqCst)
 }
 
-/// The timer's interrupt.
+/// Handles the timer's interrupt.
 pub fn tick() {
     this().need_resched.store(true, Ordering::Relaxed);
 }
 
-/// Returns `true` if the thread that runs should let others run.
+/// Returns `true` if the running thread should let other threads run.
 pub(super) fn need_resched() -> bool {
     this().need_resched.load(Ordering::Relaxed)
 }
@@ -119,22 +128,26 @@ pub(super) fn current() -> Option<Arc<Thread>> {
     local(|local| local.current.clone())
 }
 
-/// The memory whose tables this processor has loaded.
+/// Returns the memory whose page tables this processor has loaded.
 pub(super) fn active_mm() -> Option<Arc<Memory>> {
     local(|local| local.loaded.clone())
 }
 
-/// Makes the thread that runs look at its signals, and at whether it ends, before its program goes on. For what the thread does to itself; what others do makes its processor need_resched, or comes
-/// while it does not run.
+/// Makes the running thread check its signals, and whether it must exit, before it returns to its
+/// program.
+///
+/// A thread calls this for what it does to itself. What other threads do reschedules the thread's
+/// processor, or happens while the thread does not run.
 pub fn recheck_signals() {
     local(|local| local.recheck = true);
 }
 
-/// Returns `true`, with interrupts off, if the thread's program may go on: nothing has come since the thread last looked, and what comes from now on interrupts the program.
+/// Returns `true`, with interrupts off, if the running thread may return to its program. No event
+/// has come since its last check, and a later event interrupts the program.
 pub(super) fn may_return_to_user() -> bool {
     Arch::disable_interrupts();
     let this = this();
-    // SAFETY: as in `own`.
+    // SAFETY: as in `local`.
     let recheck = core::mem::take(unsafe { &mut (*this.local.get()).recheck });
     let may_return_to_user = !recheck && !this.need_resched.load(Ordering::Relaxed);
     if !may_return_to_user {
@@ -143,7 +156,7 @@ pub(super) fn may_return_to_user() -> bool {
     may_return_to_user
 }
 
-/// Ends waits whose time is over or whose input has come: what interrupts have noted.
+/// Wakes threads whose timeout is over or whose console input has come, as interrupts have noted.
 pub(super) fn poll() {
     if need_resched() {
         wait::expire(Arch::now());
@@ -151,7 +164,7 @@ pub(super) fn poll() {
     crate::fs::console::poll();
 }
 
-/// Makes a processor look for what is need_resched.
+/// Makes a processor check for signals and other threads, by an interrupt if it is not this one.
 fn reschedule(processor: usize) {
     PROCESSORS[processor].need_resched.store(true, Ordering::SeqCst);
     if processor != Arch::processor() {
@@ -159,12 +172,13 @@ fn reschedule(processor: usize) {
     }
 }
 
-/// Interrupts the first processor, whose idle loop ends the machine.
+/// Interrupts the first processor, whose idle loop shuts the machine down.
 pub(super) fn kick_first() {
     reschedule(0);
 }
 
-/// Lets another thread run, if one can.
+/// Lets another thread run if this processor's queue has one, or if the running thread may no longer
+/// run here.
 pub fn yield_now() {
     let this = this();
     this.need_resched.store(false, Ordering::Relaxed);
@@ -179,24 +193,25 @@ fn may_run(thread: &Thread, processor: usize) -> bool {
     thread.affinity.load(Ordering::Relaxed) & bit(processor) != 0
 }
 
-/// The thread that runs says that it is about to wait. From now on [`wake`] makes it runnable.
+/// Announces that the running thread is about to wait. From now on [`wake`] makes it runnable.
 pub(super) fn prepare_to_wait(thread: &Thread) {
     thread.state.store(PREPARED, Ordering::SeqCst);
 }
 
-/// The thread does not wait after all.
+/// Withdraws the announcement of [`prepare_to_wait`].
 pub(super) fn cancel_wait(thread: &Thread) {
     thread.state.store(RUNNABLE, Ordering::SeqCst);
 }
 
-/// Gives the processor up until somebody wakes this thread. Returns at once if that has happened since [`prepare_to_wait`].
+/// Gives up the processor until [`wake`] is called for this thread. Returns at once if that has
+/// happened since [`prepare_to_wait`].
 pub(super) fn block(thread: &Thread) {
     if thread.state.load(Ordering::SeqCst) == PREPARED {
         switch_to(next());
     }
 }
 
-/// Makes a thread that waits runnable. One that does not wait stays as it is.
+/// Makes a waiting thread runnable. Does nothing if the thread does not wait.
 pub fn wake(thread: &Arc<Thread>) {
     let mut state = thread.state.load(Ordering::SeqCst);
     while state == PREPARED || state == BLOCKED {
@@ -208,7 +223,7 @@ pub fn wake(thread: &Arc<Thread>) {
     }
 }
 
-/// Makes a thread look at its signals soon, whether it waits or runs.
+/// Makes a thread check its signals soon, whether it waits or runs.
 pub fn signal_wake_up(thread: &Arc<Thread>) {
     wake(thread);
     let processor = thread.processor.load(Ordering::SeqCst);
@@ -217,7 +232,8 @@ pub fn signal_wake_up(thread: &Arc<Thread>) {
     }
 }
 
-/// Puts a thread whose registers are saved into the queue of a processor: an idle one if there is one, else the one that it ran on.
+/// Adds a thread whose registers are saved to a queue: that of an idle processor that may run it,
+/// else that of the processor it last ran on.
 fn enqueue(thread: Arc<Thread>) {
     let allowed = thread.affinity.load(Ordering::Relaxed) & online();
     let last = thread.processor.load(Ordering::SeqCst);
@@ -229,7 +245,7 @@ fn enqueue(thread: Arc<Thread>) {
             () if allowed & bit(last) != 0 || allowed == 0 => break last,
             () => break allowed.trailing_zeros() as usize,
         };
-        // One thread for each idle processor.
+        // Each idle processor gets one thread only: the one whose enqueuer clears the bit.
         if IDLE.fetch_and(!bit(chosen), Ordering::SeqCst) & bit(chosen) != 0 {
             PROCESSORS[chosen].queue.lock().push_back(thread);
             return reschedule(chosen);
@@ -256,7 +272,7 @@ fn next() -> Option<Arc<Thread>> {
     })
 }
 
-/// Lets a thread run on the processors of a set. Returns `false` if none of them is there.
+/// Restricts a thread to the processors of a set. Returns `false` if none of them is online.
 pub fn set_affinity(thread: &Arc<Thread>, processors: u64) -> bool {
     if processors & online() == 0 {
         return false;
@@ -266,14 +282,14 @@ pub fn set_affinity(thread: &Arc<Thread>, processors: u64) -> bool {
     true
 }
 
-/// Gives the processor up for ever.
+/// Gives up the processor for ever.
 pub(super) fn exit() -> ! {
     local(|local| local.current.iter().for_each(|it| it.state.store(DEAD, Ordering::SeqCst)));
     switch_to(next());
     panic!("a thread that has ended runs");
 }
 
-/// Runs threads until `end` gives something, and waits for interrupts where there is none that can run.
+/// Runs threads until `end` returns a value, and halts the processor while no thread is runnable.
 pub fn idle<T>(end: impl Fn() -> Option<T>) -> T {
     let here = Arch::processor();
     ONLINE.fetch_or(bit(here), Ordering::SeqCst);
@@ -297,7 +313,7 @@ pub fn idle<T>(end: impl Fn() -> Option<T>) -> T {
     }
 }
 
-/// Waits until no other processor runs a thread, or is at the end of one.
+/// Waits until all other processors are idle.
 pub fn wait_for_others() {
     let others = online() & !bit(Arch::processor());
     while IDLE.load(Ordering::SeqCst) & others != others {
@@ -305,7 +321,8 @@ pub fn wait_for_others() {
     }
 }
 
-/// Switches to a thread, or to the idle loop. Returns when the thread that called this runs again, perhaps on another processor.
+/// Switches to a thread, or to the idle loop. Returns when the calling thread runs again, perhaps
+/// on another processor.
 fn switch_to(next: Option<Arc<Thread>>) {
     switch_mm(next.as_ref().and_then(|next| next.process.memory.lock().clone()));
     let here = Arch::processor();
@@ -330,22 +347,24 @@ fn switch_to(next: Option<Arc<Thread>>) {
         (context(&local.previous), context(&local.current))
     });
     this().running.store(tid, Ordering::SeqCst);
-    // SAFETY: `current` and `previous` hold both threads. The second was taken from a queue, which has only threads that have left their processor.
+    // SAFETY: `current` and `previous` keep both threads. The next thread comes from a queue, and a
+    // queue holds only threads that have left their processor.
     unsafe { switch(from, to) };
     let previous = finish_switch();
     recheck_signals();
     Arch::restore_interrupts(were_on);
-    // Perhaps the last of it, so that its stack goes, and more.
+    // This may be the last reference. It frees the thread's stack, so interrupts must be on.
     drop(previous);
 }
 
-/// The first thing after a switch, on the new thread's stack: the previous thread has left the processor. Returns what is to be dropped once interrupts are on.
+/// Completes a switch on the next thread's stack: the previous thread has left the processor.
+/// Returns a thread that the caller must drop once interrupts are on.
 pub(super) fn finish_switch() -> Option<Arc<Thread>> {
     let previous = local(|local| local.previous.take())?;
     let state = &previous.state;
     match state.compare_exchange(PREPARED, BLOCKED, Ordering::SeqCst, Ordering::SeqCst) {
         Ok(_) | Err(DEAD) => return Some(previous),
-        // It can run on; perhaps it was woken after it had decided to wait.
+        // The thread is runnable; it may have been woken after `prepare_to_wait`.
         Err(_) => {}
     }
     let here = Arch::processor();
@@ -357,9 +376,10 @@ pub(super) fn finish_switch() -> Option<Arc<Thread>> {
     None
 }
 
-/// Loads the tables of a process, or the kernel's, on this processor.
+/// Loads the page tables of a process, or the kernel's, on this processor.
 ///
-/// The bit in the address space's set of processors comes before the root is loaded: whoever changes the tables and does not find the bit yet has changed them before the first access.
+/// The processor sets its bit in the address space's set before it loads the root. A processor that
+/// changes the page tables and does not see the bit has changed them before this one's first walk.
 // ANCHOR: switch_mm
 pub(super) fn switch_mm(memory: Option<Arc<Memory>>) {
     let root = memory.as_ref().map_or_else(|| kernel_tables().root(), |memory| memory.root());
@@ -373,7 +393,8 @@ pub(super) fn switch_mm(memory: Option<Arc<Memory>>) {
         if let Some(new) = &memory {
             new.context().cpus().fetch_or(here, Ordering::SeqCst);
         }
-        // SAFETY: a table that `loaded` keeps, or the kernel's local. Every table has the kernel's half.
+        // SAFETY: the new tables are the kernel's own, or `loaded` keeps them from now on. Every
+        // root has the kernel's half.
         unsafe { Arch::load_root(root) };
         let old = core::mem::replace(&mut local.loaded, memory);
         if let Some(old) = &old {
@@ -381,7 +402,7 @@ pub(super) fn switch_mm(memory: Option<Arc<Memory>>) {
         }
         old
     });
-    // Perhaps the last of it.
+    // This may be the last reference to the old memory.
     drop(old);
 }
 // ANCHOR_END: switch_mm

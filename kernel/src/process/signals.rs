@@ -1,4 +1,4 @@
-//! Signals: sent to a process or a thread, delivered on the way back to the program.
+//! Signals. They are sent to a process or a thread, and delivered on the way back to the program.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -20,21 +20,22 @@ constants!(i32: SIGINT SIGQUIT SIGKILL SIGBUS SIGSEGV SIGPIPE SIGALRM SIGCHLD SI
 constants!(i32: SIGURG SIGWINCH CLD_EXITED CLD_KILLED CLD_STOPPED CLD_CONTINUED);
 constants!(u64: SA_NOCLDSTOP SA_NOCLDWAIT SA_ONSTACK SA_RESTART SA_NODEFER SA_RESETHAND);
 constants!(u64: WNOHANG WSTOPPED WEXITED WCONTINUED WNOWAIT);
-/// The highest number.
+/// The highest signal number.
 pub const NSIG: i32 = 64;
-/// From here on each signal that is sent is kept, also of one number.
+/// The lowest real-time signal. Real-time signals queue up; of any other signal, one at a time is
+/// pending.
 const SIGRTMIN: i32 = 32;
 
-/// Signals of a process, or of a thread, that are kept. A further one is lost.
+/// The most signals that a process or a thread has pending. Further ones are lost.
 const MAX_PENDING: usize = 512;
 
 const STOP_SIGNALS: u64 = bit(SIGSTOP) | bit(SIGTSTP) | bit(SIGTTIN) | bit(SIGTTOU);
-/// What cannot be caught, ignored or masked.
+/// The signals that cannot be caught, ignored or masked.
 pub const UNMASKABLE: u64 = bit(SIGKILL) | bit(SIGSTOP);
-/// Signals that do nothing unless they are caught.
+/// The signals whose default action is to do nothing.
 const DEFAULT_IGNORED: u64 = bit(SIGCHLD) | bit(SIGCONT) | bit(SIGURG) | bit(SIGWINCH);
 
-/// The program has given what a handler returns to; otherwise the word for it says nothing.
+/// The program has set `restorer`, the address to which the handler returns.
 pub const SA_RESTORER: u64 = 0x0400_0000;
 
 const SIG_DFL: u64 = 0;
@@ -52,12 +53,13 @@ pub const fn bit(signal: i32) -> u64 {
     1 << (signal - 1)
 }
 
-/// What a handler gets as `siginfo_t`, without its padding.
+/// The part of `siginfo_t` that is not padding.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SigInfo {
     pub signal: i32,
     pub code: i32,
-    /// The words from byte 16 on: sender's process and user, status or value; or an address.
+    /// The words from byte 16 on: the sender's process and user, and a status or value; or a
+    /// fault's address.
     pub rest: [u64; 3],
 }
 
@@ -88,7 +90,7 @@ impl SigInfo {
         SigInfo { signal: word(0) as i32, code, rest: [word(16), word(24), word(32)] }
     }
 
-    /// As it lies in memory.
+    /// Returns the bytes of the `siginfo_t`.
     pub fn bytes(&self) -> [u8; 128] {
         let mut bytes = [0; 128];
         bytes[..4].copy_from_slice(&self.signal.to_le_bytes());
@@ -100,7 +102,7 @@ impl SigInfo {
     }
 }
 
-/// Signals that were sent and not delivered.
+/// Signals that have been sent and not yet delivered.
 pub struct SigPending {
     pub set: u64,
     infos: VecDeque<SigInfo>,
@@ -121,7 +123,8 @@ impl SigPending {
         }
     }
 
-    /// Takes the first signal of this set: the lowest number, and of one number the oldest.
+    /// Takes the first pending signal of a set: the one with the lowest number, and of these the
+    /// oldest.
     pub fn take(&mut self, wanted: u64) -> Option<SigInfo> {
         let found = self.set & wanted;
         if found == 0 {
@@ -142,7 +145,7 @@ impl SigPending {
     }
 }
 
-/// What a process does with a signal (`sigaction(2)`).
+/// The action of a process for a signal (`sigaction(2)`).
 #[derive(Clone, Copy, Default)]
 pub struct SigAction {
     pub handler: u64,
@@ -151,7 +154,7 @@ pub struct SigAction {
     pub mask: u64,
 }
 
-/// The actions of all signals.
+/// The actions for all signals.
 pub struct SigActions(pub spin::Mutex<[SigAction; NSIG as usize]>);
 
 impl SigActions {
@@ -171,7 +174,7 @@ impl SigActions {
         self.0.lock()[signal as usize - 1] = action;
     }
 
-    /// What a new program inherits: what is ignored stays so, handlers are gone.
+    /// Resets caught signals to their defaults for a new program. Ignored signals stay ignored.
     pub fn reset(&self) {
         for action in self.0.lock().iter_mut() {
             let handler = if action.handler == SIG_IGN { SIG_IGN } else { SIG_DFL };
@@ -180,13 +183,13 @@ impl SigActions {
     }
 }
 
-/// Returns `true` if the process does nothing about a signal.
+/// Returns `true` if the process ignores the signal, by its choice or by default.
 fn is_ignored(process: &Process, signal: i32) -> bool {
     let action = process.actions.lock().get(signal);
     action.handler == SIG_IGN || action.handler == SIG_DFL && bit(signal) & DEFAULT_IGNORED != 0
 }
 
-/// Sends a signal to a process; any of its threads may take it. Signal 0 does nothing.
+/// Sends a signal to a process. Any of its threads may take it. Signal 0 does nothing.
 pub fn send(process: &Arc<Process>, info: &SigInfo) {
     if !prepare_signal(process, info.signal) {
         return;
@@ -215,7 +218,11 @@ pub fn send_to_thread(thread: &Arc<Thread>, info: &SigInfo) {
     scheduler::signal_wake_up(thread);
 }
 
-/// What a signal does as soon as it is sent: one that continues ends the stop and what would stop, and the other way round.
+/// Does what takes effect when a signal is sent, and returns `false` if the signal need not be
+/// delivered.
+///
+/// `SIGCONT` and `SIGKILL` continue a stopped process. A `SIGCONT` discards pending stop signals, and a
+/// stop signal discards a pending `SIGCONT`.
 fn prepare_signal(process: &Arc<Process>, signal: i32) -> bool {
     if signal == 0 || process.is_ended() {
         return false;
@@ -232,14 +239,15 @@ fn prepare_signal(process: &Arc<Process>, signal: i32) -> bool {
         }
     }
     if signal == SIGCONT || signal == SIGKILL {
-        // After the stops were discarded: one that a thread has taken already is none any more.
+        // Incremented after the stop signals were discarded, so that a stop signal that a thread
+        // has taken already has no effect.
         process.continue_count.fetch_add(1, Ordering::SeqCst);
         exit::resume(process, signal == SIGCONT);
     }
     true
 }
 
-/// Sends a signal to all processes of a group. Returns `false` if there are none.
+/// Sends a signal to all processes of a group. Returns `false` if the group is empty.
 pub fn send_to_group(group: i32, info: &SigInfo) -> bool {
     let mut found = false;
     for process in table::processes() {
@@ -251,7 +259,8 @@ pub fn send_to_group(group: i32, info: &SigInfo) -> bool {
     found
 }
 
-/// Forces a signal that the thread's own instruction caused: if it is masked or ignored, the process ends.
+/// Sends a signal that the thread's own instruction caused. If the signal is masked or ignored, it
+/// takes its default action.
 pub fn force(thread: &Arc<Thread>, info: &SigInfo) {
     let mut signals = thread.signals.lock();
     let actions = thread.process.actions.lock().clone();
@@ -264,7 +273,7 @@ pub fn force(thread: &Arc<Thread>, info: &SigInfo) {
     scheduler::recheck_signals();
 }
 
-/// Returns `true` if a thread that waits is to stop waiting.
+/// Returns `true` if the thread must stop waiting.
 pub(super) fn has_pending(thread: &Thread) -> bool {
     if thread.process.exiting.load(Ordering::Relaxed) {
         return true;
@@ -286,7 +295,7 @@ fn next(thread: &Thread) -> Option<SigInfo> {
     signals.pending.take(open).or_else(|| thread.process.pending.lock().take(open))
 }
 
-/// Delivers one signal, if there is one. Returns `true` if there may be more to do.
+/// Delivers one pending signal. Returns `true` if more signals may be pending.
 pub(super) fn deliver(thread: &Thread, frame: &mut Frame) -> bool {
     exit::wait_while_stopped(thread);
     if thread.is_ending() {
@@ -310,7 +319,7 @@ pub(super) fn deliver(thread: &Thread, frame: &mut Frame) -> bool {
                 actions.0.lock()[info.signal as usize - 1].handler = SIG_DFL;
             }
             if !call_handler(thread, frame, &info, &action, handler) {
-                // There is no room for the frame.
+                // The handler's frame does not fit on the stack.
                 exit_group(&thread.process, SIGSEGV);
             }
         }
@@ -318,18 +327,20 @@ pub(super) fn deliver(thread: &Thread, frame: &mut Frame) -> bool {
     true
 }
 
-/// What happens without a handler. `continues`: how often the process had been continued before the signal was taken.
+/// Takes the default action for a signal. `continues` is the process's `continue_count` from before
+/// the signal was taken.
 fn default_action(thread: &Thread, info: &SigInfo, continues: u64) {
     let signal = info.signal;
     match bit(signal) {
         set if set & DEFAULT_IGNORED != 0 => {}
         set if set & STOP_SIGNALS != 0 => {
-            // A process group without a shell that would continue it does not stop.
+            // An orphaned group does not stop, because no shell would continue it.
             if signal == SIGSTOP || !exit::is_orphaned_group(&thread.process) {
                 exit::stop(&thread.process, signal, continues);
             }
         }
-        // No other process ends the first one; itself it ends as any does, so that the machine's status is that of its program.
+        // Signals of other processes do not end the first process. Signals of its own do, so that
+        // the machine ends with the program's status.
         _ if thread.process.pid == 1 && info.code <= 0 && info.rest[0] as i32 != 1 => {}
         _ => exit_group(&thread.process, signal),
     }
@@ -347,20 +358,21 @@ fn finish_syscall(frame: &mut Frame, handler_flags: Option<u64>) {
     }
 }
 
-/// Everything that a handler's frame on the stack keeps of the program it interrupts.
+/// The state of an interrupted program that the signal frame on its stack saves, and the data of
+/// the handler.
 pub struct SigContext {
     pub info: [u8; 128],
     pub mask: u64,
     pub altstack: (u64, i32, u64),
     pub handler: u64,
-    /// What the handler returns to.
+    /// The address to which the handler returns.
     pub restorer: u64,
-    /// Where the stack is that the frame goes on.
+    /// The stack pointer below which the frame is written.
     pub stack: u64,
     pub signal: i32,
 }
 
-/// Makes the frame run the handler. Returns `false` if its frame on the stack cannot be written.
+/// Makes the frame run the handler. Returns `false` if the signal frame cannot be written.
 fn call_handler(
     thread: &Thread,
     frame: &mut Frame,
@@ -400,12 +412,12 @@ fn call_handler(
     })
 }
 
-/// Returns `true` if a stack pointer lies in the alternate stack.
+/// Returns `true` if the stack pointer lies in the alternate stack.
 pub fn is_on_altstack((base, _, size): (u64, i32, u64), sp: u64) -> bool {
     size != 0 && sp > base && sp <= base + size
 }
 
-/// `rt_sigreturn(2)`: the program goes on where the handler interrupted it.
+/// Performs `rt_sigreturn(2)`: restores the state that the handler interrupted.
 pub fn sigreturn(thread: &Arc<Thread>, frame: &mut Frame) {
     let memory = thread.process.memory();
     match arch::pop_signal(frame, &mut |at, bytes| oom::copy_out(&memory, at, bytes) == bytes.len())
@@ -419,7 +431,7 @@ pub fn sigreturn(thread: &Arc<Thread>, frame: &mut Frame) {
     }
 }
 
-/// Sends what `setitimer(2)` asked for.
+/// Sends `SIGALRM` for each timer of `setitimer(2)` that has expired.
 pub(super) fn expire_alarms(now: u64) {
     for process in table::processes() {
         let mut alarm = process.alarm.lock();
@@ -433,7 +445,7 @@ pub(super) fn expire_alarms(now: u64) {
     }
 }
 
-/// Returns `true` for a process that is stopped.
+/// Returns `true` if the process is stopped.
 pub fn is_stopped(process: &Process) -> bool {
     matches!(*process.state.lock(), State::Stopped(..))
 }

@@ -1,4 +1,4 @@
-//! Processes and threads by their numbers.
+//! The table of processes, by number.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -12,7 +12,7 @@ use super::thread::{Process, Thread};
 static PROCESSES: Mutex<BTreeMap<i32, Arc<Process>>> = Mutex::new(BTreeMap::new());
 static NEXT: AtomicI32 = AtomicI32::new(1);
 
-/// A number that no thread and no process has.
+/// Returns a number that no thread or process has.
 pub(super) fn new_pid() -> i32 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
@@ -29,19 +29,19 @@ pub fn find(pid: i32) -> Option<Arc<Process>> {
     PROCESSES.lock().get(&pid).cloned()
 }
 
-/// All processes, upwards by number.
+/// Returns all processes, in ascending order of their numbers.
 pub fn processes() -> Vec<Arc<Process>> {
     PROCESSES.lock().values().cloned().collect()
 }
 
-/// The process for which `rank` gives most.
+/// Returns the process with the highest rank. A process whose rank is `None` is left out.
 pub(super) fn max_by<R: Ord>(rank: impl Fn(&Process) -> Option<R>) -> Option<Arc<Process>> {
     let processes = PROCESSES.lock();
     let ranked = processes.values().filter_map(|process| Some((rank(process)?, process)));
     ranked.max_by(|(a, _), (b, _)| a.cmp(b)).map(|(_, process)| process.clone())
 }
 
-/// A thread of any process that has not ended.
+/// Returns the thread with this number, if it has not exited.
 pub fn find_thread(tid: i32) -> Option<Arc<Thread>> {
     let of = |process: &Arc<Process>| {
         process.threads.lock().iter().find(|thread| thread.tid == tid).cloned()

@@ -1,4 +1,4 @@
-//! Processes and threads as data.
+//! The data of processes and threads.
 
 use alloc::collections::VecDeque;
 use alloc::sync::{Arc, Weak};
@@ -18,10 +18,10 @@ use crate::arch::{Arch, Context, Machine};
 use crate::fs::{Dentry, FdTable};
 use crate::memory::{Memory, managed_frames};
 
-/// What threads have in common that were made by `CLONE_THREAD`.
+/// A process: what threads share that `CLONE_THREAD` created.
 pub struct Process {
     pub pid: i32,
-    /// The process that waits for this one. `None` for the first.
+    /// The process that waits for this one. Empty for the first process.
     pub parent: Mutex<Weak<Process>>,
     pub pgid: AtomicI32,
     pub sid: AtomicI32,
@@ -32,38 +32,38 @@ pub struct Process {
     pub cwd: Mutex<Arc<Dentry>>,
     pub umask: AtomicU32,
     pub actions: Mutex<Arc<SigActions>>,
-    /// Signals to the process, which any of its threads may take.
+    /// Signals for the process, which any of its threads may take.
     pub pending: Mutex<SigPending>,
     pub threads: Mutex<Vec<Arc<Thread>>>,
     pub children: Mutex<Vec<Arc<Process>>>,
     pub state: Mutex<State>,
-    /// How often it was sent `SIGCONT` or `SIGKILL`.
+    /// The number of `SIGCONT` and `SIGKILL` signals sent to the process.
     pub continue_count: AtomicU64,
-    /// Threads of this process that wait for a child.
+    /// The threads of this process that wait for a child.
     pub child_changed: WaitQueue,
-    /// Signal that the parent gets when this process ends; 0: none.
+    /// The signal for the parent when this process ends, or 0 for none.
     pub exit_signal: AtomicI32,
-    /// What `wait` returns is decided: other threads are on their way out.
+    /// `true` if the process exits, or if all threads but the one in `execve(2)` must exit.
     pub exiting: AtomicBool,
-    /// The status that was decided.
+    /// The status of the process, once `exit_group` has set it.
     pub exit_status: Mutex<Option<i32>>,
-    /// The status with which the last thread that ended by itself did so.
+    /// The status of the latest thread that called `exit(2)`.
     pub last_status: AtomicI32,
-    /// Threads that have not ended.
+    /// The number of threads that have not exited.
     pub live_threads: AtomicU32,
     pub limits: Mutex<Limits>,
     pub executable: Mutex<Option<Arc<Dentry>>>,
-    /// What handlers return to that name nothing else; 0: nothing.
+    /// The address to which handlers return without `SA_RESTORER`, or 0.
     pub signal_return: AtomicU64,
-    /// Arguments, each with a zero byte.
+    /// The arguments, each followed by a zero byte.
     pub command_line: Mutex<Vec<u8>>,
-    /// Waited for by the parent of a `vfork`: the memory is no longer its own.
+    /// The parent of a `vfork(2)` waits here until this process no longer uses its memory.
     pub vfork_done: WaitQueue,
     pub is_vfork_done: AtomicBool,
-    /// Nanoseconds on the processor of this process's children that were waited for.
+    /// Nanoseconds of processor time of the children that were waited for.
     pub children_time: AtomicU64,
     pub time: AtomicU64,
-    /// When the process began ([`Machine::now`]).
+    /// The time at which the process was created ([`Machine::now`]).
     pub start_time: u64,
     pub alarm: Mutex<Option<(u64, u64)>>,
 }
@@ -71,11 +71,11 @@ pub struct Process {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Running,
-    /// By this signal; `true` until the parent was told.
+    /// Stopped by this signal. The flag is `true` until the parent has been told.
     Stopped(i32, bool),
-    /// `true` until the parent was told.
+    /// The flag is `true` until the parent has been told.
     Continued(bool),
-    /// With this status, as `wait` tells it.
+    /// A zombie with this status, as `wait(2)` encodes it.
     Ended(i32),
 }
 
@@ -85,17 +85,18 @@ pub struct Thread {
     pub(super) context: UnsafeCell<Context>,
     /// One of [`scheduler`]'s states.
     pub(super) state: AtomicU8,
-    /// The processor that runs the thread, or did so last.
+    /// The processor that runs the thread, or ran it last.
     pub(super) processor: AtomicUsize,
-    /// Processors that may run it, a bit for each.
+    /// The processors that may run the thread, one bit each.
     pub affinity: AtomicU64,
     pub signals: Mutex<ThreadSignals>,
-    /// Where a zero is written when the thread ends, and a futex is woken (`set_tid_address(2)`).
+    /// The word that is cleared, and woken as a futex, when the thread exits
+    /// (`set_tid_address(2)`).
     pub clear_tid: AtomicU64,
-    /// Head of the list of robust futexes.
+    /// The head of the robust list, or 0.
     pub robust_list: AtomicU64,
     pub name: Mutex<[u8; 16]>,
-    /// The thread ends before its program would go on.
+    /// `true` if the thread exits on its way to the program.
     pub(super) ending: AtomicBool,
     pub ended: AtomicBool,
     pub time: AtomicU64,
@@ -104,22 +105,25 @@ pub struct Thread {
 /// The signals of one thread.
 pub struct ThreadSignals {
     pub mask: u64,
-    /// The mask to return to after the handler that interrupts `sigsuspend` or its like.
+    /// The mask to restore after the handler that interrupts `sigsuspend(2)` or a similar call.
     pub saved_mask: Option<u64>,
     pub pending: SigPending,
-    /// `sigaltstack`: address, flags, size.
+    /// The alternate stack of `sigaltstack(2)`: address, flags, size.
     pub altstack: (u64, i32, u64),
-    /// Signals that the kernel itself has forced: they are delivered whatever the mask says.
+    /// Signals that the thread's own instructions caused. They are delivered whatever the mask
+    /// says.
     pub forced: VecDeque<SigInfo>,
 }
 
-// SAFETY: the context is used by the scheduler alone, on the processor that runs the thread or switches to it.
+// SAFETY: only the scheduler and the running thread use the context, on the processor that runs the
+// thread or switches to it.
 unsafe impl Send for Thread {}
 // SAFETY: as above.
 unsafe impl Sync for Thread {}
 
 static THREADS: AtomicU64 = AtomicU64::new(0);
-/// A machine has a thread for so many frames at most: stacks take an eighth of its memory, as by Linux' `/proc/sys/kernel/threads-max`.
+/// The machine has at most one thread for this many frames. Stacks then take at most an eighth of
+/// its memory, as with Linux's `/proc/sys/kernel/threads-max`.
 const FRAMES_OF_A_THREAD: u64 = 128;
 
 impl Drop for Thread {
@@ -129,14 +133,17 @@ impl Drop for Thread {
 }
 
 impl Thread {
+    /// Checks that the machine may have one more thread.
+    ///
     /// # Errors
-    /// `EAGAIN`: there are as many threads as there may be.
+    ///
+    /// `EAGAIN` if it may not.
     pub fn check_limit() -> Result<(), Errno> {
         let most = managed_frames() / FRAMES_OF_A_THREAD;
         if THREADS.load(Ordering::Relaxed) < most { Ok(()) } else { Err(Errno::EAGAIN) }
     }
 
-    /// A thread of a process, which starts with this frame when it is woken.
+    /// Creates a thread that waits. [`scheduler::wake`] starts it.
     pub fn new(tid: i32, process: &Arc<Process>, context: Context, mask: u64) -> Arc<Self> {
         THREADS.fetch_add(1, Ordering::Relaxed);
         Arc::new(Thread {
@@ -162,20 +169,21 @@ impl Thread {
         })
     }
 
-    /// Returns `true` if the thread runs, or would if the processor had nothing else to do.
+    /// Returns `true` if the thread runs or waits only for a processor.
     pub fn is_runnable(&self) -> bool {
         self.state.load(Ordering::Relaxed) == scheduler::RUNNABLE
     }
 
-    /// Returns `true` if the thread, or its whole process, is to end.
+    /// Returns `true` if the thread or its whole process is exiting.
     pub fn is_ending(&self) -> bool {
         self.ending.load(Ordering::Relaxed) || self.process.exiting.load(Ordering::Relaxed)
     }
 
-    /// The processor's registers that are not in the frame. Only the thread itself calls this.
+    /// Calls `change` with the registers that are not in the frame. Only the thread itself may call
+    /// this.
     pub fn with_context<R>(&self, change: impl FnOnce(&mut Context) -> R) -> R {
         debug_assert!(core::ptr::eq(self, &*current()));
-        // SAFETY: the thread runs, so that the scheduler does not use it.
+        // SAFETY: the thread runs, so the scheduler does not use its context.
         change(unsafe { &mut *self.context.get() })
     }
 }
@@ -184,7 +192,7 @@ impl Thread {
 pub const DISABLED: i32 = 2;
 
 impl Process {
-    /// A process without memory and threads, in a group and a session of its own.
+    /// Creates a process without memory and threads, in a group and a session of its own.
     pub fn new(pid: i32, files: Arc<FdTable>, directory: Arc<Dentry>) -> Self {
         Process {
             pid,
@@ -220,7 +228,11 @@ impl Process {
         }
     }
 
-    /// The memory of a process that runs.
+    /// Returns the memory of a running process.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the process has exited.
     pub fn memory(&self) -> Arc<Memory> {
         let memory = self.memory.lock();
         memory.clone().unwrap_or_else(|| panic!("process {} has no memory", self.pid))
@@ -231,12 +243,16 @@ impl Process {
     }
 }
 
-/// The thread that runs.
+/// Returns the running thread.
+///
+/// # Panics
+///
+/// Panics in the idle loop, where no thread runs.
 pub fn current() -> Arc<Thread> {
     scheduler::current().unwrap_or_else(|| panic!("no thread runs"))
 }
 
-/// The frame with which a program starts.
+/// Returns the frame with which a program starts.
 pub fn first_frame(pc: u64, sp: u64) -> Frame {
     use crate::arch::UserFrame;
     Frame::new(pc, sp)

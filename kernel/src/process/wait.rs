@@ -1,4 +1,4 @@
-//! Waiting for something to happen, or for a time.
+//! Wait queues and timeouts.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -12,7 +12,7 @@ use super::thread::{Thread, current};
 use super::{scheduler, signals};
 use crate::arch::{Arch, Machine};
 
-/// Threads that wait for one thing.
+/// The threads that wait for one event.
 #[derive(Default)]
 pub struct WaitQueue {
     threads: Mutex<Vec<Arc<Thread>>>,
@@ -23,7 +23,7 @@ impl WaitQueue {
         WaitQueue { threads: Mutex::new(Vec::new()) }
     }
 
-    /// Wakes all of them; each looks again at what it waits for.
+    /// Wakes all threads of the queue. Each checks its condition again.
     pub fn wake(&self) {
         let threads = core::mem::take(&mut *self.threads.lock());
         threads.iter().for_each(scheduler::wake);
@@ -38,12 +38,12 @@ impl WaitQueue {
     }
 }
 
-/// Why a wait ended without what was waited for.
+/// The reason why a wait ended without its condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitError {
-    /// A signal is to be delivered.
+    /// A signal must be delivered.
     Interrupted,
-    /// The time is over.
+    /// The deadline has passed.
     TimedOut,
 }
 
@@ -56,10 +56,12 @@ impl From<WaitError> for Errno {
     }
 }
 
-/// Waits until `look` finds something, looking each time that one of the queues is woken. `deadline` is in nanoseconds of [`Machine::now`].
+/// Waits until `condition` returns a value, and calls it again each time one of the queues is
+/// woken. `deadline` is a time of [`Machine::now`].
 ///
 /// # Errors
-/// [`WaitError`]; `look` has found nothing then.
+///
+/// [`WaitError`], after a last call of `condition` that returned `None`.
 pub fn until<T>(
     queues: &[&WaitQueue],
     deadline: Option<u64>,
@@ -70,7 +72,8 @@ pub fn until<T>(
     }
     let thread = current();
     loop {
-        // First it can be woken, then it looks: what happens in between is seen by the look, or wakes it.
+        // The thread can be woken before it checks the condition. The check sees an event that
+        // comes before it, and a later event wakes the thread.
         scheduler::prepare_to_wait(&thread);
         queues.iter().for_each(|queue| queue.add(&thread));
         let timer = deadline.map(|at| add_timer(at, &thread));
@@ -99,7 +102,7 @@ pub fn until<T>(
     }
 }
 
-/// Threads by the time at which they are woken.
+/// Waiting threads by their deadlines. The second number makes the keys unique.
 static TIMERS: Mutex<BTreeMap<(u64, u64), Arc<Thread>>> = Mutex::new(BTreeMap::new());
 
 fn add_timer(at: u64, thread: &Arc<Thread>) -> (u64, u64) {
@@ -109,7 +112,7 @@ fn add_timer(at: u64, thread: &Arc<Thread>) -> (u64, u64) {
     key
 }
 
-/// Wakes those whose time has come.
+/// Wakes the threads whose deadlines have passed.
 pub(super) fn expire(now: u64) {
     loop {
         let first = {
