@@ -1,6 +1,8 @@
-//! The console: a terminal, or plain streams of bytes where standard input of the command that boots the machine is no terminal.
+//! The console: a terminal, or a plain stream of bytes if standard input of `cargo xtask kernel` is
+//! no terminal.
 //!
-//! As plain streams, input has no end of its own: byte 16 announces one. Byte 16 followed by itself is that byte, followed by `e` it is the end.
+//! A plain stream has no end of input by itself, so byte 16 is an escape. Byte 16 twice stands for
+//! that byte, and byte 16 with `e` for the end of input.
 
 use alloc::collections::VecDeque;
 use core::sync::atomic::{AtomicBool, AtomicI32, Ordering};
@@ -20,19 +22,19 @@ use crate::process::wait::WaitQueue;
 pub struct Console {
     state: Mutex<State>,
     changed: WaitQueue,
-    /// Nothing but bytes, without a terminal's habits.
+    /// `true` for a plain stream of bytes, without a line discipline.
     plain: AtomicBool,
-    /// The group of processes that signals of the keyboard go to.
+    /// The foreground process group, which gets the signals of the keyboard.
     pub pgid: AtomicI32,
     pub sid: AtomicI32,
 }
 
 struct State {
-    /// What can be read.
+    /// The bytes that can be read.
     bytes: VecDeque<u8>,
-    /// The line that is being typed.
+    /// The line that is being edited.
     line: VecDeque<u8>,
-    /// Lines that are complete, as their ends in `bytes`; an end of input is a line without bytes.
+    /// The lengths of the complete lines in `bytes`. An end of input is a line of length 0.
     lines: VecDeque<usize>,
     settings: termios,
     escaped: bool,
@@ -40,7 +42,7 @@ struct State {
     size: [u8; 8],
 }
 
-/// As a terminal starts: lines are edited, what is typed is shown, and some characters are signals.
+/// The settings of a new terminal: canonical mode, echo, and characters for signals.
 const SETTINGS: termios = {
     let mut characters = [0; 19];
     characters[VINTR as usize] = 3;
@@ -82,11 +84,12 @@ pub fn get() -> &'static Console {
     &CONSOLE
 }
 
-/// Takes what has come from the device, and wakes those who wait for it.
+/// Takes the bytes that the device has received, and wakes the threads that wait for them.
 pub fn poll() {
-    static TAKING: Mutex<()> = Mutex::new(());
-    // One processor at a time, so that bytes stay in order. Others leave it what comes meanwhile.
-    let Some(_alone) = TAKING.try_lock() else { return };
+    static POLLING: Mutex<()> = Mutex::new(());
+    // One processor polls at a time, so that bytes stay in order. It also takes the bytes that come
+    // during the loop.
+    let Some(_alone) = POLLING.try_lock() else { return };
     let mut came = false;
     while let Some(byte) = Arch::console_read() {
         CONSOLE.take(byte);
@@ -117,12 +120,12 @@ impl Console {
     pub fn set_settings(&self, settings: termios) {
         let mut state = self.state.lock();
         if settings.c_lflag & ICANON == 0 {
-            // What was typed so far can be read at once.
+            // The line that is being edited can be read at once.
             let line = core::mem::take(&mut state.line);
             state.bytes.extend(line);
             state.lines.clear();
         } else if state.settings.c_lflag & ICANON == 0 && !state.bytes.is_empty() {
-            // What was not read yet counts as a line.
+            // The unread bytes become a line.
             let len = state.bytes.len();
             state.lines.push_back(len);
         }
@@ -131,7 +134,7 @@ impl Console {
         self.changed.wake();
     }
 
-    /// `struct winsize`.
+    /// Returns the `struct winsize`.
     pub fn size(&self) -> [u8; 8] {
         self.state.lock().size
     }
@@ -140,7 +143,7 @@ impl Console {
         self.state.lock().size = size;
     }
 
-    /// Drops what was not read.
+    /// Discards unread input.
     pub fn flush_input(&self) {
         let mut state = self.state.lock();
         state.bytes.clear();
@@ -148,7 +151,7 @@ impl Console {
         state.lines.clear();
     }
 
-    /// SigFrame that can be read.
+    /// Returns the number of bytes that can be read.
     pub fn available(&self) -> usize {
         self.state.lock().bytes.len()
     }

@@ -1,4 +1,4 @@
-//! Archives that are compressed: by gzip, or by zstd.
+//! Decompression of archives: gzip and zstd.
 
 use alloc::vec::Vec;
 
@@ -6,10 +6,11 @@ use ruzstd::decoding::FrameDecoder;
 use samara_mm::Errno;
 use zune_inflate::DeflateDecoder;
 
-/// The bytes of an archive, unpacked if it is packed. `None`: it is not.
+/// Decompresses an archive. Returns `None` if it is not compressed.
 ///
 /// # Errors
-/// `EINVAL` for what cannot be unpacked, `ENOMEM`.
+///
+/// `EINVAL` if it cannot be decompressed; `ENOMEM`.
 pub(super) fn unpacked(bytes: &[u8]) -> Result<Option<Vec<u8>>, Errno> {
     match bytes {
         [0x1f, 0x8b, 8, ..] => gzip(bytes).map(Some),
@@ -25,7 +26,7 @@ fn gzip(bytes: &[u8]) -> Result<Vec<u8>, Errno> {
 fn zstd(bytes: &[u8]) -> Result<Vec<u8>, Errno> {
     let mut out = Vec::new();
     let mut decoder = FrameDecoder::new();
-    // How long it will be stands in the frame, mostly. Until there is room enough, more is made.
+    // A frame need not tell its decompressed size, so the buffer grows until the content fits.
     let mut len = bytes.len().saturating_mul(4);
     loop {
         out.try_reserve_exact(len).map_err(|_| Errno::ENOMEM)?;

@@ -1,4 +1,4 @@
-//! Devices that have no hardware, and the console.
+//! Devices without hardware, and the console.
 
 use alloc::sync::Arc;
 
@@ -21,8 +21,8 @@ pub enum Device {
 
 type Make = fn() -> Device;
 
-/// Names, and numbers as Linux has them.
-const ALL: [(&[u8], Make); 7] = [
+/// The devices' names. Their numbers are Linux's.
+const DEVICES: [(&[u8], Make); 7] = [
     (b"null", || Device::Null),
     (b"zero", || Device::Zero),
     (b"full", || Device::Full),
@@ -36,14 +36,15 @@ pub fn inode(device: Device) -> Arc<Inode> {
     Inode::new(Kind::Device(device), 0o666)
 }
 
-/// A directory with all devices.
+/// Creates a directory with all devices.
 ///
 /// # Errors
-/// None is expected: names differ.
+///
+/// None is expected, because the names differ.
 pub fn directory() -> Result<Arc<Inode>, Errno> {
     let directory = Inode::directory(0o755);
-    let dentry = Dentry::nameless(directory.clone(), b"/dev".to_vec());
-    for (name, make) in ALL {
+    let dentry = Dentry::unnamed(directory.clone(), b"/dev".to_vec());
+    for (name, make) in DEVICES {
         path::create(&dentry, name, inode(make()))?;
     }
     for (name, target) in [
@@ -57,7 +58,7 @@ pub fn directory() -> Result<Arc<Inode>, Errno> {
     Ok(directory)
 }
 
-/// Fills bytes at random.
+/// Fills a buffer with random bytes.
 pub fn fill_random(into: &mut [u8]) {
     for chunk in into.chunks_mut(8) {
         let word = Arch::random().to_le_bytes();
@@ -66,7 +67,7 @@ pub fn fill_random(into: &mut [u8]) {
 }
 
 impl Device {
-    /// As `stat(2)` gives it.
+    /// Returns the device number for `stat(2)`.
     pub fn rdev(&self) -> u64 {
         let (major, minor) = match self {
             Device::Null => (1, 3),

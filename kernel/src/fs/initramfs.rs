@@ -1,4 +1,4 @@
-//! The first files: a cpio archive of the kind `newc`.
+//! The initial files: cpio archives of the format `newc`.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -11,7 +11,7 @@ use super::inode::{Inode, Kind, S_IFMT};
 use super::path::{self, Dentry, root};
 use crate::log;
 
-/// What an entry says of itself: 13 numbers of eight hexadecimal digits behind the magic.
+/// The header of an entry: 13 numbers of eight hexadecimal digits after the magic.
 struct Header {
     mode: u32,
     size: usize,
@@ -44,16 +44,17 @@ impl Header {
     }
 }
 
-/// Makes the files of an archive, or of several, one behind the other.
+/// Creates the files of one archive, or of several archives in a row.
 ///
 /// # Errors
-/// `EINVAL`: it ends too early, or is no archive of this kind. `ENOMEM`.
+///
+/// `EINVAL` if an archive is truncated or has another format; `ENOMEM`.
 pub fn unpack(archive: &[u8]) -> Result<(), Errno> {
     match decompress::unpacked(archive)? {
         Some(archive) => make_all(&archive)?,
         None => make_all(archive)?,
     }
-    complete()
+    add_missing()
 }
 
 fn make_all(mut archive: &[u8]) -> Result<(), Errno> {
@@ -78,8 +79,8 @@ fn make_all(mut archive: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Makes what an archive leaves out and programs expect: devices, and `/proc`.
-fn complete() -> Result<(), Errno> {
+/// Creates what programs expect and the archive may lack: devices and `/proc`.
+fn add_missing() -> Result<(), Errno> {
     let is_empty = |inode: &Arc<Inode>| inode.names().is_ok_and(|names| names.is_empty());
     match root().inode.lookup(b"dev") {
         Err(_) => drop(path::create(&root(), b"dev", device::directory()?)?),
@@ -126,7 +127,7 @@ fn make(
         }),
         _ => return Err(Errno::EINVAL),
     };
-    // Of several names of one file, any may have the content.
+    // A file with several names has its content at any one of them.
     if let (Kind::Regular(regular), false) = (&inode.kind, bytes.is_empty()) {
         regular.write(Some(0), bytes)?;
     }
@@ -136,7 +137,7 @@ fn make(
         linked.push((header.number, inode.clone()));
     }
     match path::create(&parent, last, inode.clone()) {
-        // A directory that is there already.
+        // The directory exists already.
         Err(Errno::EEXIST) if inode.is_directory() => Ok(()),
         result => result.map(|_: Arc<Dentry>| ()),
     }

@@ -1,4 +1,4 @@
-//! A file of any kind: what all of them have, and what each kind is.
+//! Inodes: the properties that files of all kinds have, and the data of each kind.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -22,9 +22,9 @@ pub struct Inode {
     mode: AtomicU32,
     pub uid: AtomicU32,
     pub gid: AtomicU32,
-    /// Names that it has.
+    /// The number of names.
     pub nlink: AtomicU32,
-    /// Of the last change of the content, in nanoseconds since 1970.
+    /// The time of the last change of the content, in nanoseconds since 1970.
     pub mtime: AtomicU64,
     pub kind: Kind,
 }
@@ -32,40 +32,40 @@ pub struct Inode {
 pub enum Kind {
     Directory(Directory),
     Regular(Regular),
-    /// A symbolic link.
+    /// A symbolic link to this path.
     Symlink(Vec<u8>),
-    /// A link that leads to a file without a name, too.
+    /// A link of `/proc` that leads to this file, even if the file has no name.
     MagicLink(Vec<u8>, Arc<Dentry>),
     Pipe(Arc<Pipe>),
     Device(Device),
-    /// Content that is made when it is read, at any offset.
+    /// Content that is computed by each read, at any offset.
     Computed(Box<ReadAt>),
     /// Text that is made when the file is opened.
     Text(Box<dyn Fn() -> Result<Vec<u8>, Errno> + Send + Sync>),
 }
 
-/// Reads at an offset. Returns how many bytes.
+/// Reads at an offset. Returns the number of bytes.
 pub type ReadAt = dyn Fn(u64, &mut [u8]) -> Result<usize, Errno> + Send + Sync;
 
-/// Where names are looked up.
+/// The entries of a directory.
 pub enum Directory {
     Stored(Mutex<Stored>),
-    /// Made when somebody looks.
+    /// Entries that are computed by each lookup.
     Computed(Box<dyn Entries>),
 }
 
-/// Files by their names.
+/// Inodes by their names.
 pub type Stored = BTreeMap<Vec<u8>, Arc<Inode>>;
 
-/// A name and its file.
+/// A name and its inode.
 pub type DirEntry = (Vec<u8>, Arc<Inode>);
 
-/// The names of a directory that is not stored.
+/// A directory whose entries are computed.
 pub trait Entries: Send + Sync {
     fn find(&self, name: &[u8]) -> Option<Arc<Inode>>;
     fn names(&self) -> Vec<Vec<u8>>;
 
-    /// Returns the process, if this is its directory.
+    /// Returns the process if this is a process's directory in `/proc`.
     fn process(&self) -> Option<Arc<Process>> {
         None
     }
@@ -78,7 +78,7 @@ const S_IFDIR: u32 = 0o40_000;
 const S_IFREG: u32 = 0o100_000;
 const S_IFLNK: u32 = 0o120_000;
 
-/// Nanoseconds since 1970.
+/// Returns the nanoseconds since 1970.
 pub fn wall_time() -> u64 {
     static START: spin::Once<u64> = spin::Once::new();
     let start = START.call_once(|| Arch::wall_clock() * 1_000_000_000 - Arch::now());
@@ -103,13 +103,16 @@ impl Inode {
         Self::new(Kind::Directory(Directory::Stored(Mutex::new(BTreeMap::new()))), mode)
     }
 
+    /// Creates an empty regular file.
+    ///
     /// # Errors
+    ///
     /// `ENOMEM`.
     pub fn regular(mode: u32) -> Result<Arc<Self>, Errno> {
         Ok(Self::new(Kind::Regular(Regular::new()?), mode))
     }
 
-    /// Returns the process, if this is its directory.
+    /// Returns the process if this is a process's directory in `/proc`.
     pub fn process(&self) -> Option<Arc<Process>> {
         match &self.kind {
             Kind::Directory(Directory::Computed(entries)) => entries.process(),
@@ -136,7 +139,7 @@ impl Inode {
         matches!(self.kind, Kind::Directory(_))
     }
 
-    /// Permissions and kind.
+    /// Returns the permissions and the type of the file.
     pub fn mode(&self) -> u32 {
         let kind = match &self.kind {
             Kind::Directory(_) => S_IFDIR,
@@ -156,7 +159,7 @@ impl Inode {
         self.mtime.store(wall_time(), Ordering::Relaxed);
     }
 
-    /// The length of the content in bytes.
+    /// Returns the length of the content in bytes.
     pub fn size(&self) -> u64 {
         match &self.kind {
             Kind::Regular(regular) => regular.size(),
@@ -165,9 +168,10 @@ impl Inode {
         }
     }
 
-    /// Reads content; how many bytes, which are fewer only at the end.
+    /// Reads content at an offset. Returns the number of bytes, which is short only at the end.
     ///
     /// # Errors
+    ///
     /// `EISDIR`, `EINVAL`, `ENOMEM`.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
         match &self.kind {
@@ -178,17 +182,20 @@ impl Inode {
         }
     }
 
-    /// Returns how many names it has, as `stat(2)` tells it.
+    /// Returns the number of names as `stat(2)` reports it.
     pub fn nlink(&self) -> u32 {
         if self.is_directory() { 2 } else { self.nlink.load(Ordering::Relaxed) }
     }
 
-    /// Returns the number of the device that it is; 0 if it is none.
+    /// Returns the device number, or 0 if the file is no device.
     pub fn rdev(&self) -> u64 {
         if let Kind::Device(device) = &self.kind { device.rdev() } else { 0 }
     }
 
+    /// Looks up a name in a directory.
+    ///
     /// # Errors
+    ///
     /// `ENOTDIR`, `ENOENT`.
     pub fn lookup(&self, name: &[u8]) -> Result<Arc<Inode>, Errno> {
         match &self.kind {
@@ -202,9 +209,10 @@ impl Inode {
         }
     }
 
-    /// The names in a directory, with the files that they name.
+    /// Returns the entries of a directory.
     ///
     /// # Errors
+    ///
     /// `ENOTDIR`, `ENOMEM`.
     pub fn names(&self) -> Result<Vec<DirEntry>, Errno> {
         match &self.kind {
@@ -226,10 +234,11 @@ impl Inode {
         }
     }
 
-    /// The entries of a directory that can be changed.
+    /// Returns the entries of a directory that can be changed.
     ///
     /// # Errors
-    /// `ENOTDIR`; `EPERM` for one that cannot.
+    ///
+    /// `ENOTDIR`; `EPERM` for a directory whose entries are computed.
     pub fn entries(&self) -> Result<&Mutex<Stored>, Errno> {
         match &self.kind {
             Kind::Directory(Directory::Stored(entries)) => Ok(entries),

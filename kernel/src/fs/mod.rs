@@ -1,15 +1,16 @@
 //! Files: a tree in memory, pipes, the console, devices and `/proc`.
 //!
-//! The content of a regular file is pages of samara-mm's file cache: what a program writes by `write(2)` and what another has mapped is the same frame.
+//! The content of a regular file consists of pages of samara-mm's file cache. A byte that one
+//! program writes by `write(2)` is in the frame that another program has mapped.
 //!
 //! | file | concept |
 //! |---|---|
-//! | `inode`, `regular` | files of all kinds; content |
-//! | `place` | paths |
-//! | `open`, `table` | open file descriptions; descriptors |
-//! | `pipe`, `console`, `device` | what is read and written and is no file |
+//! | `inode`, `regular` | inodes of all kinds; file content |
+//! | `path` | directory entries, path lookup, mounts |
+//! | `open_file`, `fd_table` | open file descriptions; file descriptors |
+//! | `pipe`, `console`, `device` | pipes and character devices |
 //! | `procfs` | `/proc` |
-//! | `archive`, `packed` | the first files, from the loader's archive |
+//! | `initramfs`, `decompress` | the initial files, from the boot loader's archive |
 
 pub mod console;
 mod decompress;

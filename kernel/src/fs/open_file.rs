@@ -1,4 +1,4 @@
-//! OpenFile file descriptions: what `open(2)` makes and descriptors share.
+//! Open file descriptions, which `open(2)` creates and file descriptors refer to.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -16,30 +16,34 @@ use crate::process::wait::WaitQueue;
 
 pub struct OpenFile {
     pub dentry: Arc<Dentry>,
-    /// `O_*` of how it was opened; `O_APPEND` and `O_NONBLOCK` may change.
+    /// The `O_*` flags. `O_APPEND` and `O_NONBLOCK` may change.
     pub flags: AtomicU32,
-    /// Where the next read or write begins; the next name, in a directory.
+    /// The offset of the next read or write; in a directory, the index of the next entry.
     offset: Mutex<u64>,
-    /// As areas know it.
+    /// The file as VMAs refer to it.
     file: Option<Counted<File>>,
-    /// The text of a file that is made when it is opened.
+    /// The text of a file whose text is made when it is opened.
     text: Vec<u8>,
-    /// The names in a directory, as they were when reading began.
+    /// The entries of a directory at the time when its reading began.
     names: Mutex<Vec<DirEntry>>,
-    /// How often the other side of a pipe had been opened before this, those that were there not counted.
-    pub others_before: u32,
+    /// The pipe's count of opens of the other side, without those that were still open at this
+    /// open.
+    pub peer_opens: u32,
 }
 
-/// What a read or a write found.
+/// The result of a read or a write.
 pub enum Transfer {
     Done(usize),
-    /// It would have to wait for one of these.
+    /// The call would have to wait on [`OpenFile::queue`].
     WouldBlock,
 }
 
 impl OpenFile {
+    /// Creates an open file description.
+    ///
     /// # Errors
-    /// `ENOMEM`, `ENXIO` for a pipe without a reader that is opened for writing without waiting, and what making a text gives.
+    ///
+    /// `ENOMEM`, and the errors of making a text.
     pub fn new(dentry: Arc<Dentry>, flags: u32) -> Result<Arc<Self>, Errno> {
         let inode = &dentry.inode;
         let access = flags & O_ACCMODE;
@@ -67,16 +71,16 @@ impl OpenFile {
             Kind::Text(make) if flags & O_PATH == 0 => make()?,
             _ => Vec::new(),
         };
-        let others_before = match &inode.kind {
+        let peer_opens = match &inode.kind {
             Kind::Pipe(pipe) if flags & O_PATH == 0 => pipe.open(readable, writable),
             _ => 0,
         };
         let (offset, names) = (Mutex::new(0), Mutex::new(Vec::new()));
         let flags = AtomicU32::new(flags);
-        Ok(Arc::new(OpenFile { dentry, flags, offset, file, text, names, others_before }))
+        Ok(Arc::new(OpenFile { dentry, flags, offset, file, text, names, peer_opens }))
     }
 
-    /// As `mmap(2)` sees it. `None`: it cannot be mapped.
+    /// Returns the file that `mmap(2)` maps, or `None` if it cannot be mapped.
     pub fn file(&self) -> Option<Counted<File>> {
         self.file.clone()
     }
@@ -99,7 +103,7 @@ impl OpenFile {
         flags & O_PATH == 0 && matches!(flags & O_ACCMODE, O_WRONLY | O_RDWR)
     }
 
-    /// The wait queue of what is not always ready.
+    /// Returns the wait queue of a file that may not be ready.
     pub fn queue(&self) -> Option<&WaitQueue> {
         match &self.inode().kind {
             Kind::Pipe(pipe) => Some(pipe.queue()),
@@ -108,10 +112,11 @@ impl OpenFile {
         }
     }
 
-    /// Reads at an offset, or where the last read ended.
+    /// Reads at the offset `at`, or at the file's own offset, which then advances.
     ///
     /// # Errors
-    /// Those of `read(2)`, but for waiting.
+    ///
+    /// Those of `read(2)`, except those of waiting.
     pub fn read(&self, at: Option<u64>, into: &mut [u8]) -> Result<Transfer, Errno> {
         if !self.is_readable() {
             return Err(Errno::EBADF);
@@ -140,10 +145,12 @@ impl OpenFile {
         }
     }
 
-    /// Writes at an offset, where the last write ended, or at the end of the file.
+    /// Writes at the offset `at`, or at the file's own offset, which then advances. With
+    /// `O_APPEND`, writes at the end of the file.
     ///
     /// # Errors
-    /// Those of `write(2)`, but for waiting. `EPIPE`: the caller sends the signal.
+    ///
+    /// Those of `write(2)`, except those of waiting. For `EPIPE`, the caller sends the signal.
     pub fn write(&self, at: Option<u64>, from: &[u8]) -> Result<Transfer, Errno> {
         if !self.is_writable() {
             return Err(Errno::EBADF);
@@ -166,7 +173,7 @@ impl OpenFile {
         }
     }
 
-    /// Returns `true` if a read, or a write, would not wait.
+    /// Returns `true` if a read, or with `write` a write, would not wait.
     pub fn is_ready(&self, write: bool) -> bool {
         match &self.inode().kind {
             Kind::Pipe(pipe) if write => pipe.has_room(),
@@ -184,9 +191,10 @@ impl OpenFile {
         }
     }
 
-    /// `lseek(2)`.
+    /// Moves the file's own offset (`lseek(2)`).
     ///
     /// # Errors
+    ///
     /// `ESPIPE`, `EINVAL`, `ENXIO`.
     pub fn seek(&self, offset: i64, whence: u64) -> Result<u64, Errno> {
         let size = match &self.inode().kind {
@@ -201,7 +209,7 @@ impl OpenFile {
             0 => 0,
             1 => *own,
             2 => size,
-            // Data up to the end, and a hole there.
+            // A file is one range of data, with a hole at its end.
             3 | 4 if offset < 0 || offset as u64 >= size => return Err(Errno::ENXIO),
             3 => 0,
             4 => size - offset as u64,
@@ -218,10 +226,12 @@ impl OpenFile {
         Ok(*own)
     }
 
-    /// Calls `entry` for each name of a directory from where the last call ended, until it returns `false`. It is told the offset of the next one.
+    /// Calls `entry` for each name of a directory, from where the last call ended, until it returns
+    /// `false`. Its last argument is the offset of the next name.
     ///
     /// # Errors
-    /// `ENOTDIR`.
+    ///
+    /// `ENOTDIR`, `ENOMEM`.
     pub fn read_dir(&self, mut entry: impl FnMut(&[u8], &Inode, u64) -> bool) -> Result<(), Errno> {
         let mut own = self.offset.lock();
         let mut names = self.names.lock();
@@ -245,7 +255,7 @@ impl OpenFile {
         }
     }
 
-    /// Returns `true` if reads and writes do not wait.
+    /// Returns `true` if reads and writes return `EAGAIN` instead of waiting.
     pub fn is_nonblocking(&self) -> bool {
         self.has(O_NONBLOCK)
     }

@@ -1,4 +1,4 @@
-//! Paths: which file a name leads to, and changes of names.
+//! Paths: directory entries, path lookup, mounts, and changes of names.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -11,35 +11,35 @@ use super::device;
 use super::inode::{Inode, Kind};
 use super::{procfs, regular};
 
-/// A file by the way that led to it.
+/// A directory entry: an inode, and the path that led to it.
 pub struct Dentry {
     pub inode: Arc<Inode>,
     name: Vec<u8>,
-    /// `None` for the root, and for what has no name.
+    /// `None` for the root and for files without a name.
     parent: Option<Arc<Dentry>>,
 }
 
-/// Links that one path may follow.
-const LINKS: u32 = 40;
-const LONGEST_NAME: usize = 255;
-const LONGEST_PATH: usize = 4095;
+/// The most symbolic links that one lookup follows.
+const MAX_LINKS: u32 = 40;
+const NAME_MAX: usize = 255;
+const MAX_PATH: usize = 4095;
 
 static ROOT: Once<Arc<Dentry>> = Once::new();
-/// Directories that others are mounted on.
+/// The mounts: each pair has the directory that is mounted on, and the root that is mounted there.
 static MOUNTS: Mutex<Vec<(Arc<Inode>, Arc<Inode>)>> = Mutex::new(Vec::new());
 
-/// The directory in which absolute paths begin.
+/// Returns the root directory.
 pub fn root() -> Arc<Dentry> {
-    ROOT.call_once(|| Dentry::nameless(Inode::directory(0o755), Vec::new())).clone()
+    ROOT.call_once(|| Dentry::unnamed(Inode::directory(0o755), Vec::new())).clone()
 }
 
 impl Dentry {
-    /// A file that has no name.
-    pub fn nameless(inode: Arc<Inode>, name: Vec<u8>) -> Arc<Self> {
+    /// Creates an entry for a file without a path. `name` is shown in its place.
+    pub fn unnamed(inode: Arc<Inode>, name: Vec<u8>) -> Arc<Self> {
         Arc::new(Dentry { inode, name, parent: None })
     }
 
-    /// The path from the root.
+    /// Returns the path from the root.
     pub fn path(&self) -> Vec<u8> {
         let mut names = Vec::new();
         let mut at = self;
@@ -70,9 +70,11 @@ fn mounted(inode: &Arc<Inode>) -> Option<Arc<Inode>> {
     mounts.iter().rev().find(|(below, _)| Arc::ptr_eq(below, inode)).map(|(_, above)| above.clone())
 }
 
-/// Finds the file that a path names. The last name's link is followed if `follow` is set, or if a slash comes after it.
+/// Looks up a path. Follows a symbolic link in the last component if `follow` is set or the path
+/// ends with a slash.
 ///
 /// # Errors
+///
 /// `ENOENT`, `ENOTDIR`, `ELOOP`, `ENAMETOOLONG`.
 pub fn find(start: &Arc<Dentry>, path: &[u8], follow: bool) -> Result<Arc<Dentry>, Errno> {
     if path.is_empty() {
@@ -91,7 +93,7 @@ fn walk(
     follow: bool,
     links: &mut u32,
 ) -> Result<Arc<Dentry>, Errno> {
-    if path.len() > LONGEST_PATH {
+    if path.len() > MAX_PATH {
         return Err(Errno::ENAMETOOLONG);
     }
     let mut at = if path.starts_with(b"/") { root() } else { start };
@@ -106,7 +108,7 @@ fn walk(
                 at = at.parent.clone().unwrap_or(at);
                 continue;
             }
-            _ if name.len() > LONGEST_NAME => return Err(Errno::ENAMETOOLONG),
+            _ if name.len() > NAME_MAX => return Err(Errno::ENAMETOOLONG),
             _ => {}
         }
         let next = at.child(name)?;
@@ -116,7 +118,7 @@ fn walk(
             Kind::MagicLink(_, target) => target.clone(),
             Kind::Symlink(target) => {
                 *links += 1;
-                if *links > LINKS {
+                if *links > MAX_LINKS {
                     return Err(Errno::ELOOP);
                 }
                 walk(at, target, true, links)?
@@ -127,10 +129,12 @@ fn walk(
     Ok(at)
 }
 
-/// Finds the directory in which a path's last name lies, or would lie, and the name.
+/// Looks up the directory of a path's last component. Returns it with the component, which need not
+/// exist.
 ///
 /// # Errors
-/// As [`find`]; `EEXIST` or `EINVAL` cannot be told apart here: a path without a last name is `ENOENT`.
+///
+/// As for [`find`]. `EEXIST` for a path of slashes only, which has no last component.
 pub fn find_parent<'p>(
     start: &Arc<Dentry>,
     path: &'p [u8],
@@ -142,7 +146,7 @@ pub fn find_parent<'p>(
     if name.is_empty() {
         return Err(if path.is_empty() { Errno::ENOENT } else { Errno::EEXIST });
     }
-    if name.len() > LONGEST_NAME {
+    if name.len() > NAME_MAX {
         return Err(Errno::ENAMETOOLONG);
     }
     let parent = if before.is_empty() { start.clone() } else { find(start, before, true)? };
@@ -152,9 +156,10 @@ pub fn find_parent<'p>(
     Ok((parent, name))
 }
 
-/// Gives a file a name.
+/// Adds a name for an inode to a directory.
 ///
 /// # Errors
+///
 /// `EEXIST`, `EPERM`, `ENOTDIR`, `ENOSPC`, and `ENOENT` in a directory that was removed.
 pub fn create(parent: &Arc<Dentry>, name: &[u8], inode: Arc<Inode>) -> Result<Arc<Dentry>, Errno> {
     if matches!(name, b"." | b"..") {
@@ -167,15 +172,16 @@ pub fn create(parent: &Arc<Dentry>, name: &[u8], inode: Arc<Inode>) -> Result<Ar
     if parent.inode.nlink.load(Ordering::Relaxed) == 0 {
         return Err(Errno::ENOENT);
     }
-    regular::room()?;
+    regular::check_space()?;
     entries.insert(name.to_vec(), inode.clone());
     parent.inode.touch();
     Ok(Arc::new(Dentry { inode, name: name.to_vec(), parent: Some(parent.clone()) }))
 }
 
-/// Takes a name away: of a directory, if `directory` is set, else of anything else.
+/// Removes the name of a directory, if `directory` is set, or that of another file.
 ///
 /// # Errors
+///
 /// `ENOENT`, `ENOTDIR`, `EISDIR`, `ENOTEMPTY`, `EINVAL`, `EPERM`, `EBUSY`.
 pub fn remove(parent: &Arc<Dentry>, name: &[u8], directory: bool) -> Result<(), Errno> {
     match name {
@@ -200,9 +206,10 @@ pub fn remove(parent: &Arc<Dentry>, name: &[u8], directory: bool) -> Result<(), 
     Ok(())
 }
 
-/// Gives a file another name, in place of the one that has it now.
+/// Renames a file. With `replace`, the file that has the new name loses it.
 ///
 /// # Errors
+///
 /// Those of `rename(2)`.
 pub fn rename(
     from: &Arc<Dentry>,
@@ -212,7 +219,7 @@ pub fn rename(
     replace: bool,
 ) -> Result<(), Errno> {
     let inode = from.inode.lookup(old)?;
-    // Nothing moves into itself.
+    // A directory cannot move into itself or one of its descendants.
     let mut above = Some(to);
     while let Some(dentry) = above {
         if Arc::ptr_eq(&dentry.inode, &inode) {
@@ -237,10 +244,11 @@ pub fn rename(
     Ok(())
 }
 
-/// Mounts `/proc`, devices or an empty directory.
+/// Mounts `/proc`, the devices, or an empty directory.
 ///
 /// # Errors
-/// `ENOENT`, `ENOTDIR`; `ENODEV` for other kinds.
+///
+/// `ENOENT`, `ENOTDIR`; `ENODEV` for other file systems.
 pub fn mount(at: &Arc<Dentry>, kind: &[u8]) -> Result<(), Errno> {
     if !at.inode.is_directory() {
         return Err(Errno::ENOTDIR);
@@ -255,10 +263,11 @@ pub fn mount(at: &Arc<Dentry>, kind: &[u8]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Takes the last mount of a directory away.
+/// Unmounts the file system whose root is `at`.
 ///
 /// # Errors
-/// `EINVAL` if nothing is mounted there.
+///
+/// `EINVAL` if `at` is not the root of a mount.
 pub fn unmount(at: &Arc<Dentry>) -> Result<(), Errno> {
     let mut mounts = MOUNTS.lock();
     let last =
@@ -267,7 +276,7 @@ pub fn unmount(at: &Arc<Dentry>) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Gives up all files: at the end of the machine.
+/// Drops all files, when the machine shuts down.
 pub fn drop_all() {
     MOUNTS.lock().clear();
     if let Ok(entries) = root().inode.entries() {

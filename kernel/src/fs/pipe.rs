@@ -1,4 +1,4 @@
-//! Pipes.
+//! Pipes and FIFOs.
 
 use alloc::collections::VecDeque;
 
@@ -8,10 +8,10 @@ use spin::Mutex;
 use super::open_file::Transfer;
 use crate::process::wait::WaitQueue;
 
-/// SigFrame that a pipe holds.
+/// The most bytes that a pipe holds.
 const CAPACITY: usize = 65_536;
-/// A write of at most so many bytes is not mixed with others.
-const WHOLE: usize = 4096;
+/// A write of at most this many bytes is atomic.
+const PIPE_BUF: usize = 4096;
 
 #[derive(Default)]
 pub struct Pipe {
@@ -24,8 +24,9 @@ struct State {
     bytes: VecDeque<u8>,
     readers: u32,
     writers: u32,
-    /// Counts all that have ever been, for whoever waits for the other side.
-    ever: [u32; 2],
+    /// The numbers of opens for reading and for writing. A thread that opens a FIFO waits for the
+    /// other side's number to change.
+    opens: [u32; 2],
 }
 
 impl Pipe {
@@ -33,15 +34,16 @@ impl Pipe {
         &self.changed
     }
 
-    /// Returns how often the other side (readers, if this is for writing only) has been opened, those that are there not counted.
+    /// Opens one side or both. Returns the number of opens of the other side, without those that
+    /// are still open. The other side is that of the readers if this open is for writing only.
     pub(super) fn open(&self, read: bool, write: bool) -> u32 {
         let mut state = self.state.lock();
         state.readers += u32::from(read);
         state.writers += u32::from(write);
-        state.ever[0] += u32::from(read);
-        state.ever[1] += u32::from(write);
+        state.opens[0] += u32::from(read);
+        state.opens[1] += u32::from(write);
         let others = if read { state.writers } else { state.readers };
-        let others = state.ever[usize::from(read)].wrapping_sub(others);
+        let others = state.opens[usize::from(read)].wrapping_sub(others);
         drop(state);
         self.changed.wake();
         others
@@ -58,12 +60,12 @@ impl Pipe {
         self.changed.wake();
     }
 
-    /// How many readers, or writers, there have been.
-    pub fn ever(&self, writers: bool) -> u32 {
-        self.state.lock().ever[usize::from(writers)]
+    /// Returns the number of opens for writing, or for reading.
+    pub fn opens(&self, writers: bool) -> u32 {
+        self.state.lock().opens[usize::from(writers)]
     }
 
-    /// Readers, or writers, that there are.
+    /// Returns the number of writers, or of readers.
     pub fn count(&self, writers: bool) -> u32 {
         let state = self.state.lock();
         if writers { state.writers } else { state.readers }
@@ -89,7 +91,7 @@ impl Pipe {
             return Err(Errno::EPIPE);
         }
         let room = CAPACITY - state.bytes.len();
-        let needed = if from.len() <= WHOLE { from.len() } else { 1 };
+        let needed = if from.len() <= PIPE_BUF { from.len() } else { 1 };
         if room < needed {
             return Ok(Transfer::WouldBlock);
         }
@@ -108,7 +110,7 @@ impl Pipe {
 
     pub(super) fn has_room(&self) -> bool {
         let state = self.state.lock();
-        CAPACITY - state.bytes.len() >= WHOLE || state.readers == 0
+        CAPACITY - state.bytes.len() >= PIPE_BUF || state.readers == 0
     }
 
     pub(super) fn is_hung_up(&self, writer: bool) -> bool {
@@ -116,7 +118,7 @@ impl Pipe {
         if writer { state.readers == 0 } else { state.writers == 0 }
     }
 
-    /// SigFrame that can be read.
+    /// Returns the number of bytes that can be read.
     pub fn len(&self) -> usize {
         self.state.lock().bytes.len()
     }

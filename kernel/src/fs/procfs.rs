@@ -1,4 +1,4 @@
-//! `/proc`: what the observers of samara-mm tell of each process, and what the process table does.
+//! `/proc`: the reports of samara-mm about each process, and those of the process table.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -16,12 +16,12 @@ use crate::arch::{Arch, Machine};
 use crate::memory;
 use crate::process::{self, Process, State};
 
-/// The directory `/proc`.
+/// Creates the directory `/proc`.
 pub(super) fn root() -> Arc<Inode> {
     computed(ProcRoot)
 }
 
-/// The directory of a process. A descriptor of it is a descriptor of the process.
+/// Creates the directory of a process. A file descriptor of it is a pidfd.
 pub fn pid_dir(process: &Arc<Process>) -> Arc<Inode> {
     computed(PidDir(Arc::downgrade(process)))
 }
@@ -30,7 +30,7 @@ fn computed(entries: impl Entries + 'static) -> Arc<Inode> {
     Inode::new(Kind::Directory(Directory::Computed(Box::new(entries))), 0o555)
 }
 
-/// The top: a directory for each process, and files on the machine.
+/// The root: a directory for each process, and files about the machine.
 struct ProcRoot;
 
 type MakeText = fn() -> String;
@@ -80,7 +80,7 @@ fn uptime() -> String {
     format!("{}.{:02} 0.00\n", now / 100, now % 100)
 }
 
-/// PidDir process.
+/// The directory of a process.
 struct PidDir(Weak<Process>);
 
 type Make = fn(&Process) -> Result<Vec<u8>, Errno>;
@@ -147,7 +147,7 @@ impl Entries for PidDir {
     }
 }
 
-/// A word for each page (`proc_pid_pagemap(5)`).
+/// Reads `pagemap`: one word for each page (`proc_pid_pagemap(5)`).
 fn pagemap(process: &Weak<Process>, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
     const AT_ONCE: usize = 256;
     if !offset.is_multiple_of(8) || !into.len().is_multiple_of(8) {
@@ -169,7 +169,7 @@ fn pagemap(process: &Weak<Process>, offset: u64, into: &mut [u8]) -> Result<usiz
     Ok(pages as usize * 8)
 }
 
-/// The descriptors of a process, as links.
+/// The directory of a process's file descriptors, as links.
 struct FdDir(Weak<Process>);
 
 impl FdDir {
@@ -191,7 +191,7 @@ impl Entries for FdDir {
     }
 }
 
-/// The threads of a process: each looks like the process.
+/// The directory of a process's threads. Each shows the files of the process.
 struct TaskDir(Weak<Process>);
 
 impl Entries for TaskDir {
@@ -212,7 +212,7 @@ fn memory_of(process: &Process) -> Result<Arc<memory::Memory>, Errno> {
     process.memory.lock().clone().ok_or(Errno::ESRCH)
 }
 
-/// What an observer writes; nothing of a process without memory.
+/// Returns the text that `write` writes, or an empty text for a process without memory.
 fn render(
     process: &Process,
     write: impl FnOnce(&memory::Memory, &mut Text) -> core::fmt::Result,
@@ -225,7 +225,7 @@ fn render(
     Ok(out.0)
 }
 
-/// Text that may be long.
+/// Text whose allocations may fail.
 struct Text(Vec<u8>);
 
 impl Write for Text {
@@ -256,7 +256,7 @@ fn parent(process: &Process) -> i32 {
     process.parent.lock().upgrade().map_or(0, |parent| parent.pid)
 }
 
-/// The 52 fields of `proc_pid_stat(5)`; those that nothing here counts are zero.
+/// Returns the 52 fields of `proc_pid_stat(5)`. Fields that this kernel does not count are zero.
 fn stat(process: &Process) -> Result<Vec<u8>, Errno> {
     let ticks = |nanoseconds: u64| nanoseconds / 10_000_000;
     let (size, resident) = memory_of(process).map_or((0, 0), |memory| {

@@ -1,4 +1,4 @@
-//! Regular files: pages of samara-mm's file cache, and a length.
+//! Regular files: pages of samara-mm's file cache, and a size.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -12,11 +12,11 @@ use crate::memory::{free_frames, machine, managed_frames};
 pub struct Regular {
     object: Object,
     size: Arc<AtomicU64>,
-    /// Held while the length changes.
+    /// Held while the size changes.
     changing: Mutex<()>,
 }
 
-/// Content that is nowhere but in its pages.
+/// The page source of content that exists only in the cache.
 struct Content(Arc<AtomicU64>);
 
 // ANCHOR: source
@@ -44,20 +44,27 @@ impl PageSource for Content {
 }
 // ANCHOR_END: source
 
-/// Files do not grow into the last of so many parts of memory: programs need it.
-const RESERVED_SHARE: u64 = 8;
+/// Files stop growing when less than this fraction of memory is free (one part in eight), because
+/// programs need it.
+const RESERVED: u64 = 8;
 
+/// Checks that files may grow.
+///
 /// # Errors
-/// `ENOSPC`: files have taken what they may.
-pub fn room() -> Result<(), Errno> {
-    if free_frames() < managed_frames() / RESERVED_SHARE { Err(Errno::ENOSPC) } else { Ok(()) }
+///
+/// `ENOSPC` if too little memory is free.
+pub fn check_space() -> Result<(), Errno> {
+    if free_frames() < managed_frames() / RESERVED { Err(Errno::ENOSPC) } else { Ok(()) }
 }
 
-/// The largest file.
-const MOST: u64 = i64::MAX as u64;
+/// The largest size of a file.
+const MAX: u64 = i64::MAX as u64;
 
 impl Regular {
+    /// Creates an empty file.
+    ///
     /// # Errors
+    ///
     /// `ENOMEM`.
     pub fn new() -> Result<Self, Errno> {
         let size = Arc::new(AtomicU64::new(0));
@@ -65,7 +72,7 @@ impl Regular {
         Ok(Regular { object, size, changing: Mutex::new(()) })
     }
 
-    /// What areas map.
+    /// Returns the object that VMAs map.
     pub fn object(&self) -> &Object {
         &self.object
     }
@@ -74,39 +81,48 @@ impl Regular {
         self.size.load(Ordering::SeqCst)
     }
 
+    /// Reads at an offset. Returns the number of bytes.
+    ///
     /// # Errors
+    ///
     /// `ENOMEM`.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
         machine().read_file(&self.object, offset, into)
     }
 
-    /// Writes at `offset`, or at the end if it is `None`; the file becomes longer if need be. Returns where it wrote, and how many bytes.
+    /// Writes at `offset`, or at the end if it is `None`. The file grows if the write ends beyond
+    /// its size. Returns the offset and the number of bytes written.
     ///
     /// # Errors
-    /// `ENOMEM`, `EFBIG`; `ENOSPC` where files have taken what they may.
+    ///
+    /// `ENOMEM`, `EFBIG`; `ENOSPC` if files may not grow.
     pub fn write(&self, offset: Option<u64>, from: &[u8]) -> Result<(u64, usize), Errno> {
         let _alone = self.changing.lock();
         let before = self.size();
         let offset = offset.unwrap_or(before);
         let end =
-            offset.checked_add(from.len() as u64).filter(|&end| end <= MOST).ok_or(Errno::EFBIG)?;
+            offset.checked_add(from.len() as u64).filter(|&end| end <= MAX).ok_or(Errno::EFBIG)?;
         if end > before {
-            room()?;
+            check_space()?;
             self.size.store(end, Ordering::SeqCst);
         }
         let result = machine().write_file(&self.object, offset, from);
         let done = *result.as_ref().unwrap_or(&0);
         if end > before && done < from.len() {
-            // What was not written is not there.
+            // The size does not cover bytes that were not written.
             self.size.store((offset + done as u64).max(before), Ordering::SeqCst);
         }
         result.map(|done| (offset, done))
     }
 
+    /// Sets the size. A shorter file loses its pages beyond the size; a longer one reads as zero
+    /// there.
+    ///
     /// # Errors
+    ///
     /// `ENOMEM`, `EINVAL`.
     pub fn truncate(&self, size: u64) -> Result<(), Errno> {
-        if size > MOST {
+        if size > MAX {
             return Err(Errno::EINVAL);
         }
         let _alone = self.changing.lock();
@@ -118,9 +134,10 @@ impl Regular {
         }
     }
 
-    /// Makes a range zero. Whole pages of it are given up.
+    /// Zeroes a range, and frees the whole pages in it.
     ///
     /// # Errors
+    ///
     /// `ENOMEM`.
     pub fn punch(&self, start: u64, end: u64) -> Result<(), Errno> {
         let _alone = self.changing.lock();

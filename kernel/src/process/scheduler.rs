@@ -233,7 +233,7 @@ pub fn signal_wake_up(thread: &Arc<Thread>) {
 }
 
 /// Adds a thread whose registers are saved to a queue: that of an idle processor that may run it,
-/// else that of the processor it last ran on.
+/// else that of the processor it last ran on, or of another one if it may not run there.
 fn enqueue(thread: Arc<Thread>) {
     let allowed = thread.affinity.load(Ordering::Relaxed) & online();
     let last = thread.processor.load(Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Calls on descriptors: reading, writing, duplicating, waiting for.
+//! System calls on file descriptors: read, write, duplicate, poll.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -63,7 +63,7 @@ pub(super) fn open(call: &Call<'_>, descriptor: u64) -> Result<Arc<OpenFile>, Er
 }
 
 impl Call<'_> {
-    /// Gives a description the lowest free descriptor.
+    /// Adds a file descriptor for an open file, with the lowest free number.
     pub(super) fn descriptor(&self, open: Arc<OpenFile>, close_on_exec: bool) -> Outcome {
         let table = self.thread.process.files.lock().clone();
         table.add(Descriptor { open, close_on_exec }, 0)
@@ -74,7 +74,7 @@ fn offset(value: u64) -> Result<u64, Errno> {
     if value as i64 >= 0 { Ok(value) } else { Err(Errno::EINVAL) }
 }
 
-/// Waits until `transfer` does something, unless the description does not wait.
+/// Waits until `transfer` reads or writes, unless the open file is nonblocking.
 fn transfer(
     open: &OpenFile,
     mut transfer: impl FnMut() -> Result<Transfer, Errno>,
@@ -95,7 +95,7 @@ fn transfer(
 }
 
 fn read(call: &Call<'_>, open: &OpenFile, at: Option<u64>, parts: &[(u64, u64)]) -> Outcome {
-    // Before anything is waited for, and without looking whether something is there.
+    // Checked first, so that a bad address fails even if the read would wait or find nothing.
     let outside =
         |&(to, len): &(u64, u64)| to.checked_add(len).is_none_or(|end| end > Arch::TASK_SIZE);
     if parts.iter().any(outside) {
@@ -183,7 +183,7 @@ fn write(call: &Call<'_>, open: &OpenFile, at: Option<u64>, parts: &[(u64, u64)]
     Ok(done as i64)
 }
 
-/// Copies from one description to another; how many bytes.
+/// Copies between two open files. Returns the number of bytes.
 fn copy(
     from: &OpenFile,
     mut from_at: Option<u64>,
@@ -248,7 +248,7 @@ fn copy_file_range(call: &Call<'_>) -> Outcome {
     Ok(done as i64)
 }
 
-/// Another descriptor for the same description: the lowest free one from `lowest` on.
+/// Duplicates a file descriptor as the lowest free number from `lowest` on.
 fn add(call: &Call<'_>, descriptor: u64, lowest: u64, close_on_exec: bool) -> Outcome {
     let table = call.thread.process.files.lock().clone();
     let open = table.get(descriptor)?;
@@ -301,12 +301,12 @@ fn fcntl(call: &Call<'_>) -> Outcome {
             open.flags.store(kept | argument as u32 & changeable, Ordering::Relaxed);
             Ok(0)
         }
-        // Locks of records: one kernel, and no process waits for another's.
+        // `F_GETLK` finds no lock, and setting one succeeds: record locks are not implemented.
         5 => user::read::<u16>(&call.memory(), argument)
             .and_then(|_| user::write(&call.memory(), argument, &2u16))
             .map(|()| 0),
         6 | 7 => Ok(0),
-        // F_GETPIPE_SZ, F_SETPIPE_SZ.
+        // `F_GETPIPE_SZ` and `F_SETPIPE_SZ`.
         1031 | 1032 if matches!(open.inode().kind, Kind::Pipe(_)) => Ok(65_536),
         _ => Err(Errno::EINVAL),
     }
@@ -320,7 +320,7 @@ pub fn pipe2(call: &Call<'_>) -> Outcome {
     }
     let inode = Inode::new(Kind::Pipe(Arc::default()), 0o600);
     let name = alloc::format!("pipe:[{}]", inode.ino).into_bytes();
-    let dentry = Dentry::nameless(inode, name);
+    let dentry = Dentry::unnamed(inode, name);
     let table = call.thread.process.files.lock().clone();
     let close_on_exec = flags & O_CLOEXEC != 0;
     let kept = flags & O_NONBLOCK;
@@ -400,7 +400,7 @@ fn memfd_create(call: &Call<'_>) -> Outcome {
     name.extend_from_slice(&user::string(&call.memory(), call.args[0], 250, Errno::EINVAL)?);
     let inode = Inode::regular(0o777)?;
     inode.nlink.store(0, Ordering::Relaxed);
-    let open = OpenFile::new(Dentry::nameless(inode, name), O_RDWR)?;
+    let open = OpenFile::new(Dentry::unnamed(inode, name), O_RDWR)?;
     call.descriptor(open, flags & 1 != 0)
 }
 
@@ -410,7 +410,7 @@ const POLLERR: i16 = 8;
 const POLLHUP: i16 = 16;
 const POLLNVAL: i16 = 32;
 
-/// What is ready of what was asked for.
+/// Returns the events of `poll(2)` that are ready.
 fn ready(open: &OpenFile, events: i16) -> i16 {
     let mut ready = 0;
     if events & POLLIN != 0
@@ -433,7 +433,8 @@ fn is_drained(open: &OpenFile) -> bool {
     matches!(&open.inode().kind, Kind::Pipe(pipe) if pipe.len() == 0)
 }
 
-/// Waits until one of these is ready, and how many are; what is ready of each is put in its place.
+/// Waits until an event is ready. Sets `revents` of each element, and returns the number of
+/// elements with an event.
 pub(super) fn poll(
     call: &Call<'_>,
     polled: &mut [pollfd],
@@ -464,7 +465,7 @@ pub(super) fn poll(
     }
 }
 
-/// Reads an array of `pollfd`, waits, and writes it back.
+/// Reads an array of `pollfd`, polls, and writes the array back.
 pub fn poll_array(call: &Call<'_>, at: u64, count: u64, deadline: Option<u64>) -> Outcome {
     if count > 1024 {
         return Err(Errno::EINVAL);
@@ -494,7 +495,7 @@ fn pselect(call: &Call<'_>) -> Outcome {
     super::signals::with_mask(call, mask, || select(call, deadline))
 }
 
-/// `select(2)` by sets of bits.
+/// Performs `select(2)` on sets of bits.
 pub fn select(call: &Call<'_>, deadline: Option<u64>) -> Outcome {
     let [count, read, write, except, ..] = call.args;
     let count = count.min(1024);

@@ -1,4 +1,4 @@
-//! What the system is, and chance.
+//! System calls about the system, and random bytes.
 
 use linux_raw_sys::system::{new_utsname, sysinfo};
 use samara_mm::Errno;
@@ -21,7 +21,7 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
 }
 
 fn uname(call: &Call<'_>, to: u64) -> Outcome {
-    // SAFETY: bytes, of which zero is a value.
+    // SAFETY: arrays of bytes, for which zero is a valid value.
     let mut names: new_utsname = unsafe { core::mem::zeroed() };
     let fields = [
         (&mut names.sysname, "Linux"),
@@ -42,7 +42,7 @@ fn uname(call: &Call<'_>, to: u64) -> Outcome {
 
 fn info(call: &Call<'_>, to: u64) -> Outcome {
     let (free, total) = (memory::free_frames(), memory::managed_frames());
-    // SAFETY: integers, of which zero is a value.
+    // SAFETY: integers, for which zero is a valid value.
     let mut all: sysinfo = unsafe { core::mem::zeroed() };
     all.uptime = (Arch::now() / 1_000_000_000) as _;
     all.totalram = (total * 4096) as _;

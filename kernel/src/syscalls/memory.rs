@@ -1,4 +1,4 @@
-//! The mmap family: each call is samara-mm's.
+//! The mmap family. Each call is a call of samara-mm.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -68,7 +68,8 @@ fn mmap(call: &Call<'_>) -> Outcome {
 }
 // ANCHOR_END: mmap
 
-/// Advice on the memory of the process that a descriptor of `pidfd_open(2)` names: of others only what does not change their bytes.
+/// Performs `process_madvise(2)` on the process that a pidfd names. For another process than the
+/// caller's, only advice that does not change its bytes is allowed.
 fn advise(call: &Call<'_>) -> Outcome {
     const OF_OTHERS: [i32; 4] = [3, 20, 21, 25];
     let [descriptor, at, count, advice, flags, _] = call.args;
@@ -89,17 +90,17 @@ fn bind(call: &Call<'_>) -> Outcome {
     perform(call, &Request::Mbind { addr, len, mode, nodes, flags })
 }
 
-const NOT_TOLD: u8 = 0xff;
+const NOT_WRITTEN: u8 = 0xff;
 
 fn mincore(call: &Call<'_>) -> Outcome {
     let [addr, len, to, ..] = call.args;
     let memory = call.memory();
     let mut bytes = user::buffer(len.div_ceil(4096))?;
-    bytes.fill(NOT_TOLD);
+    bytes.fill(NOT_WRITTEN);
     let result = memory.mincore(addr, len.min(user::MAX_CHUNK as u64 * 4096), &mut bytes);
-    // Before a hole, pages are told of.
-    let told = bytes.iter().position(|&byte| byte == NOT_TOLD).unwrap_or(bytes.len());
-    user::copy_to(&memory, to, &bytes[..told])?;
+    // The pages before the first hole are reported even if the call fails there.
+    let written = bytes.iter().position(|&byte| byte == NOT_WRITTEN).unwrap_or(bytes.len());
+    user::copy_to(&memory, to, &bytes[..written])?;
     result.map(|()| 0)
 }
 

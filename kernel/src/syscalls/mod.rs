@@ -1,6 +1,7 @@
-//! System calls: one file a family. Numbers are the architecture's, names are those of the manual pages.
+//! System calls, one file a family. Numbers are the architecture's, and names those of the manual
+//! pages.
 //!
-//! A call that is missing gives `ENOSYS` and is named once in the log.
+//! A call that is not implemented returns `ENOSYS`, and is logged once.
 
 pub mod files;
 mod info;
@@ -23,17 +24,17 @@ use crate::arch::{Arch, Machine, UserFrame};
 use crate::log;
 use crate::process::{Frame, Thread, scheduler};
 
-/// A call under way.
+/// A system call in progress.
 pub struct Call<'a> {
     pub thread: &'a Arc<Thread>,
     pub frame: &'a mut Frame,
     pub args: [u64; 6],
 }
 
-/// What a call returns to the program.
+/// The result of a system call.
 pub type Outcome = Result<i64, Errno>;
 
-/// Performs the call that the frame asks for, and puts its result there.
+/// Performs the system call of a frame, and sets its result.
 pub fn perform(thread: &Arc<Thread>, frame: &mut Frame) {
     let (number, args) = frame.call();
     let Some(name) = Sysno::new(number as usize) else {
@@ -41,7 +42,7 @@ pub fn perform(thread: &Arc<Thread>, frame: &mut Frame) {
     };
     let mut call = Call { thread, frame, args };
     let outcome = match dispatch(name, &mut call) {
-        // Frames of other programs, or of other moments of this one.
+        // The frame is that of another program, or of an earlier state of this one.
         Some(Ok(FRAME_REPLACED)) => return scheduler::recheck_signals(),
         Some(outcome) => outcome,
         None => {
@@ -52,7 +53,7 @@ pub fn perform(thread: &Arc<Thread>, frame: &mut Frame) {
     call.frame.set_result(outcome.unwrap_or_else(|error| -i64::from(error.0)));
 }
 
-/// The frame is another one already.
+/// The result of a call that has replaced the whole frame.
 pub const FRAME_REPLACED: i64 = i64::MIN;
 
 fn log_once(name: Sysno) {
@@ -63,7 +64,7 @@ fn log_once(name: Sysno) {
     }
 }
 
-/// `None`: the call is missing.
+/// Performs a call, or returns `None` if it is not implemented.
 fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
     #[cfg(feature = "refusals")]
     if let Some(outcome) = crate::refusals::dispatch(name, call) {

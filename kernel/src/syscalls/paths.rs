@@ -1,4 +1,4 @@
-//! Calls on paths.
+//! System calls on paths.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use crate::fs::{
 };
 use crate::process::{signals::ERESTARTSYS, wait};
 
-/// A directory's descriptor, and the number of the argument that has the path from there.
+/// A directory's file descriptor, and the index of the argument with the path relative to it.
 pub type At = (u64, usize);
 
 const AT_FDCWD: i32 = -100;
@@ -70,12 +70,12 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
     })
 }
 
-/// `AT_FDCWD` as an argument.
+/// Returns `AT_FDCWD` as an argument.
 pub fn cwd() -> u64 {
     AT_FDCWD as u64
 }
 
-/// The directory in which a relative path begins.
+/// Returns the directory in which a relative path begins.
 fn base(call: &Call<'_>, directory: u64, path: &[u8]) -> Result<Arc<Dentry>, Errno> {
     if path.starts_with(b"/") || directory as i32 == AT_FDCWD {
         return Ok(call.thread.process.cwd.lock().clone());
@@ -88,7 +88,7 @@ fn at(call: &Call<'_>, directory: u64, path: &[u8], follow: bool) -> Result<Arc<
     fs::find(&base(call, directory, path)?, path, follow)
 }
 
-/// The file of a path, or of the descriptor if the path is empty and may be.
+/// Returns the file of a path, or that of the descriptor for an empty path with `AT_EMPTY_PATH`.
 fn at_or_open(call: &Call<'_>, file: At, flags: u64) -> Result<Arc<Dentry>, Errno> {
     if call.args[file.1] == 0 && flags & AT_EMPTY_PATH != 0 {
         return files::open(call, file.0).map(|open| open.dentry.clone());
@@ -111,7 +111,7 @@ fn parent_at<'p>(
     fs::find_parent(&base(call, directory, path)?, path)
 }
 
-/// Permissions of a new file.
+/// Returns the permissions of a new file.
 fn new_mode(call: &Call<'_>, mode: u64) -> u32 {
     mode as u32 & 0o7777 & !call.thread.process.umask.load(Ordering::Relaxed)
 }
@@ -127,7 +127,7 @@ pub fn open_at(call: &Call<'_>, file: At, flags: u64, mode: u64) -> Outcome {
         Err(Errno::ENOENT) if flags & O_CREAT != 0 && !path.ends_with(b"/") => {
             let (parent, name) = parent_at(call, file.0, &path)?;
             if parent.inode.lookup(name).is_ok() {
-                // A link that leads nowhere.
+                // The name is a dangling symbolic link.
                 return Err(Errno::ENOENT);
             }
             fs::create(&parent, name, Inode::regular(new_mode(call, mode))?)?
@@ -161,7 +161,7 @@ pub fn open_at(call: &Call<'_>, file: At, flags: u64, mode: u64) -> Outcome {
     call.descriptor(open, flags & O_CLOEXEC != 0)
 }
 
-/// Opening a pipe by its name waits for the other side.
+/// Waits until a FIFO that was opened by its name has a reader or a writer at its other side.
 fn wait_for_other_side(open: &OpenFile) -> Result<(), Errno> {
     let Kind::Pipe(pipe) = &open.inode().kind else {
         return Ok(());
@@ -170,14 +170,14 @@ fn wait_for_other_side(open: &OpenFile) -> Result<(), Errno> {
         return Ok(());
     }
     let for_writers = open.is_readable();
-    let has_come = || pipe.ever(for_writers) != open.others_before;
+    let has_come = || pipe.opens(for_writers) != open.peer_opens;
     let is_there = || (pipe.count(for_writers) > 0 || has_come()).then_some(());
     wait::until(&[pipe.queue()], None, is_there).map_err(|_| ERESTARTSYS)
 }
 
-/// A file's properties, as the architecture lays them out.
+/// Returns the properties of a file in the architecture's `struct stat`.
 pub fn stat_of(inode: &Inode) -> stat {
-    // SAFETY: integers, of which zero is a value.
+    // SAFETY: integers, for which zero is a valid value.
     let mut to: stat = unsafe { core::mem::zeroed() };
     to.st_dev = 2;
     to.st_ino = inode.ino as _;
@@ -205,7 +205,7 @@ pub fn stat_at(call: &Call<'_>, file: At, to: u64, flags: u64) -> Outcome {
 fn stat_extended(call: &Call<'_>, directory: u64, flags: u64, to: u64) -> Outcome {
     let dentry = at_or_open(call, (directory, 1), flags)?;
     let from = stat_of(&dentry.inode);
-    // SAFETY: integers, of which zero is a value.
+    // SAFETY: integers, for which zero is a valid value.
     let mut all: statx = unsafe { core::mem::zeroed() };
     all.stx_mask = 0x7ff;
     all.stx_blksize = 4096;
@@ -229,7 +229,8 @@ fn stat_extended(call: &Call<'_>, directory: u64, flags: u64, to: u64) -> Outcom
 
 pub fn access_at(call: &Call<'_>, file: At, wanted: u64, flags: u64) -> Outcome {
     let dentry = at_or_open(call, file, flags)?;
-    // The only user may read and write everything; execute what anybody may.
+    // The only user is root: it may read and write everything, and execute a file that anyone may
+    // execute.
     let executable = dentry.inode.is_directory() || dentry.inode.mode() & 0o111 != 0;
     if wanted & 1 != 0 && !executable { Err(Errno::EACCES) } else { Ok(0) }
 }
@@ -398,7 +399,7 @@ fn mount(call: &Call<'_>) -> Outcome {
 fn file_system(call: &Call<'_>, to: u64) -> Outcome {
     const TMPFS: i64 = 0x0102_1994;
     let (free, total) = (crate::memory::free_frames(), crate::memory::managed_frames());
-    // SAFETY: integers, of which zero is a value.
+    // SAFETY: integers, for which zero is a valid value.
     let mut all: statfs = unsafe { core::mem::zeroed() };
     all.f_type = TMPFS as _;
     all.f_bsize = 4096;

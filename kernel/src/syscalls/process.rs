@@ -1,4 +1,4 @@
-//! Processes: beginnings, ends, groups, limits.
+//! System calls about processes: creation, exit, groups, limits.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -36,13 +36,13 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
         Sysno::pidfd_open => named(call, a as i32).and_then(|process| {
             let inode = pid_dir(&process);
             let open =
-                OpenFile::new(Dentry::nameless(inode, b"anon_inode:[pidfd]".to_vec()), O_RDONLY)?;
+                OpenFile::new(Dentry::unnamed(inode, b"anon_inode:[pidfd]".to_vec()), O_RDONLY)?;
             call.descriptor(open, true)
         }),
         Sysno::getpid => Ok(process.pid.into()),
         Sysno::gettid => Ok(call.thread.tid.into()),
         Sysno::getppid => Ok(process.parent.lock().upgrade().map_or(0, |parent| parent.pid).into()),
-        // There is one user.
+        // Root is the only user.
         Sysno::getuid | Sysno::geteuid | Sysno::getgid | Sysno::getegid => Ok(0),
         Sysno::setuid | Sysno::setgid | Sysno::setreuid | Sysno::setregid => Ok(0),
         Sysno::setresuid | Sysno::setresgid | Sysno::setgroups | Sysno::getgroups => Ok(0),
@@ -91,7 +91,7 @@ fn clone3(call: &Call<'_>) -> Outcome {
     process::clone(call.thread, call.frame, &clone)
 }
 
-/// The strings that an array of pointers names.
+/// Returns the strings to which an array of pointers points.
 fn strings(call: &Call<'_>, mut at: u64) -> Result<Vec<Vec<u8>>, Errno> {
     const LONGEST: usize = 128 << 10;
     let memory = call.memory();
@@ -162,7 +162,7 @@ fn waitid(call: &Call<'_>, kind: u64, id: i32, to: u64, options: u64) -> Outcome
     Ok(0)
 }
 
-/// The process with this number; the caller's for 0.
+/// Returns the process with this number, or the caller's for 0.
 fn named(call: &Call<'_>, pid: i32) -> Result<Arc<Process>, Errno> {
     if pid == 0 { Ok(call.thread.process.clone()) } else { process::find(pid).ok_or(Errno::ESRCH) }
 }
@@ -228,7 +228,7 @@ fn limit(call: &Call<'_>, pid: i32, resource: u64, new: u64, old: u64) -> Outcom
 }
 
 fn usage_of(nanoseconds: u64) -> linux_raw_sys::general::rusage {
-    // SAFETY: integers, of which zero is a value.
+    // SAFETY: integers, for which zero is a valid value.
     let mut usage: linux_raw_sys::general::rusage = unsafe { core::mem::zeroed() };
     usage.ru_utime.tv_sec = (nanoseconds / 1_000_000_000) as _;
     usage.ru_utime.tv_usec = (nanoseconds / 1000 % 1_000_000) as _;

@@ -1,4 +1,4 @@
-//! Signals.
+//! System calls about signals.
 
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -44,7 +44,8 @@ fn checked(signal: i32) -> Result<i32, Errno> {
     if (0..=NSIG).contains(&signal) { Ok(signal) } else { Err(Errno::EINVAL) }
 }
 
-/// `struct sigaction` of the kernel: handler, flags, restorer where there is one, mask.
+/// Performs `rt_sigaction(2)`. The structure has handler, flags, the restorer if the architecture
+/// has one, and mask.
 fn action(call: &Call<'_>, signal: i32, new: u64, old: u64, size: u64) -> Outcome {
     if size != 8 || checked(signal)? == 0 {
         return Err(Errno::EINVAL);
@@ -96,7 +97,7 @@ fn mask(call: &Call<'_>, how: u64, new: u64, old: u64, size: u64) -> Outcome {
     Ok(0)
 }
 
-/// Waits with another mask until a signal comes. The mask comes back when the program goes on.
+/// Waits for a signal with another mask. The old mask is restored on the way to the program.
 fn suspend(call: &Call<'_>, set: u64) -> Outcome {
     {
         let mut signals = call.thread.signals.lock();
@@ -107,7 +108,7 @@ fn suspend(call: &Call<'_>, set: u64) -> Outcome {
     Err(Errno::EINTR)
 }
 
-/// Makes a call with another mask, whose address is given; 0: none.
+/// Performs a call with the mask at this address. Without an address (0), the mask stays.
 pub(super) fn with_mask(call: &Call<'_>, at: u64, perform: impl FnOnce() -> Outcome) -> Outcome {
     if at == 0 {
         return perform();
@@ -118,7 +119,7 @@ pub(super) fn with_mask(call: &Call<'_>, at: u64, perform: impl FnOnce() -> Outc
     scheduler::recheck_signals();
     let mut signals = call.thread.signals.lock();
     if outcome == Err(Errno::EINTR) {
-        // The handler still runs with the other mask.
+        // The handler runs with the new mask. `deliver` restores the old one afterwards.
         signals.saved_mask = Some(before);
     } else {
         signals.mask = before;
@@ -131,7 +132,7 @@ fn timed_wait(call: &Call<'_>, set: u64, to: u64, limit: u64) -> Outcome {
     let set = user::read::<u64>(&memory, set)? & !UNMASKABLE;
     let deadline = time::deadline_after(call, limit)?;
     let thread = call.thread;
-    // Those that are waited for wake the thread, though they are masked.
+    // The awaited signals are unmasked during the wait, so that they wake the thread.
     let before = thread.signals.lock().mask;
     thread.signals.lock().mask = before & !set;
     let look = || {
@@ -147,7 +148,7 @@ fn timed_wait(call: &Call<'_>, set: u64, to: u64, limit: u64) -> Outcome {
     Ok(info.signal.into())
 }
 
-/// `stack_t`: address, flags, size.
+/// Performs `sigaltstack(2)`. The structure has address, flags and size.
 fn alternate(call: &Call<'_>, new: u64, old: u64) -> Outcome {
     const DISABLE: i32 = 2;
     const SMALLEST: u64 = linux_raw_sys::general::MINSIGSTKSZ as u64;
@@ -191,12 +192,12 @@ fn kill(call: &Call<'_>, pid: i32, signal: i32) -> Outcome {
     if found { Ok(0) } else { Err(Errno::ESRCH) }
 }
 
-/// Sends a signal with what the caller says of it, to a process or to one of its threads.
+/// Sends a signal with the caller's `siginfo_t` to a process or one of its threads.
 fn queue(call: &Call<'_>, process: Option<i32>, to: i32, signal: i32, info: u64) -> Outcome {
     let signal = checked(signal)?;
     let bytes: [u8; 128] = user::read(&call.memory(), info)?;
     let info = SigInfo { signal, ..SigInfo::of_bytes(&bytes) };
-    // Nobody but the kernel says that a signal is its own.
+    // Only the kernel may send another process a signal as its own or as that of `kill(2)`.
     if info.code >= 0 && to != call.thread.process.pid {
         return Err(Errno::EPERM);
     }
@@ -207,7 +208,7 @@ fn queue(call: &Call<'_>, process: Option<i32>, to: i32, signal: i32, info: u64)
     Ok(0)
 }
 
-/// The thread with this number, if it is one of this process.
+/// Returns the thread with this number. If `process` is given, the thread must belong to it.
 fn thread_of(process: Option<i32>, tid: i32) -> Result<Arc<Thread>, Errno> {
     let thread = find_thread(tid);
     let thread = thread.filter(|thread| process.is_none_or(|pid| thread.process.pid == pid));

@@ -1,4 +1,4 @@
-//! `ioctl(2)`: terminals, and how many bytes a pipe has.
+//! `ioctl(2)` on terminals, and on pipes.
 
 use core::sync::atomic::Ordering;
 

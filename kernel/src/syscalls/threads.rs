@@ -1,4 +1,4 @@
-//! Calls of thread libraries.
+//! System calls for thread libraries.
 
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering;
@@ -23,7 +23,7 @@ pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
             if b == 24 { Ok(0) } else { Err(Errno::EINVAL) }
         }
         Sysno::get_robust_list => robust_list(call, a as i32, b, c),
-        // Restartable sequences are refused: thread libraries do without.
+        // Thread libraries work without restartable sequences.
         Sysno::rseq => Err(Errno::ENOSYS),
         Sysno::membarrier => Err(Errno::ENOSYS),
         Sysno::sched_getaffinity => affinity(call, a as i32, b, c),
@@ -53,7 +53,7 @@ fn futex_call(call: &Call<'_>) -> Outcome {
         command @ (0 | 9) => {
             let deadline = match limit {
                 0 => None,
-                // A time to wait, or a moment.
+                // `FUTEX_WAIT` has a relative timeout, `FUTEX_WAIT_BITSET` an absolute one.
                 at if command == 0 => time::deadline_after(call, at)?,
                 at => {
                     Some(time::absolute_deadline(call, at, operation & FUTEX_CLOCK_REALTIME != 0)?)
@@ -78,7 +78,8 @@ fn futex_call(call: &Call<'_>) -> Outcome {
     }
 }
 
-/// `FUTEX_WAKE_OP`: changes the second word, wakes at the first, and at the second if it compares.
+/// Performs `FUTEX_WAKE_OP`: changes the second word, wakes waiters on the first, and waiters on
+/// the second if its old value passes the comparison.
 fn wake_op(call: &Call<'_>, private: bool) -> Outcome {
     let [word, _, count, second_count, other, code] = call.args;
     let code = code as u32;
@@ -123,7 +124,7 @@ fn robust_list(call: &Call<'_>, tid: i32, head: u64, len: u64) -> Outcome {
     Ok(0)
 }
 
-/// The thread with this number; the caller for 0.
+/// Returns the thread with this number, or the caller for 0.
 fn named(call: &Call<'_>, tid: i32) -> Result<Arc<Thread>, Errno> {
     if tid == 0 { Ok(call.thread.clone()) } else { find_thread(tid).ok_or(Errno::ESRCH) }
 }

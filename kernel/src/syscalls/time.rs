@@ -1,4 +1,4 @@
-//! Clocks, sleeping, alarms.
+//! System calls about clocks, sleeping and timers.
 
 use core::sync::atomic::Ordering;
 
@@ -51,7 +51,7 @@ fn time_of_day(call: &Call<'_>, to: u64, zone: u64) -> Outcome {
     Ok(0)
 }
 
-/// A time in nanoseconds out of a `timespec`.
+/// Reads a `timespec`, in nanoseconds.
 fn read_time(call: &Call<'_>, at: u64) -> Result<u64, Errno> {
     let [seconds, rest] = user::read::<[u64; 2]>(&call.memory(), at)?;
     if rest >= 1_000_000_000 || (seconds as i64) < 0 {
@@ -60,7 +60,7 @@ fn read_time(call: &Call<'_>, at: u64) -> Result<u64, Errno> {
     Ok(seconds.saturating_mul(1_000_000_000).saturating_add(rest))
 }
 
-/// The moment when a time that is given at an address will be over; none if the address is null.
+/// Returns the deadline of a relative timeout, or `None` if the address is null.
 pub(super) fn deadline_after(call: &Call<'_>, at: u64) -> Result<Option<u64>, Errno> {
     if at == 0 {
         return Ok(None);
@@ -68,7 +68,8 @@ pub(super) fn deadline_after(call: &Call<'_>, at: u64) -> Result<Option<u64>, Er
     Ok(Some(Arch::now().saturating_add(read_time(call, at)?)))
 }
 
-/// A moment of one of two clocks, as one of [`Machine::now`].
+/// Returns the deadline of an absolute timeout as a time of [`Machine::now`]. `real` selects
+/// `CLOCK_REALTIME`.
 pub(super) fn absolute_deadline(call: &Call<'_>, at: u64, real: bool) -> Result<u64, Errno> {
     let at = read_time(call, at)?;
     Ok(if real { at.saturating_sub(wall_time() - Arch::now()) } else { at })
@@ -92,7 +93,8 @@ fn sleep(call: &Call<'_>, clock: u64, is_absolute: bool, at: u64, left: u64) -> 
     }
 }
 
-/// What an alarm will do: seconds and microseconds between, and to the next.
+/// Returns the `struct itimerval` of the process's timer: interval, then the time until it expires,
+/// each in seconds and microseconds.
 pub fn timer_value(call: &Call<'_>) -> [u64; 4] {
     let (next, interval) = call
         .thread

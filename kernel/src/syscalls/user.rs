@@ -1,4 +1,4 @@
-//! SigFrame in the memory of programs.
+//! Accesses to the memory of programs.
 
 use alloc::vec::Vec;
 
@@ -8,19 +8,20 @@ use super::Call;
 use crate::memory::Memory;
 use crate::process::oom;
 
-/// The most bytes of a read or a write that are moved at once.
+/// The most bytes that one step of a read or a write copies.
 pub const MAX_CHUNK: usize = 64 << 10;
 const LONGEST_PATH: usize = 4096;
 
-/// Structures of the ABI, which consist of bytes of any value and have no padding that tells anything.
+/// Plain data of the ABI. Padding has no bytes of the kernel's.
 ///
 /// # Safety
-/// Any bytes are a value.
+///
+/// Any bytes are a valid value.
 pub unsafe trait Pod {}
 
 macro_rules! plain {
     ($($type:ty),*) => { $(
-        // SAFETY: integers, or structures of integers.
+        // SAFETY: integers, or structures and arrays of integers.
         unsafe impl Pod for $type {}
     )* };
 }
@@ -42,22 +43,22 @@ plain!(
 
 pub fn read<T: Pod>(memory: &Memory, at: u64) -> Result<T, Errno> {
     let mut value = core::mem::MaybeUninit::<T>::zeroed();
-    // SAFETY: zeroed bytes of the value's size.
+    // SAFETY: the value's bytes, which are initialised to zero.
     let bytes =
         unsafe { core::slice::from_raw_parts_mut(value.as_mut_ptr().cast::<u8>(), size_of::<T>()) };
     copy_from(memory, at, bytes)?;
-    // SAFETY: any bytes are a value.
+    // SAFETY: any bytes are a valid value.
     Ok(unsafe { value.assume_init() })
 }
 
 pub fn write<T: Pod>(memory: &Memory, at: u64, value: &T) -> Result<(), Errno> {
-    // SAFETY: a value of plain bytes.
+    // SAFETY: the bytes of a plain value.
     let bytes =
         unsafe { core::slice::from_raw_parts((&raw const *value).cast::<u8>(), size_of::<T>()) };
     copy_to(memory, at, bytes)
 }
 
-/// As [`write`], unless the address is null.
+/// Writes a value like [`write`], unless the address is null.
 pub fn write_if<T: Pod>(memory: &Memory, at: u64, value: &T) -> Result<(), Errno> {
     if at == 0 { Ok(()) } else { write(memory, at, value) }
 }
@@ -70,10 +71,11 @@ pub fn copy_from(memory: &Memory, at: u64, bytes: &mut [u8]) -> Result<(), Errno
     if oom::copy_out(memory, at, bytes) == bytes.len() { Ok(()) } else { Err(Errno::EFAULT) }
 }
 
-/// A string, without its zero byte.
+/// Reads a string, without its zero byte.
 ///
 /// # Errors
-/// `EFAULT`; `too_long` beyond `most` bytes.
+///
+/// `EFAULT`, `ENOMEM`; `too_long` if the string has `most` bytes or more.
 pub fn string(memory: &Memory, at: u64, most: usize, too_long: Errno) -> Result<Vec<u8>, Errno> {
     let mut text = Vec::new();
     loop {
@@ -97,13 +99,13 @@ impl Call<'_> {
         self.thread.process.memory()
     }
 
-    /// The path at the address in an argument.
+    /// Reads the path whose address is in an argument.
     pub fn path(&self, argument: usize) -> Result<Vec<u8>, Errno> {
         string(&self.memory(), self.args[argument], LONGEST_PATH, Errno::ENAMETOOLONG)
     }
 }
 
-/// A buffer for at most [`MAX_CHUNK`] bytes.
+/// Allocates a buffer of `len` bytes, at most [`MAX_CHUNK`].
 pub fn buffer(len: u64) -> Result<Vec<u8>, Errno> {
     let len = usize::try_from(len).unwrap_or(MAX_CHUNK).min(MAX_CHUNK);
     let mut bytes = Vec::new();
@@ -112,7 +114,7 @@ pub fn buffer(len: u64) -> Result<Vec<u8>, Errno> {
     Ok(bytes)
 }
 
-/// Address and length of each part of an `iovec` array.
+/// Reads an array of `struct iovec`, as pairs of address and length.
 pub fn iovecs(memory: &Memory, at: u64, count: u64) -> Result<Vec<(u64, u64)>, Errno> {
     if count > 1024 {
         return Err(Errno::EINVAL);
