@@ -21,11 +21,11 @@ macro_rules! const_unless_loom {
 }
 
 mod atomic;
+mod callback;
 #[cfg(feature = "epoch")]
 mod epoch;
-mod free;
 mod reclaim;
-mod room;
+mod try_box;
 #[cfg(all(feature = "user", target_has_atomic = "64"))]
 mod user;
 mod waiting;
@@ -34,7 +34,7 @@ mod waiting;
 pub use epoch::Epoch;
 pub use reclaim::Reclaim;
 #[doc(hidden)]
-pub use room::room;
+pub use try_box::try_box_uninit;
 #[cfg(all(feature = "user", target_has_atomic = "64"))]
 pub use user::{RcuGuard, UserRcu};
 pub use waiting::{Waiting, WaitingGuard};

@@ -9,14 +9,14 @@ use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::compiler_fence;
 
 use crate::atomic::{AtomicUsize, Ordering, fence};
-use crate::free::{Free, boxed, call};
+use crate::callback::{Callback, boxed, run_all};
 use crate::reclaim::Reclaim;
-use crate::room;
+use crate::try_box_uninit;
 
 /// How often a writer looks whether a reader has left before it goes on without. A look costs what the processor's instruction for waiting does:
 /// 5 ns on some, 50 ns on others, so that this is a microsecond to six for each of two counters. The model checker's writers wait, as it tries every order
 /// anyway.
-const PATIENCE: usize = if cfg!(samara_loom) {
+const SPINS: usize = if cfg!(samara_loom) {
     usize::MAX
 } else if cfg!(miri) {
     8
@@ -24,24 +24,24 @@ const PATIENCE: usize = if cfg!(samara_loom) {
     128
 };
 
-/// As [`PATIENCE`], where a reader stayed beyond that the last time: it may be about still, and may be one of the writer's own thread, for which no wait is
+/// As [`SPINS`], where a reader stayed beyond that the last time: it may be about still, and may be one of the writer's own thread, for which no wait is
 /// long enough. A reader that looks one thing up leaves within so many looks.
-const PATIENCE_IN_VAIN: usize = if cfg!(samara_loom) { usize::MAX } else { 4 };
+const SPINS_AFTER_TIMEOUT: usize = if cfg!(samara_loom) { usize::MAX } else { 4 };
 
 /// Over how many counters readers are spread.
-const LANES: usize = if cfg!(samara_loom) { 2 } else { 16 };
+const SHARDS: usize = if cfg!(samara_loom) { 2 } else { 16 };
 
-type Lanes = [Lane; LANES];
+type Shards = [Shard; SHARDS];
 
 /// Counters of readers, alone in their lines of the cache, which processors fetch by twos.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Lane([AtomicUsize; 2]);
+struct Shard([AtomicUsize; 2]);
 
 /// A number that threads which run at the same time seldom have in common: that of the piece of 16 KiB, of 2 MiB or of 32 MiB in which the stack is.
 #[cfg(not(samara_loom))]
 #[inline]
-fn place_of_stack() -> usize {
+fn stack_region() -> usize {
     let local = 0u8;
     let at = (&raw const local).addr();
     (at >> 14) + (at >> 21) + (at >> 25)
@@ -103,19 +103,19 @@ pub struct Waiting {
     phase: AtomicUsize,
     readers: [AtomicUsize; 2],
     /// More counters, once readers are to be spread over them: `null` before.
-    lanes: AtomicPtr<Lanes>,
+    shards: AtomicPtr<Shards>,
     #[cfg(samara_loom)]
-    turn: core::sync::atomic::AtomicUsize,
+    next_shard: core::sync::atomic::AtomicUsize,
     /// How often all readers that had been about have been seen to have left, modulo 2 to the width. Only for the writer.
-    passed: AtomicUsize,
+    completed: AtomicUsize,
     /// Whether they had when it last looked: 0 for yes. Only for the writer.
-    late: AtomicUsize,
+    readers_stayed: AtomicUsize,
     /// Not 0 if a reader was still there when the last attempt gave up. Used by the writer alone.
-    stayed: AtomicUsize,
+    timed_out: AtomicUsize,
     /// Whether something waits for them: 0 for no. Only for the writer.
-    noted: AtomicUsize,
+    has_deferred: AtomicUsize,
     /// What waits for them. Taken for a moment, and by the writer alone.
-    later: spin::Mutex<Vec<Free>>,
+    deferred: spin::Mutex<Vec<Callback>>,
 }
 
 impl Waiting {
@@ -126,14 +126,14 @@ impl Waiting {
             Self {
                 phase: AtomicUsize::new(0),
                 readers: [AtomicUsize::new(0), AtomicUsize::new(0)],
-                lanes: AtomicPtr::new(null_mut()),
+                shards: AtomicPtr::new(null_mut()),
                 #[cfg(samara_loom)]
-                turn: core::sync::atomic::AtomicUsize::new(0),
-                passed: AtomicUsize::new(0),
-                late: AtomicUsize::new(0),
-                stayed: AtomicUsize::new(0),
-                noted: AtomicUsize::new(0),
-                later: spin::Mutex::new(Vec::new()),
+                next_shard: core::sync::atomic::AtomicUsize::new(0),
+                completed: AtomicUsize::new(0),
+                readers_stayed: AtomicUsize::new(0),
+                timed_out: AtomicUsize::new(0),
+                has_deferred: AtomicUsize::new(0),
+                deferred: spin::Mutex::new(Vec::new()),
             }
         }
     }
@@ -150,16 +150,16 @@ impl Waiting {
     /// let _reader = rcu.enter();
     /// ```
     pub fn spread(&self) -> bool {
-        if !self.lanes.load(Ordering::Acquire).is_null() {
+        if !self.shards.load(Ordering::Acquire).is_null() {
             return true;
         }
-        let Some(room) = room::<Lanes>() else {
+        let Some(uninit) = try_box_uninit::<Shards>() else {
             return false;
         };
-        let new = Box::into_raw(Box::write(room, Lanes::default()));
+        let new = Box::into_raw(Box::write(uninit, Shards::default()));
         // Release: whoever finds the counters finds them at zero. Acquire: so does this thread, those of another.
         let first =
-            self.lanes
+            self.shards
                 .compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire);
         if first.is_err() {
             // SAFETY: a box just now, and shown to nobody.
@@ -169,81 +169,84 @@ impl Waiting {
     }
 
     #[inline]
-    fn lanes(&self) -> Option<&Lanes> {
+    fn shards(&self) -> Option<&Shards> {
         // SAFETY: what is there was made by `spread`, and is freed with this.
-        unsafe { self.lanes.load(Ordering::Acquire).as_ref() }
+        unsafe { self.shards.load(Ordering::Acquire).as_ref() }
     }
 
     /// The counters that a new reader of this thread uses: any would do.
     #[inline]
-    fn mine(&self) -> &[AtomicUsize; 2] {
-        let Some(lanes) = self.lanes() else {
+    fn my_counters(&self) -> &[AtomicUsize; 2] {
+        let Some(shards) = self.shards() else {
             return &self.readers;
         };
         // The checker wants the same each time.
         #[cfg(samara_loom)]
-        let lane = self
-            .turn
+        let shard = self
+            .next_shard
             .fetch_add(1, core::sync::atomic::Ordering::Relaxed);
         #[cfg(not(samara_loom))]
-        let lane = place_of_stack();
-        &lanes[lane % LANES].0
+        let shard = stack_region();
+        &shards[shard % SHARDS].0
     }
 
     /// Whether there are no readers on the counters of a phase, after so many looks.
-    fn wait_for(&self, phase: usize, patience: usize) -> bool {
-        let lanes = self.lanes().map_or(&[][..], |lanes| &lanes[..]);
-        let mut left = patience;
+    fn wait_for(&self, phase: usize, spins: usize) -> bool {
+        let shards = self.shards().map_or(&[][..], |shards| &shards[..]);
+        let mut left = spins;
         wait_for(&self.readers[phase], &mut left)
-            && lanes.iter().all(|lane| wait_for(&lane.0[phase], &mut left))
+            && shards
+                .iter()
+                .all(|shard| wait_for(&shard.0[phase], &mut left))
     }
 
-    /// Whether all readers that had entered before have left, after some patience. If not, the next attempt goes on where this one was left: the counter at which it gave up is one that new readers no longer use.
-    fn pass(&self, patience: usize) -> bool {
+    /// Whether all readers that had entered before have left, after some spins. If not, the next attempt goes on where this one was left: the counter at which it gave up is one that new readers no longer use.
+    fn try_grace_period(&self, spins: usize) -> bool {
         fence(Ordering::SeqCst);
         let phase = self.phase.load(Ordering::Relaxed);
-        if !self.wait_for(1 - phase, patience) {
+        if !self.wait_for(1 - phase, spins) {
             return false;
         }
         self.phase.store(1 - phase, Ordering::Relaxed);
-        if !self.wait_for(phase, patience) {
+        if !self.wait_for(phase, spins) {
             return false;
         }
-        let passed = self.passed.load(Ordering::Relaxed).wrapping_add(1);
-        self.passed.store(passed, Ordering::Relaxed);
+        let completed = self.completed.load(Ordering::Relaxed).wrapping_add(1);
+        self.completed.store(completed, Ordering::Relaxed);
         true
     }
 
-    /// As [`pass`](Self::pass), with the patience that the last attempt has left.
+    /// As [`try_grace_period`](Self::try_grace_period), with the spins that the last attempt has left.
     #[inline]
-    fn pass_in_time(&self) -> bool {
-        let patience = if self.stayed.load(Ordering::Relaxed) == 0 {
-            PATIENCE
+    fn try_grace_period_bounded(&self) -> bool {
+        let spins = if self.timed_out.load(Ordering::Relaxed) == 0 {
+            SPINS
         } else {
-            PATIENCE_IN_VAIN
+            SPINS_AFTER_TIMEOUT
         };
-        let passed = self.pass(patience);
-        self.stayed.store(usize::from(!passed), Ordering::Relaxed);
-        passed
+        let completed = self.try_grace_period(spins);
+        self.timed_out
+            .store(usize::from(!completed), Ordering::Relaxed);
+        completed
     }
 
     /// Frees what has been noted, and then `last`. If one of them panics, goes on with the others.
     #[cold]
-    fn free_noted(&self, last: impl FnOnce()) {
-        self.noted.store(0, Ordering::Relaxed);
-        let count = self.later.lock().len();
+    fn free_deferred(&self, last: impl FnOnce()) {
+        self.has_deferred.store(0, Ordering::Relaxed);
+        let count = self.deferred.lock().len();
         // The lock is not held while something is freed.
-        call((0..count).map_while(|_| self.later.lock().pop()), last);
+        run_all((0..count).map_while(|_| self.deferred.lock().pop()), last);
     }
 
     /// Notes what is to be freed, if there is memory for that; else gives it back.
-    fn note<F: FnOnce() + Send + 'static>(&self, free: F) -> Result<(), F> {
-        let mut later = self.later.lock();
-        if later.try_reserve(1).is_err() {
+    fn defer<F: FnOnce() + Send + 'static>(&self, free: F) -> Result<(), F> {
+        let mut deferred = self.deferred.lock();
+        if deferred.try_reserve(1).is_err() {
             return Err(free);
         }
-        later.push(boxed(free)?);
-        self.noted.store(1, Ordering::Relaxed);
+        deferred.push(boxed(free)?);
+        self.has_deferred.store(1, Ordering::Relaxed);
         Ok(())
     }
 }
@@ -257,11 +260,11 @@ impl Default for Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         // Readers borrow it, so that there are none.
-        self.free_noted(|| {});
-        let lanes = *self.lanes.get_mut();
-        if !lanes.is_null() {
+        self.free_deferred(|| {});
+        let shards = *self.shards.get_mut();
+        if !shards.is_null() {
             // SAFETY: a box that `spread` has made, and nobody uses any more.
-            drop(unsafe { Box::from_raw(lanes) });
+            drop(unsafe { Box::from_raw(shards) });
         }
     }
 }
@@ -270,15 +273,15 @@ impl fmt::Debug for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Waiting")
             .field("readers", &self.readers)
-            .field("lanes", &self.lanes())
-            .field("later", &self.later.lock().len())
+            .field("shards", &self.shards())
+            .field("deferred", &self.deferred.lock().len())
             .finish_non_exhaustive()
     }
 }
 
 /// Whether an atomic addition is a fence: an instruction with the lock prefix waits for the stores before it, its own among them, and nothing after it begins
 /// before.
-const ADDING_IS_A_FENCE: bool = cfg!(all(
+const ADD_IS_FENCE: bool = cfg!(all(
     not(miri),
     not(samara_loom),
     any(target_arch = "x86", target_arch = "x86_64")
@@ -287,8 +290,8 @@ const ADDING_IS_A_FENCE: bool = cfg!(all(
 /// Adds a reader, and is a fence between that and all that the reader loads. Where the addition is one already just the compiler is to be told; the instruction
 /// that a fence is made of would wait once more, for longer than the addition takes.
 #[inline]
-fn arrive(counter: &AtomicUsize) {
-    if ADDING_IS_A_FENCE {
+fn add_reader(counter: &AtomicUsize) {
+    if ADD_IS_FENCE {
         counter.fetch_add(1, Ordering::SeqCst);
         compiler_fence(Ordering::SeqCst);
     } else {
@@ -309,21 +312,21 @@ impl Drop for WaitingGuard<'_> {
     }
 }
 
-// SAFETY: `pass` gives `true` after all counters have been seen at zero since its fence. A reader adds itself to one of them, then
-// comes its fence (`arrive`).
+// SAFETY: `try_grace_period` gives `true` after all counters have been seen at zero since its fence. A reader adds itself to one of them, then
+// comes its fence (`add_reader`).
 // * If the reader's fence comes first in the order of all fences, the writer's loads see the addition, or what came
-//   after it, and before that the lanes, if the reader has found them; zero means that the reader has left, and reading it with acquire puts the reader's accesses before.
+//   after it, and before that the shards, if the reader has found them; zero means that the reader has left, and reading it with acquire puts the reader's accesses before.
 // * If the writer's fence comes first, the reader's later loads see what was published before that fence.
 // Which counter a reader took does not matter for this. The phase only keeps new readers from the counter that is being waited for.
-// What is freed in `retire`, or is noted there and freed by a later `pass`, was unlinked before the fence of a `pass` that gave `true`: the one
-// before `retire`, or that later one. A period is over when a `pass` that began after it had begun has given `true`.
+// What is freed in `retire`, or is noted there and freed by a later `try_grace_period`, was unlinked before the fence of a `try_grace_period` that gave `true`: the one
+// before `retire`, or that later one. A period is over when a `try_grace_period` that began after it had begun has given `true`.
 unsafe impl Reclaim for Waiting {
     type Guard<'a> = WaitingGuard<'a>;
 
     #[inline]
     fn enter(&self) -> WaitingGuard<'_> {
-        let counter = &self.mine()[self.phase.load(Ordering::Relaxed)];
-        arrive(counter);
+        let counter = &self.my_counters()[self.phase.load(Ordering::Relaxed)];
+        add_reader(counter);
         WaitingGuard(counter)
     }
 
@@ -332,43 +335,43 @@ unsafe impl Reclaim for Waiting {
 
     #[inline]
     fn start_poll(&self) -> Option<u64> {
-        let passed = self.passed.load(Ordering::Relaxed);
-        self.pass_in_time();
-        Some(passed.wrapping_add(1) as u64)
+        let completed = self.completed.load(Ordering::Relaxed);
+        self.try_grace_period_bounded();
+        Some(completed.wrapping_add(1) as u64)
     }
 
     #[inline]
     fn poll(&self, period: u64) -> bool {
         let over = || {
-            let passed = self.passed.load(Ordering::Relaxed);
-            passed.wrapping_sub(period as usize).cast_signed() >= 0
+            let completed = self.completed.load(Ordering::Relaxed);
+            completed.wrapping_sub(period as usize).cast_signed() >= 0
         };
-        over() || (self.pass(0) && over())
+        over() || (self.try_grace_period(0) && over())
     }
 
     #[inline]
     fn published(&self) {
-        let late = usize::from(!self.pass_in_time());
-        self.late.store(late, Ordering::Relaxed);
+        let stayed = usize::from(!self.try_grace_period_bounded());
+        self.readers_stayed.store(stayed, Ordering::Relaxed);
     }
 
     unsafe fn retire<F: FnOnce() + Send + 'static>(&self, free: F) {
-        let free = if self.late.load(Ordering::Relaxed) == 0 {
+        let free = if self.readers_stayed.load(Ordering::Relaxed) == 0 {
             free
         } else {
-            match self.note(free) {
+            match self.defer(free) {
                 Ok(()) => return,
                 Err(free) => {
-                    while !self.pass(usize::MAX) {}
+                    while !self.try_grace_period(usize::MAX) {}
                     free
                 }
             }
         };
         // All that is retired was unlinked before `published`, which has seen the readers leave (or that was waited for just now); and so
         // was all that has been noted.
-        if self.noted.load(Ordering::Relaxed) == 0 {
+        if self.has_deferred.load(Ordering::Relaxed) == 0 {
             return free();
         }
-        self.free_noted(free);
+        self.free_deferred(free);
     }
 }

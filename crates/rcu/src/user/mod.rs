@@ -1,10 +1,10 @@
 //! RCU for programs: readers note in memory of their own that they are there, without a fence.
 
 mod barrier;
-#[cfg(not(samara_loom))]
-mod end;
-mod later;
+mod callbacks;
 mod readers;
+#[cfg(not(samara_loom))]
+mod thread_exit;
 
 use core::cell::Cell;
 use core::fmt;
@@ -12,9 +12,9 @@ use core::marker::PhantomData;
 use core::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::free::{boxed, call};
+use crate::callback::{boxed, run_all};
 use crate::reclaim::Reclaim;
-use later::Later;
+use callbacks::CallbackList;
 use readers::{Readers, Slot};
 
 #[cfg(not(samara_loom))]
@@ -54,14 +54,14 @@ fn slot() -> Option<&'static Slot> {
 #[cold]
 fn new_slot() -> Option<&'static Slot> {
     #[cfg(not(samara_loom))]
-    if !end::can_tell() {
+    if !thread_exit::is_running() {
         return None;
     }
-    let slot = readers().take()?;
+    let slot = readers().acquire_slot()?;
     #[cfg(not(samara_loom))]
-    if !end::tell(slot) {
+    if !thread_exit::register(slot) {
         // SAFETY: the thread has just taken it, and has not entered by it.
-        unsafe { slot.leave_to_others() };
+        unsafe { slot.release() };
         return None;
     }
     SLOT.with(|s| s.set(slot));
@@ -70,12 +70,12 @@ fn new_slot() -> Option<&'static Slot> {
 
 /// Gives the thread's slot to others, when the thread ends.
 #[cfg(not(samara_loom))]
-fn leave_slot() {
+fn release_slot() {
     let slot = SLOT.replace(ptr::null());
     // SAFETY: slots are never freed.
     if let Some(slot) = unsafe { slot.as_ref() } {
         // SAFETY: this one was the thread's until now.
-        unsafe { slot.leave_to_others() };
+        unsafe { slot.release() };
     }
 }
 
@@ -104,7 +104,7 @@ fn leave_slot() {
 /// Desnoyers, McKenney, Stern, Dagenais, Walpole: *User-Level Implementations of Read-Copy Update*, IEEE Transactions on Parallel and
 /// Distributed Systems 23 (2012).
 pub struct UserRcu {
-    later: Mutex<Later>,
+    callbacks: Mutex<CallbackList>,
 }
 
 impl UserRcu {
@@ -112,26 +112,28 @@ impl UserRcu {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            later: Mutex::new(Later::new()),
+            callbacks: Mutex::new(CallbackList::new()),
         }
     }
 
-    fn later(&self) -> MutexGuard<'_, Later> {
+    fn callbacks(&self) -> MutexGuard<'_, CallbackList> {
         // Nothing panics while it is locked.
-        self.later.lock().unwrap_or_else(PoisonError::into_inner)
+        self.callbacks
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for the readers that are about, and calls all that has been retired until now. Linux calls this `rcu_barrier`.
     ///
     /// Does nothing on a thread that is a reader itself: it would wait for ever.
     pub fn barrier(&self) {
-        let retired = self.later().take();
-        if wait() {
-            call(retired.into_iter().flatten(), || {});
+        let retired = self.callbacks().take_all();
+        if synchronize() {
+            run_all(retired.into_iter().flatten(), || {});
         } else {
-            let mut later = self.later();
+            let mut callbacks = self.callbacks();
             for free in retired.into_iter().flatten() {
-                if let Err(free) = later.push(free) {
+                if let Err(free) = callbacks.push(free) {
                     // No memory, and readers about.
                     core::mem::forget(free);
                 }
@@ -141,7 +143,7 @@ impl UserRcu {
 }
 
 /// Waits for the readers that are about; `false`, without waiting, if the thread is one itself, or there is no way to tell.
-fn wait() -> bool {
+fn synchronize() -> bool {
     if slot().is_some_and(Slot::is_inside) {
         return false;
     }
@@ -159,8 +161,8 @@ fn wait() -> bool {
 }
 
 /// Calls what there is no memory to remember.
-fn now_or_never(free: impl FnOnce()) {
-    if wait() {
+fn free_now_or_leak(free: impl FnOnce()) {
+    if synchronize() {
         free();
     } else {
         core::mem::forget(free);
@@ -182,8 +184,8 @@ impl fmt::Debug for UserRcu {
 impl Drop for UserRcu {
     fn drop(&mut self) {
         // Guards borrow this: the readers that may have found what was retired have left.
-        let retired = self.later().take();
-        call(retired.into_iter().flatten(), || {});
+        let retired = self.callbacks().take_all();
+        run_all(retired.into_iter().flatten(), || {});
     }
 }
 
@@ -222,7 +224,7 @@ impl Drop for RcuGuard<'_> {
         match self.slot {
             // SAFETY: guards stay on the thread that made them, whose slot this is.
             Some(slot) => unsafe { slot.leave() },
-            None => readers().leave_without(),
+            None => readers().leave_unslotted(),
         }
     }
 }
@@ -241,7 +243,7 @@ unsafe impl Reclaim for UserRcu {
         match slot {
             // SAFETY: it is this thread's.
             Some(slot) => unsafe { readers().enter(slot) },
-            None => readers().enter_without(),
+            None => readers().enter_unslotted(),
         }
         let marker = PhantomData;
         RcuGuard { slot, marker }
@@ -260,17 +262,17 @@ unsafe impl Reclaim for UserRcu {
     unsafe fn retire<F: FnOnce() + Send + 'static>(&self, free: F) {
         let free = match boxed(free) {
             Ok(free) => free,
-            Err(free) => return now_or_never(free),
+            Err(free) => return free_now_or_leak(free),
         };
-        let mut later = self.later();
-        let over = match later.push(free) {
-            Ok(()) => later.turn(readers()),
+        let mut callbacks = self.callbacks();
+        let over = match callbacks.push(free) {
+            Ok(()) => callbacks.advance(readers()),
             Err(free) => {
-                drop(later);
-                return now_or_never(free);
+                drop(callbacks);
+                return free_now_or_leak(free);
             }
         };
-        drop(later);
-        call(over.into_iter(), || {});
+        drop(callbacks);
+        run_all(over.into_iter(), || {});
     }
 }

@@ -9,7 +9,7 @@
 //! comes after what is to be freed was unlinked; it begins the new epoch, then passes the heavy side.
 //!
 //! * *The reader's side comes first.* Whoever looks at the slots after the heavy side sees the reader's note, or what it wrote later. If
-//!   the note has an earlier epoch, the reader is waited for. If it has the new one or a later, then the reader has read that epoch from `now`,
+//!   the note has an earlier epoch, the reader is waited for. If it has the new one or a later, then the reader has read that epoch from `epoch`,
 //!   which was released after the unlinking, and cannot find what was unlinked. If it says that the reader is outside, the reader has left: its
 //!   leaving was released after its reads.
 //! * *The heavy side comes first.* The reader sees that all was unlinked. Whatever its slot says, it need not be waited for; if
@@ -22,7 +22,7 @@ use core::cell::Cell;
 use core::ptr::{self, NonNull};
 
 use crate::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
-use crate::room;
+use crate::try_box_uninit;
 use crate::user::barrier;
 
 /// What a slot says while its thread is outside. No epoch has this number.
@@ -46,20 +46,20 @@ unsafe impl Sync for Slot {}
 
 /// All readers of the program.
 pub(super) struct Readers {
-    now: AtomicU64,
+    epoch: AtomicU64,
     /// Slots are never freed: a thread that ends leaves its slot to another.
     slots: AtomicPtr<Slot>,
     /// Readers without a slot: those for which there was no memory, or whose thread is ending.
-    others: AtomicUsize,
+    unslotted: AtomicUsize,
 }
 
 impl Readers {
     const_unless_loom! {
         pub(super) const fn new() -> Self {
             Self {
-                now: AtomicU64::new(OUTSIDE + 1),
+                epoch: AtomicU64::new(OUTSIDE + 1),
                 slots: AtomicPtr::new(ptr::null_mut()),
-                others: AtomicUsize::new(0),
+                unslotted: AtomicUsize::new(0),
             }
         }
     }
@@ -67,7 +67,7 @@ impl Readers {
     fn slots(&self) -> impl Iterator<Item = &'static Slot> {
         let mut next: *const Slot = self.slots.load(Ordering::Acquire);
         core::iter::from_fn(move || {
-            // SAFETY: slots are never freed. Pairs with the release in `take`, so that they are seen whole.
+            // SAFETY: slots are never freed. Pairs with the release in `acquire_slot`, so that they are seen whole.
             let slot = unsafe { next.as_ref() }?;
             next = slot.next;
             Some(slot)
@@ -76,14 +76,14 @@ impl Readers {
 
     /// A slot for a thread; `None` if there is no memory.
     #[cold]
-    pub(super) fn take(&self) -> Option<&'static Slot> {
+    pub(super) fn acquire_slot(&self) -> Option<&'static Slot> {
         for slot in self.slots() {
-            // Pairs with the release in `leave_to_others`.
+            // Pairs with the release in `release`.
             if !slot.taken.load(Ordering::Relaxed) && !slot.taken.swap(true, Ordering::Acquire) {
                 return Some(slot);
             }
         }
-        let slot = NonNull::from(Box::leak(room::<Slot>()?)).cast::<Slot>();
+        let slot = NonNull::from(Box::leak(try_box_uninit::<Slot>()?)).cast::<Slot>();
         let mut head = self.slots.load(Ordering::Relaxed);
         loop {
             // SAFETY: the memory is fresh, large enough and aligned, and nobody else sees it yet.
@@ -119,26 +119,26 @@ impl Readers {
         let depth = slot.depth.get();
         slot.depth.set(depth + 1);
         if depth == 0 {
-            let now = self.now.load(Ordering::Acquire);
+            let now = self.epoch.load(Ordering::Acquire);
             slot.entered.store(now, Ordering::Release);
             barrier::light();
         }
     }
 
     /// Notes a reader without a slot.
-    pub(super) fn enter_without(&self) {
-        self.others.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn enter_unslotted(&self) {
+        self.unslotted.fetch_add(1, Ordering::Relaxed);
         barrier::light();
     }
 
-    pub(super) fn leave_without(&self) {
-        self.others.fetch_sub(1, Ordering::Release);
+    pub(super) fn leave_unslotted(&self) {
+        self.unslotted.fetch_sub(1, Ordering::Release);
     }
 
     /// Begins a grace period. `None` if that cannot be done.
     pub(super) fn begin(&self) -> Option<u64> {
         // What was unlinked is released with the new epoch.
-        let period = self.now.fetch_add(1, Ordering::AcqRel) + 1;
+        let period = self.epoch.fetch_add(1, Ordering::AcqRel) + 1;
         barrier::heavy().then_some(period)
     }
 
@@ -148,7 +148,7 @@ impl Readers {
             let entered = slot.entered.load(Ordering::Acquire);
             entered == OUTSIDE || entered >= period
         };
-        self.slots().all(left) && self.others.load(Ordering::Acquire) == 0
+        self.slots().all(left) && self.unslotted.load(Ordering::Acquire) == 0
     }
 }
 
@@ -175,7 +175,7 @@ impl Slot {
     /// # Safety
     ///
     /// The slot is the calling thread's, which does not enter by it again.
-    pub(super) unsafe fn leave_to_others(&self) {
+    pub(super) unsafe fn release(&self) {
         if !self.is_inside() {
             self.taken.store(false, Ordering::Release);
         }

@@ -12,14 +12,14 @@ use std_alloc::boxed::Box;
 use std_alloc::rc::Rc;
 use std_alloc::sync::Arc;
 
-use samara_rcu::room;
+use samara_rcu::try_box_uninit;
 
 use crate::base::value::{Duplicate, Mut, Ref, Value, View};
 
 impl<T: Clone> Duplicate for Box<T> {
     /// A clone of what is in the box, in a box of its own. (What `T::clone` itself allocates is its own affair.)
     fn duplicate(view: &T) -> Option<Self> {
-        Some(Box::write(room()?, view.clone()))
+        Some(Box::write(try_box_uninit()?, view.clone()))
     }
 }
 

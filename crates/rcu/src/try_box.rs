@@ -6,7 +6,7 @@ use core::alloc::Layout;
 use core::mem::MaybeUninit;
 
 /// Room for a `T`, or `None` if there is no memory.
-pub fn room<T>() -> Option<Box<MaybeUninit<T>>> {
+pub fn try_box_uninit<T>() -> Option<Box<MaybeUninit<T>>> {
     let layout = Layout::new::<T>();
     if layout.size() == 0 {
         return Some(Box::new_uninit());

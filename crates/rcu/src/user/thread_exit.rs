@@ -6,9 +6,9 @@
 //! [setspecific]: https://man7.org/linux/man-pages/man3/pthread_setspecific.3p.html
 
 #[cfg(not(target_os = "linux"))]
-pub(super) use destructor::{can_tell, tell};
+pub(super) use destructor::{is_running, register};
 #[cfg(target_os = "linux")]
-pub(super) use key::{can_tell, tell};
+pub(super) use key::{is_running, register};
 
 #[cfg(target_os = "linux")]
 mod key {
@@ -18,15 +18,15 @@ mod key {
     use core::ptr;
     use core::sync::atomic::{AtomicU64, Ordering};
 
-    use super::super::leave_slot;
     use super::super::readers::Slot;
+    use super::super::release_slot;
 
-    /// The program's key, [`NONE`] or [`NO_MORE`]. Relaxed: it brings nothing else with it.
+    /// The program's key, [`NONE`] or [`CLOSED`]. Relaxed: it brings nothing else with it.
     static KEY: AtomicU64 = AtomicU64::new(NONE);
     /// Not made yet.
     const NONE: u64 = u64::MAX;
     /// What a thread's end calls is about to be unloaded.
-    const NO_MORE: u64 = u64::MAX - 1;
+    const CLOSED: u64 = u64::MAX - 1;
 
     std::thread_local! {
         /// Set when the thread has given its slot up. What it calls after that must not take another, which nobody would give up.
@@ -39,7 +39,7 @@ mod key {
     static UNLOADED: extern "C" fn() = unloaded;
 
     extern "C" fn unloaded() {
-        if let Ok(key) = KEY.swap(NO_MORE, Ordering::Relaxed).try_into() {
+        if let Ok(key) = KEY.swap(CLOSED, Ordering::Relaxed).try_into() {
             // SAFETY: it was made by `key`, and nobody else deletes it.
             unsafe { libc::pthread_key_delete(key) };
         }
@@ -47,7 +47,7 @@ mod key {
 
     unsafe extern "C" fn thread_ends(_slot: *mut c_void) {
         ENDED.set(true);
-        leave_slot();
+        release_slot();
     }
 
     fn key() -> Option<libc::pthread_key_t> {
@@ -73,12 +73,12 @@ mod key {
     }
 
     /// Whether the thread has not ended yet.
-    pub(crate) fn can_tell() -> bool {
+    pub(crate) fn is_running() -> bool {
         !ENDED.get()
     }
 
     /// Has the thread give the slot up when it ends. `false` if that was refused.
-    pub(crate) fn tell(slot: &'static Slot) -> bool {
+    pub(crate) fn register(slot: &'static Slot) -> bool {
         // Only whether it is null is of interest: a thread without a value is not told of.
         let value = ptr::from_ref(slot).cast();
         // SAFETY: the value is not read through.
@@ -88,14 +88,14 @@ mod key {
 
 #[cfg(not(target_os = "linux"))]
 mod destructor {
-    use super::super::leave_slot;
     use super::super::readers::Slot;
+    use super::super::release_slot;
 
     struct End;
 
     impl Drop for End {
         fn drop(&mut self) {
-            leave_slot();
+            release_slot();
         }
     }
 
@@ -104,11 +104,11 @@ mod destructor {
     }
 
     /// Whether the thread has not ended yet. If so, it gives its slot up when it does.
-    pub(crate) fn can_tell() -> bool {
+    pub(crate) fn is_running() -> bool {
         END.try_with(|_| ()).is_ok()
     }
 
-    pub(crate) fn tell(_slot: &'static Slot) -> bool {
+    pub(crate) fn register(_slot: &'static Slot) -> bool {
         true
     }
 }
