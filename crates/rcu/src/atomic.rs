@@ -1,4 +1,4 @@
-//! The shared-memory primitives that are used here, in one place so that a model checker can stand in for the hardware.
+//! The atomics that this crate uses, in one place, so that a model checker can replace them.
 
 #[cfg(all(feature = "user", target_has_atomic = "64", not(samara_loom)))]
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64};

@@ -1,13 +1,13 @@
-//! What is to be called when readers have left.
+//! Callbacks that run when readers have left.
 
 use alloc::boxed::Box;
 
 use crate::try_box_uninit;
 
-/// What is called when readers have left.
+/// A callback that runs when readers have left.
 pub(crate) type Callback = Box<dyn FnOnce() + Send>;
 
-/// A closure in a box of its own; back if there is no memory.
+/// Moves a closure into a box of its own. Returns it as the error if there is no memory.
 pub(crate) fn boxed<F: FnOnce() + Send + 'static>(free: F) -> Result<Callback, F> {
     let Some(uninit) = try_box_uninit::<F>() else {
         return Err(free);
@@ -16,7 +16,7 @@ pub(crate) fn boxed<F: FnOnce() + Send + 'static>(free: F) -> Result<Callback, F
     Ok(boxed)
 }
 
-/// Calls all, and then `last`; if one panics, the others while the panic unwinds.
+/// Calls all callbacks, and then `last`. If one panics, the others run while the panic unwinds.
 pub(crate) fn run_all(retired: impl Iterator<Item = Callback>, last: impl FnOnce()) {
     let mut rest = Rest(retired, Some(last));
     rest.run();

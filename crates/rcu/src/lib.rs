@@ -6,7 +6,8 @@ extern crate alloc;
 #[cfg(feature = "user")]
 extern crate std;
 
-/// Constructors that are `const`, except with the model checker's atomics, which have no constant ones.
+/// Declares constructors that are `const`. The model checker's atomics have no `const`
+/// constructors, so that these are plain functions under the checker.
 ///
 /// For the packages of this workspace.
 #[doc(hidden)]

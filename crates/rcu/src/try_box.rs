@@ -1,11 +1,11 @@
-//! Boxes where there may be no memory.
+//! Boxes whose allocation may fail.
 
 use alloc::alloc::alloc;
 use alloc::boxed::Box;
 use core::alloc::Layout;
 use core::mem::MaybeUninit;
 
-/// Room for a `T`, or `None` if there is no memory.
+/// Allocates an uninitialised box for a `T`, or returns `None` if there is no memory.
 pub fn try_box_uninit<T>() -> Option<Box<MaybeUninit<T>>> {
     let layout = Layout::new::<T>();
     if layout.size() == 0 {
@@ -13,6 +13,6 @@ pub fn try_box_uninit<T>() -> Option<Box<MaybeUninit<T>>> {
     }
     // SAFETY: the layout is not of size zero.
     let block = unsafe { alloc(layout) }.cast::<MaybeUninit<T>>();
-    // SAFETY: the block is fresh, and has the layout of a `T`: a box of one is made like this.
+    // SAFETY: the block is fresh and has the layout of a `T`, as memory of a box must.
     (!block.is_null()).then(|| unsafe { Box::from_raw(block) })
 }

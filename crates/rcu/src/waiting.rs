@@ -1,10 +1,19 @@
-//! Writers wait for the readers that are about, but not for ever.
+//! [`Waiting`]: writers wait for readers for a bounded time.
+//!
+//! Readers count themselves on one of two counters, which the *phase* selects. A writer turns new
+//! readers to the other counter, so that the first one can reach zero. A grace period is over when
+//! both counters have been seen at zero after the writer's fence. If a reader stays longer than the
+//! writer spins, the writer defers the freeing and goes on.
+//!
+//! Invariant: a writer changes the phase only when the counter that new readers will use has been
+//! seen at zero. The ordering of each access is argued at the implementation of [`Reclaim`].
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::fmt;
 use core::ptr::null_mut;
-// Not the model checker's: written before other threads come, and so read by none of them in two ways.
+// Not the model checker's atomic: it is written before other threads start, so that no thread has
+// two values to read.
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::compiler_fence;
 
@@ -13,9 +22,11 @@ use crate::callback::{Callback, boxed, run_all};
 use crate::reclaim::Reclaim;
 use crate::try_box_uninit;
 
-/// How often a writer looks whether a reader has left before it goes on without. A look costs what the processor's instruction for waiting does:
-/// 5 ns on some, 50 ns on others, so that this is a microsecond to six for each of two counters. The model checker's writers wait, as it tries every order
-/// anyway.
+/// The number of times that a writer checks for readers before it defers.
+///
+/// One check costs one spin-loop instruction of the processor: 5 ns on some, 50 ns on others. The
+/// total is one to six microseconds for each of two counters. The model checker's writers wait
+/// without limit, since the checker tries every order anyway.
 const SPINS: usize = if cfg!(samara_loom) {
     usize::MAX
 } else if cfg!(miri) {
@@ -24,21 +35,24 @@ const SPINS: usize = if cfg!(samara_loom) {
     128
 };
 
-/// As [`SPINS`], where a reader stayed beyond that the last time: it may be about still, and may be one of the writer's own thread, for which no wait is
-/// long enough. A reader that looks one thing up leaves within so many looks.
+/// As [`SPINS`], after a reader outlasted the previous attempt.
+///
+/// That reader may still be inside. It may also belong to the writer's own thread, for which no
+/// wait is long enough. A reader that looks up one entry leaves within this many checks.
 const SPINS_AFTER_TIMEOUT: usize = if cfg!(samara_loom) { usize::MAX } else { 4 };
 
-/// Over how many counters readers are spread.
+/// The number of counters over which readers are spread.
 const SHARDS: usize = if cfg!(samara_loom) { 2 } else { 16 };
 
 type Shards = [Shard; SHARDS];
 
-/// Counters of readers, alone in their lines of the cache, which processors fetch by twos.
+/// A pair of reader counters, alone in its cache lines. Processors may fetch lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard([AtomicUsize; 2]);
 
-/// A number that threads which run at the same time seldom have in common: that of the piece of 16 KiB, of 2 MiB or of 32 MiB in which the stack is.
+/// Returns a number that concurrent threads seldom share. It mixes the numbers of the 16 KiB, 2 MiB
+/// and 32 MiB regions that contain the stack.
 #[cfg(not(samara_loom))]
 #[inline]
 fn stack_region() -> usize {
@@ -47,7 +61,7 @@ fn stack_region() -> usize {
     (at >> 14) + (at >> 21) + (at >> 25)
 }
 
-/// Whether a counter comes to zero, while looks are left.
+/// Spins until the counter is zero. Returns `false` if `left` checks were not enough.
 fn wait_for(counter: &AtomicUsize, left: &mut usize) -> bool {
     while counter.load(Ordering::Acquire) != 0 {
         if *left == 0 {
@@ -64,21 +78,28 @@ fn wait_for(counter: &AtomicUsize, left: &mut usize) -> bool {
     true
 }
 
-/// Writers wait for the readers that are about, for some microseconds; what a reader that stays longer may have found is freed when it has
-/// left. As long as that one is about, writers no longer wait for it. Needs no threads, and memory only where a reader stays, so that it suits a kernel before it has anything better.
+/// Reclamation in which writers wait for readers, for some microseconds.
 ///
-/// Where the readers have left, what is [retired](Reclaim::retire) is freed at once. Else it is freed when something is retired for the first time after
-/// the last of those readers has left, or with this. There is one writer at a time.
+/// If a reader stays longer, the freeing of what it may have found is deferred until it has left.
+/// While that reader stays, writers hardly wait for it. `Waiting` needs no threads, and memory only
+/// while a reader stays. A kernel can use it before it has anything better.
 ///
-/// A reader enters and leaves with one atomic addition each, on a counter that all readers share, until they are [`spread`](Waiting::spread).
+/// If all readers have left, [`retire`](Reclaim::retire) frees at once. Otherwise the freeing
+/// happens at the first retirement after the last of those readers has left, or when the `Waiting`
+/// is dropped. There is one writer at a time.
+///
+/// A reader enters and leaves with one atomic addition each, on a counter that all readers share,
+/// until they are [`spread`](Waiting::spread).
 ///
 /// # A thread that writes while it reads
 ///
-/// It may: the first time that something is [published](Reclaim::published) beside its reader takes those microseconds, each later time a tenth of one or two, and
-/// what is retired stays as long as its reader.
+/// This is allowed. The first [`published`](Reclaim::published) during its own read takes those
+/// microseconds, and each later one about a thirtieth of that. What it retires stays as long as its
+/// reader.
 ///
-/// Where there is no memory to note what is retired either, the writer does wait until the readers have left, as Linux does in the same place; for
-/// its own thread's reader it then waits for ever. [Grace periods](Reclaim::start_poll) need no such note.
+/// If there is also no memory to defer the freeing, the writer waits until the readers have left.
+/// Linux does the same in this case. If the reader is on the writer's own thread, that wait never
+/// ends. [Grace periods](Reclaim::start_poll) need no memory.
 ///
 /// ```
 /// use samara_rcu::{Reclaim, Waiting};
@@ -99,28 +120,29 @@ fn wait_for(counter: &AtomicUsize, left: &mut usize) -> bool {
 /// assert_eq!(freed.try_iter().collect::<Vec<_>>(), [1, 2]);
 /// ```
 pub struct Waiting {
-    /// Which of the counters new readers use.
+    /// The counter of each pair that new readers use: 0 or 1.
     phase: AtomicUsize,
     readers: [AtomicUsize; 2],
-    /// More counters, once readers are to be spread over them: `null` before.
+    /// More counters, or null until [`spread`](Waiting::spread) has been called.
     shards: AtomicPtr<Shards>,
     #[cfg(samara_loom)]
     next_shard: core::sync::atomic::AtomicUsize,
-    /// How often all readers that had been about have been seen to have left, modulo 2 to the width. Only for the writer.
+    /// The number of completed grace periods, modulo 2 to the width of a word. Only for the writer.
     completed: AtomicUsize,
-    /// Whether they had when it last looked: 0 for yes. Only for the writer.
+    /// Not 0 if readers had stayed when [`published`](Reclaim::published) last checked. Only for
+    /// the writer.
     readers_stayed: AtomicUsize,
-    /// Not 0 if a reader was still there when the last attempt gave up. Used by the writer alone.
+    /// Not 0 if a reader was still inside when the last attempt gave up. Only for the writer.
     timed_out: AtomicUsize,
-    /// Whether something waits for them: 0 for no. Only for the writer.
+    /// Not 0 if `deferred` holds callbacks. Only for the writer.
     has_deferred: AtomicUsize,
-    /// What waits for them. Taken for a moment, and by the writer alone.
+    /// Callbacks that wait for readers to leave. Only the writer takes the lock, and briefly.
     deferred: spin::Mutex<Vec<Callback>>,
 }
 
 impl Waiting {
     const_unless_loom! {
-        /// No readers.
+        /// Creates one without readers.
         #[must_use]
         pub const fn new() -> Self {
             Self {
@@ -138,9 +160,12 @@ impl Waiting {
         }
     }
 
-    /// Lets readers that enter from now on count themselves on sixteen counters, in cache lines of their own, of which each thread mostly uses one: for readers
-    /// that come so often, on several processors, that they would wait for the line of one counter. Writes then look at all of
-    /// them. Takes 2 KiB; without memory all stays as it is. False: so it was.
+    /// Spreads readers that enter from now on over sixteen counters, each in cache lines of its
+    /// own.
+    ///
+    /// A thread mostly uses one of them. This helps readers that enter so often, on several
+    /// processors, that they contend for one counter's cache line. Writers then check all of the
+    /// counters. Takes 2 KiB. Returns `false`, and changes nothing, if there is no memory.
     ///
     /// ```
     /// use samara_rcu::{Reclaim, Waiting};
@@ -157,12 +182,13 @@ impl Waiting {
             return false;
         };
         let new = Box::into_raw(Box::write(uninit, Shards::default()));
-        // Release: whoever finds the counters finds them at zero. Acquire: so does this thread, those of another.
+        // Release: a thread that finds the counters finds them at zero. Acquire: so does this
+        // thread, if another has installed them.
         let first =
             self.shards
                 .compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire);
         if first.is_err() {
-            // SAFETY: a box just now, and shown to nobody.
+            // SAFETY: it is still a box of this thread's, since the exchange failed.
             drop(unsafe { Box::from_raw(new) });
         }
         true
@@ -170,17 +196,17 @@ impl Waiting {
 
     #[inline]
     fn shards(&self) -> Option<&Shards> {
-        // SAFETY: what is there was made by `spread`, and is freed with this.
+        // SAFETY: the pointer came from a box in `spread`, and is freed when this is dropped.
         unsafe { self.shards.load(Ordering::Acquire).as_ref() }
     }
 
-    /// The counters that a new reader of this thread uses: any would do.
+    /// Returns the counters for a new reader of this thread. Any pair would be correct.
     #[inline]
     fn my_counters(&self) -> &[AtomicUsize; 2] {
         let Some(shards) = self.shards() else {
             return &self.readers;
         };
-        // The checker wants the same each time.
+        // The checker needs the same choice in each run.
         #[cfg(samara_loom)]
         let shard = self
             .next_shard
@@ -190,7 +216,8 @@ impl Waiting {
         &shards[shard % SHARDS].0
     }
 
-    /// Whether there are no readers on the counters of a phase, after so many looks.
+    /// Spins until all counters of a phase are zero. Returns `false` if `spins` checks were not
+    /// enough.
     fn wait_for(&self, phase: usize, spins: usize) -> bool {
         let shards = self.shards().map_or(&[][..], |shards| &shards[..]);
         let mut left = spins;
@@ -200,7 +227,11 @@ impl Waiting {
                 .all(|shard| wait_for(&shard.0[phase], &mut left))
     }
 
-    /// Whether all readers that had entered before have left, after some spins. If not, the next attempt goes on where this one was left: the counter at which it gave up is one that new readers no longer use.
+    /// Attempts to complete a grace period: returns `true` if all readers that had entered before
+    /// have left within `spins` checks.
+    ///
+    /// After a failure the next attempt resumes. It waits first for the counter at which this one
+    /// gave up, which new readers no longer use.
     fn try_grace_period(&self, spins: usize) -> bool {
         fence(Ordering::SeqCst);
         let phase = self.phase.load(Ordering::Relaxed);
@@ -216,7 +247,8 @@ impl Waiting {
         true
     }
 
-    /// As [`try_grace_period`](Self::try_grace_period), with the spins that the last attempt has left.
+    /// As [`try_grace_period`](Self::try_grace_period), with the limit that the outcome of the last
+    /// attempt calls for.
     #[inline]
     fn try_grace_period_bounded(&self) -> bool {
         let spins = if self.timed_out.load(Ordering::Relaxed) == 0 {
@@ -230,16 +262,16 @@ impl Waiting {
         completed
     }
 
-    /// Frees what has been noted, and then `last`. If one of them panics, goes on with the others.
+    /// Runs the deferred callbacks, and then `last`. If one panics, the others still run.
     #[cold]
     fn free_deferred(&self, last: impl FnOnce()) {
         self.has_deferred.store(0, Ordering::Relaxed);
         let count = self.deferred.lock().len();
-        // The lock is not held while something is freed.
+        // The lock is not held while a callback runs.
         run_all((0..count).map_while(|_| self.deferred.lock().pop()), last);
     }
 
-    /// Notes what is to be freed, if there is memory for that; else gives it back.
+    /// Defers a callback. Returns it as the error if there is no memory.
     fn defer<F: FnOnce() + Send + 'static>(&self, free: F) -> Result<(), F> {
         let mut deferred = self.deferred.lock();
         if deferred.try_reserve(1).is_err() {
@@ -259,11 +291,11 @@ impl Default for Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        // Readers borrow it, so that there are none.
+        // Guards borrow `self`, so that no reader is inside.
         self.free_deferred(|| {});
         let shards = *self.shards.get_mut();
         if !shards.is_null() {
-            // SAFETY: a box that `spread` has made, and nobody uses any more.
+            // SAFETY: `spread` made it from a box, and no reference to it is left.
             drop(unsafe { Box::from_raw(shards) });
         }
     }
@@ -279,16 +311,18 @@ impl fmt::Debug for Waiting {
     }
 }
 
-/// Whether an atomic addition is a fence: an instruction with the lock prefix waits for the stores before it, its own among them, and nothing after it begins
-/// before.
+/// `true` if an atomic addition is also a full fence. An instruction with the lock prefix waits for
+/// all earlier stores, its own included, and no later access begins before it.
 const ADD_IS_FENCE: bool = cfg!(all(
     not(miri),
     not(samara_loom),
     any(target_arch = "x86", target_arch = "x86_64")
 ));
 
-/// Adds a reader, and is a fence between that and all that the reader loads. Where the addition is one already just the compiler is to be told; the instruction
-/// that a fence is made of would wait once more, for longer than the addition takes.
+/// Adds a reader, with a full fence between the addition and everything that the reader loads.
+///
+/// Where the addition is a fence itself, only the compiler must be told. A separate fence
+/// instruction would wait once more, for longer than the addition takes.
 #[inline]
 fn add_reader(counter: &AtomicUsize) {
     if ADD_IS_FENCE {
@@ -300,26 +334,34 @@ fn add_reader(counter: &AtomicUsize) {
     }
 }
 
-/// A reader's presence with [`Waiting`].
+/// The guard of a reader of [`Waiting`].
 #[derive(Debug)]
 pub struct WaitingGuard<'a>(&'a AtomicUsize);
 
 impl Drop for WaitingGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        // What was read comes before; the writer that sees the reader gone may free it.
+        // Release: the reads come before. A writer that sees the reader gone may free.
         self.0.fetch_sub(1, Ordering::Release);
     }
 }
 
-// SAFETY: `try_grace_period` gives `true` after all counters have been seen at zero since its fence. A reader adds itself to one of them, then
-// comes its fence (`add_reader`).
-// * If the reader's fence comes first in the order of all fences, the writer's loads see the addition, or what came
-//   after it, and before that the shards, if the reader has found them; zero means that the reader has left, and reading it with acquire puts the reader's accesses before.
-// * If the writer's fence comes first, the reader's later loads see what was published before that fence.
-// Which counter a reader took does not matter for this. The phase only keeps new readers from the counter that is being waited for.
-// What is freed in `retire`, or is noted there and freed by a later `try_grace_period`, was unlinked before the fence of a `try_grace_period` that gave `true`: the one
-// before `retire`, or that later one. A period is over when a `try_grace_period` that began after it had begun has given `true`.
+// SAFETY: `try_grace_period` returns `true` after all counters have been seen at zero since its
+// fence. A reader adds itself to one of them and then executes its fence (`add_reader`).
+//
+// * If the reader's fence comes first in the order of all fences, the writer's loads see the
+//   addition or a later value. They also see the shards, if the reader has found them. Zero then
+//   means that the reader has left. The load is an acquire, so that the reader's accesses come
+//   before.
+// * If the writer's fence comes first, the reader's later loads see what was published before that
+//   fence.
+//
+// This argument does not depend on which counter a reader took. The phase only keeps new readers
+// away from the counter that a writer waits for.
+//
+// What `retire` frees was unlinked before the fence of a `try_grace_period` that returned `true`:
+// the one in `published`, or, if it was deferred, a later one. A period is over when a
+// `try_grace_period` that began after the period has returned `true`.
 unsafe impl Reclaim for Waiting {
     type Guard<'a> = WaitingGuard<'a>;
 
@@ -330,7 +372,7 @@ unsafe impl Reclaim for Waiting {
         WaitingGuard(counter)
     }
 
-    // The model checker sees to every one at once.
+    // The model checker needs every retirement to take effect at once.
     const BATCH: usize = if cfg!(samara_loom) { 1 } else { 32 };
 
     #[inline]
@@ -367,8 +409,8 @@ unsafe impl Reclaim for Waiting {
                 }
             }
         };
-        // All that is retired was unlinked before `published`, which has seen the readers leave (or that was waited for just now); and so
-        // was all that has been noted.
+        // Everything retired was unlinked before `published`, which saw the readers leave, or
+        // before the wait above. The same holds for the deferred callbacks.
         if self.has_deferred.load(Ordering::Relaxed) == 0 {
             return free();
         }

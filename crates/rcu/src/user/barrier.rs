@@ -1,13 +1,17 @@
-//! A fence whose two sides cost differently: next to nothing for readers, a system call for writers.
+//! An asymmetric fence: almost free for readers, a system call for writers.
 //!
-//! `membarrier` (Linux 4.14) returns when every running thread of the program has passed a full barrier. For a thread that is
-//! [`light`] where another is [`heavy`], that barrier comes at some point of its program: before or after its `light`, which keeps the compiler from
-//! moving accesses across. So one of these holds, as with two sequentially consistent fences:
+//! `membarrier` (Linux 4.14) returns when every running thread of the program has executed a full
+//! barrier. While one thread is in [`heavy`], another may execute [`light`]. The kernel's barrier
+//! falls at some point of that other thread's program: before or after its `light`, which keeps the
+//! compiler from moving accesses across. So one of these holds, as with two sequentially consistent
+//! fences:
 //!
-//! * The barrier comes after the reader's accesses before `light`: the writer sees them after `heavy`.
-//! * It comes before the reader's accesses after `light`: they see what the writer did before `heavy`.
+//! * The barrier comes after the reader's accesses before `light`. Then the writer sees them after
+//!   `heavy`.
+//! * It comes before the reader's accesses after `light`. Then they see what the writer did before
+//!   `heavy`.
 //!
-//! Where there is no such call, both are fences.
+//! Without that system call, both sides are fences.
 
 use crate::atomic::{Ordering, fence};
 
@@ -15,14 +19,14 @@ use crate::atomic::{Ordering, fence};
 mod kernel {
     use core::sync::atomic::{AtomicU8, Ordering};
 
-    /// Whether the call is used: decided once, since both sides must do the same.
+    /// The decision to use the call. It is made once, since both sides must do the same.
     static USED: AtomicU8 = AtomicU8::new(UNKNOWN);
     const UNKNOWN: u8 = 0;
     const NO: u8 = 1;
     const YES: u8 = 2;
 
     fn membarrier(command: libc::c_int) -> bool {
-        // SAFETY: the call takes these three numbers, and touches no memory of the program's.
+        // SAFETY: the call takes three numbers, and touches no memory of the program.
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
     }
 
@@ -54,7 +58,7 @@ mod kernel {
     }
 
     pub(super) fn call() -> bool {
-        // A forked child may have to register anew.
+        // A forked child may have to register again.
         expedited() || register() && expedited()
     }
 }
@@ -71,7 +75,7 @@ mod kernel {
     }
 }
 
-/// The readers' side.
+/// The readers' side of the fence.
 #[inline(always)]
 pub(super) fn light() {
     if kernel::used() {
@@ -81,7 +85,8 @@ pub(super) fn light() {
     }
 }
 
-/// The writers' side. `false` if the kernel does not let the program do this any more: then it has not been done.
+/// The writers' side of the fence. Returns `false`, without ordering anything, if the kernel no
+/// longer permits the call.
 pub(super) fn heavy() -> bool {
     if kernel::used() {
         kernel::call()

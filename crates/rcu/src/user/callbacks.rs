@@ -1,17 +1,20 @@
-//! What is to be called when a grace period is over.
+//! The callback list: callbacks that wait for a grace period.
+//!
+//! Callbacks are collected in `pending`. When there are [`BATCH`] of them and no period is under
+//! way, one grace period begins for all of them together and they move to `waiting`.
 
 use std::vec::Vec;
 
 use crate::callback::Callback;
 use crate::user::readers::Readers;
 
-/// So many wait for a grace period together.
+/// The number of callbacks for which a grace period begins.
 const BATCH: usize = if cfg!(samara_loom) { 1 } else { 64 };
 
 pub(super) struct CallbackList {
     pending: Vec<Callback>,
     waiting: Vec<Callback>,
-    /// What `waiting` waits for.
+    /// The grace period that `waiting` waits for.
     period: u64,
 }
 
@@ -24,7 +27,7 @@ impl CallbackList {
         }
     }
 
-    /// Adds one; back if there is no memory.
+    /// Adds a callback. Returns it as the error if there is no memory.
     pub(super) fn push(&mut self, free: Callback) -> Result<(), Callback> {
         if self.pending.try_reserve(1).is_err() {
             return Err(free);
@@ -33,7 +36,8 @@ impl CallbackList {
         Ok(())
     }
 
-    /// Those that may be called now; begins a grace period for the others, if there are enough.
+    /// Returns the callbacks that may run now. Begins a grace period for the pending ones if there
+    /// are enough of them and no other period is under way.
     pub(super) fn advance(&mut self, readers: &Readers) -> Vec<Callback> {
         if self.pending.len() < BATCH || !self.waiting.is_empty() && !readers.is_over(self.period) {
             return Vec::new();

@@ -1,4 +1,5 @@
-//! RCU for programs: readers note in memory of their own that they are there, without a fence.
+//! [`UserRcu`]: RCU in user space, whose readers only write to memory of their own thread, without
+//! a fence.
 
 mod barrier;
 mod callbacks;
@@ -34,7 +35,7 @@ fn readers() -> &'static Readers {
 
 #[cfg(not(samara_loom))]
 std::thread_local! {
-    /// The thread's slot. Without a destructor, so that looking at it is one load.
+    /// The thread's slot. It has no destructor, so that reading it is one load.
     static SLOT: Cell<*const Slot> = const { Cell::new(ptr::null()) };
 }
 
@@ -43,14 +44,15 @@ loom::thread_local! {
     static SLOT: Cell<*const Slot> = Cell::new(ptr::null());
 }
 
-/// The thread's slot, if it has one.
+/// Returns the thread's slot, if it has one.
 #[inline(always)]
 fn slot() -> Option<&'static Slot> {
     // SAFETY: slots are never freed.
     unsafe { SLOT.with(Cell::get).as_ref() }
 }
 
-/// A slot for the thread; `None` if there is no memory, or the thread is about to end.
+/// Acquires a slot for the thread. Returns `None` if there is no memory, or if the thread is
+/// ending.
 #[cold]
 fn new_slot() -> Option<&'static Slot> {
     #[cfg(not(samara_loom))]
@@ -60,7 +62,7 @@ fn new_slot() -> Option<&'static Slot> {
     let slot = readers().acquire_slot()?;
     #[cfg(not(samara_loom))]
     if !thread_exit::register(slot) {
-        // SAFETY: the thread has just taken it, and has not entered by it.
+        // SAFETY: the thread has just acquired it, and has not entered with it.
         unsafe { slot.release() };
         return None;
     }
@@ -68,23 +70,26 @@ fn new_slot() -> Option<&'static Slot> {
     Some(slot)
 }
 
-/// Gives the thread's slot to others, when the thread ends.
+/// Releases the thread's slot when the thread ends.
 #[cfg(not(samara_loom))]
 fn release_slot() {
     let slot = SLOT.replace(ptr::null());
     // SAFETY: slots are never freed.
     if let Some(slot) = unsafe { slot.as_ref() } {
-        // SAFETY: this one was the thread's until now.
+        // SAFETY: it was this thread's slot until now.
         unsafe { slot.release() };
     }
 }
 
-/// RCU in user space, as `liburcu` has it (its flavour `memb`): a reader writes only to memory of its own, with no fence and no locked instruction;
-/// who wants to know whether the readers have left makes them pass a barrier, by Linux's `membarrier`. Where there is no such call
-/// readers execute a fence.
+/// RCU in user space, as the flavour `memb` of `liburcu`.
 ///
-/// All that a program has of these share its readers: a reader that stays keeps what has been retired with others, too. What is retired is called when
-/// something is retired later, by [`barrier`](UserRcu::barrier), or when this is dropped, whichever comes first. Any number of writers may retire at once.
+/// A reader writes only to memory of its own thread, with no fence and no locked instruction. A
+/// writer that must know if readers have left makes all threads execute a barrier, by Linux's
+/// `membarrier`. Without that call, readers execute a fence.
+///
+/// All `UserRcu`s of a program share their readers: a reader also keeps what has been retired with
+/// another one. Callbacks run at a later retirement, in [`barrier`](UserRcu::barrier), or when this
+/// is dropped, whichever comes first. Any number of writers may retire at once.
 ///
 /// ```
 /// use samara_rcu::{Reclaim, UserRcu};
@@ -101,8 +106,9 @@ fn release_slot() {
 /// assert!(freed.try_recv().is_ok());
 /// ```
 ///
-/// Desnoyers, McKenney, Stern, Dagenais, Walpole: *User-Level Implementations of Read-Copy Update*, IEEE Transactions on Parallel and
-/// Distributed Systems 23 (2012).
+/// The algorithm is described in Desnoyers, McKenney, Stern, Dagenais, Walpole: *User-Level
+/// Implementations of Read-Copy Update*, IEEE Transactions on Parallel and Distributed Systems 23
+/// (2012).
 pub struct UserRcu {
     callbacks: Mutex<CallbackList>,
 }

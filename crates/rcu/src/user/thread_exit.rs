@@ -1,7 +1,8 @@
-//! How it is learned that a thread ends, so that its slot goes to another.
+//! Detection of the end of a thread, so that its slot goes to another thread.
 //!
-//! On Linux a key of POSIX tells, since setting one [can be refused][setspecific]: a variable of the thread's with a destructor is
-//! registered by the C library, which ends the program if there is no memory for that.
+//! On Linux this uses a POSIX key, since setting one [can be refused][setspecific]. A thread-local
+//! variable with a destructor would be registered by the C library, which aborts the program if
+//! there is no memory for that.
 //!
 //! [setspecific]: https://man7.org/linux/man-pages/man3/pthread_setspecific.3p.html
 
@@ -21,26 +22,29 @@ mod key {
     use super::super::readers::Slot;
     use super::super::release_slot;
 
-    /// The program's key, [`NONE`] or [`CLOSED`]. Relaxed: it brings nothing else with it.
+    /// The program's key, [`NONE`] or [`CLOSED`]. Relaxed: it publishes nothing else.
     static KEY: AtomicU64 = AtomicU64::new(NONE);
-    /// Not made yet.
+    /// No key has been created yet.
     const NONE: u64 = u64::MAX;
-    /// What a thread's end calls is about to be unloaded.
+    /// The destructor's code is about to be unloaded.
     const CLOSED: u64 = u64::MAX - 1;
 
     std::thread_local! {
-        /// Set when the thread has given its slot up. What it calls after that must not take another, which nobody would give up.
+        /// Set when the thread has released its slot. Destructors that run later must not acquire
+        /// another one, which would never be released.
         static ENDED: Cell<bool> = const { Cell::new(false) };
     }
 
-    /// Runs when a library that this is a part of is unloaded, or the program ends: threads that end later must not call what is no longer there.
+    /// Runs when the library that contains this code is unloaded, or when the program ends. Threads
+    /// that end later must not call code that is gone.
     #[used]
     #[unsafe(link_section = ".fini_array")]
     static UNLOADED: extern "C" fn() = unloaded;
 
     extern "C" fn unloaded() {
         if let Ok(key) = KEY.swap(CLOSED, Ordering::Relaxed).try_into() {
-            // SAFETY: it was made by `key`, and nobody else deletes it.
+            // SAFETY: `key` created it, and only this function deletes it: the swap returns it
+            // once.
             unsafe { libc::pthread_key_delete(key) };
         }
     }
@@ -51,37 +55,39 @@ mod key {
     }
 
     fn key() -> Option<libc::pthread_key_t> {
-        // Where only what is mentioned is linked, this has it linked.
+        // A linker that keeps only referenced sections must keep this one.
         black_box(&UNLOADED);
         let there = KEY.load(Ordering::Relaxed);
         if there != NONE {
             return there.try_into().ok();
         }
         let mut key = 0;
-        // SAFETY: it writes the key.
+        // SAFETY: the call writes the key.
         if unsafe { libc::pthread_key_create(&raw mut key, Some(thread_ends)) } != 0 {
             return None;
         }
         match KEY.compare_exchange(NONE, key.into(), Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => Some(key),
             Err(there) => {
-                // SAFETY: it was made here, and nobody else knows it.
+                // SAFETY: it was created above, and no other thread knows it.
                 unsafe { libc::pthread_key_delete(key) };
                 there.try_into().ok()
             }
         }
     }
 
-    /// Whether the thread has not ended yet.
+    /// Returns `true` if the thread has not yet run its destructors.
     pub(crate) fn is_running() -> bool {
         !ENDED.get()
     }
 
-    /// Has the thread give the slot up when it ends. `false` if that was refused.
+    /// Arranges for the slot to be released when the thread ends. Returns `false` if that was
+    /// refused.
     pub(crate) fn register(slot: &'static Slot) -> bool {
-        // Only whether it is null is of interest: a thread without a value is not told of.
+        // The value only has to be non-null: the destructor is not called for a thread whose value
+        // is null.
         let value = ptr::from_ref(slot).cast();
-        // SAFETY: the value is not read through.
+        // SAFETY: the value is not dereferenced.
         key().is_some_and(|key| unsafe { libc::pthread_setspecific(key, value) == 0 })
     }
 }
@@ -103,7 +109,8 @@ mod destructor {
         static END: End = const { End };
     }
 
-    /// Whether the thread has not ended yet. If so, it gives its slot up when it does.
+    /// Returns `true` if the thread has not yet run its destructors. In this case it will release
+    /// its slot when it ends.
     pub(crate) fn is_running() -> bool {
         END.try_with(|_| ()).is_ok()
     }
