@@ -1,4 +1,5 @@
-//! What was typed at the console and not read yet. The device's interrupt writes, [`Machine::console_read`](super::Machine::console_read) reads.
+//! The input buffer of the console. The device's interrupt fills it, and
+//! [`Machine::console_read`](super::Machine::console_read) takes bytes from it.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,10 +14,12 @@ struct Received {
 }
 
 static RECEIVED: Mutex<Received> = Mutex::new(Received { bytes: [0; 4096], first: 0, len: 0 });
-/// Some of it has not been read. When all has, the device has been emptied, and interrupts for what comes next.
+/// `true` if the buffer may hold bytes. When it is `false`, the buffer and the device are empty,
+/// and the device interrupts for its next byte.
 static HAS_INPUT: AtomicBool = AtomicBool::new(true);
 
-/// Takes what the device has, as long as there is room: the device holds back what it cannot deliver. Returns `false` if there was no room. Interrupts are off.
+/// Moves bytes from the device to the buffer while there is room. The device keeps the others.
+/// Returns `false` if the buffer is full. Interrupts must be off.
 pub(super) fn fill(mut next: impl FnMut() -> Option<u8>) -> bool {
     let mut received = RECEIVED.lock();
     let all = loop {
@@ -32,7 +35,8 @@ pub(super) fn fill(mut next: impl FnMut() -> Option<u8>) -> bool {
     all
 }
 
-/// Takes the first byte. `receive` calls [`fill`].
+/// Takes the first byte of the buffer. If the buffer is empty, calls `receive`, which calls
+/// [`fill`].
 pub(super) fn read(receive: fn()) -> Option<u8> {
     if !HAS_INPUT.load(Ordering::SeqCst) {
         return None;

@@ -1,6 +1,7 @@
-//! Threads: a kernel stack for each, and what the processor holds of a program besides its frame.
+//! The context of a thread: its kernel stack, and the program's state that is not in the frame.
 //!
-//! `context` of the architecture has the registers of floating point, how they are saved and loaded, and where a program has its thread pointer.
+//! Each architecture's `context` defines the floating-point state, how it is saved and loaded, and
+//! where the thread pointer is.
 
 use alloc::boxed::Box;
 
@@ -8,11 +9,12 @@ use super::KernelStack;
 use super::this::context::{FpState, RETURN_SLOT, SWITCH_FRAME, load_float, save_float};
 use super::this::frame::Frame;
 
-/// The state of a thread while it does not run: its kernel stack, and the registers that the stack does not hold.
+/// The state of a thread that does not run: its kernel stack, and the registers that the stack does
+/// not hold.
 pub struct Context {
-    /// `None`: the loop that runs when no thread can, on the first stack.
+    /// `None` for the idle loop, which runs on the boot stack.
     pub(super) stack: Option<Box<KernelStack>>,
-    /// The stack pointer where it goes on.
+    /// The stack pointer at which the thread resumes.
     saved: u64,
     float: FpState,
     pub(super) thread_pointer: u64,
@@ -29,7 +31,8 @@ unsafe extern "C" {
 }
 
 impl Context {
-    /// A thread that starts with this frame and thread pointer, and the caller's floating-point registers if it is to inherit them.
+    /// Creates the context of a thread that starts with this frame and thread pointer. With
+    /// `inherit`, it starts with the processor's floating-point state.
     pub fn new(frame: Frame, thread_pointer: u64, inherit: bool) -> Self {
         let mut stack = KernelStack::new();
         let saved = stack.begin(frame, SWITCH_FRAME, RETURN_SLOT);
@@ -39,32 +42,33 @@ impl Context {
         context
     }
 
-    /// Sets all floating-point registers of the processor as they are when a program starts.
+    /// Resets the processor's floating-point state to that of a new program.
     pub fn reset_float(&mut self) {
         FpState::new().load();
     }
 }
 
 impl FpState {
-    /// Returns those that the processor has: of the thread that runs.
+    /// Returns the processor's state, which is that of the running thread.
     pub(super) fn of_processor() -> Self {
         let mut float = FpState::new();
-        // SAFETY: room for all of them.
+        // SAFETY: `float` has room for all registers.
         unsafe { save_float(&mut float) };
         float
     }
 
-    /// Gives them to the processor.
+    /// Loads the state into the processor.
     pub(super) fn load(&self) {
-        // SAFETY: the kernel itself uses none of them.
+        // SAFETY: the kernel itself does not use floating point.
         unsafe { load_float(self) };
     }
 }
 
-/// Switches from one thread to another. Interrupts are off.
+/// Switches from one thread to another. Interrupts must be off.
 ///
 /// # Safety
-/// - `from` belongs to the thread that runs, and `to` to one that does not.
+///
+/// - `from` belongs to the running thread, and `to` to one that does not run.
 /// - Neither is moved or used by anything else until its thread runs again.
 pub unsafe fn switch(from: *mut Context, to: *mut Context) {
     // SAFETY: the caller's promise.

@@ -1,14 +1,15 @@
-//! The console and the kernel's log, whatever the devices: `console` of the architecture sends a byte, or finds that it cannot, and takes one that has come.
+//! The console and the kernel log on serial devices. Each architecture's `console` sends and
+//! receives single bytes.
 
 use spin::Mutex;
 
 use super::this::console;
 use super::{console_input, without_interrupts};
 
-/// Held while bytes are written to the console, and to the log.
+/// The locks of the console's output and of the log.
 static SENDING: [Mutex<()>; 2] = [Mutex::new(()), Mutex::new(())];
 
-/// Writes bytes to the console; waits until the device has taken them.
+/// Writes bytes to the console, and waits until the device has taken them.
 pub(super) fn write(bytes: &[u8]) {
     without_interrupts(|| {
         let _alone = SENDING[0].lock();
@@ -16,7 +17,7 @@ pub(super) fn write(bytes: &[u8]) {
     });
 }
 
-/// Writes bytes to the kernel's log.
+/// Writes bytes to the kernel log.
 pub(super) fn log(bytes: &[u8]) {
     without_interrupts(|| {
         let _alone = SENDING[1].lock();
@@ -24,7 +25,7 @@ pub(super) fn log(bytes: &[u8]) {
     });
 }
 
-/// Sends bytes, each as soon as `try_send` succeeds with it.
+/// Sends bytes, and repeats each until `try_send` succeeds.
 pub(super) fn send(bytes: &[u8], try_send: impl Fn(u8) -> bool) {
     for &byte in bytes {
         while !try_send(byte) {
@@ -33,15 +34,16 @@ pub(super) fn send(bytes: &[u8], try_send: impl Fn(u8) -> bool) {
     }
 }
 
-/// Moves received bytes from the device to the input buffer. Disables the device's interrupt while the buffer is full. Interrupts are off.
+/// Moves received bytes from the device to the input buffer. Disables the device's interrupt while
+/// the buffer is full. Interrupts must be off.
 pub(super) fn receive() {
-    let all = console_input::fill(console::received);
+    let all = console_input::fill(console::receive_byte);
     console::set_interrupt(all);
 }
 
-/// Calls `write_text` with pieces of `bytes`, each a text that ends with a zero byte, as semihosting wants it.
+/// Calls `write_text` with pieces of `bytes` as C strings, which semihosting takes.
 #[cfg(not(target_arch = "x86_64"))]
-pub(super) fn each_text(bytes: &[u8], write_text: impl Fn(*const u8)) {
+pub(super) fn each_c_string(bytes: &[u8], write_text: impl Fn(*const u8)) {
     for chunk in bytes.chunks(255) {
         let mut text = [0u8; 256];
         text[..chunk.len()].copy_from_slice(chunk);

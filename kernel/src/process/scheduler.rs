@@ -177,8 +177,8 @@ pub(super) fn kick_first() {
     reschedule(0);
 }
 
-/// Lets another thread run if this processor's queue has one, or if the running thread may no longer
-/// run here.
+/// Lets another thread run if this processor's queue has one, or if the running thread may no
+/// longer run here.
 pub fn yield_now() {
     let this = this();
     this.need_resched.store(false, Ordering::Relaxed);

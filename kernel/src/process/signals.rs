@@ -221,8 +221,8 @@ pub fn send_to_thread(thread: &Arc<Thread>, info: &SigInfo) {
 /// Does what takes effect when a signal is sent, and returns `false` if the signal need not be
 /// delivered.
 ///
-/// `SIGCONT` and `SIGKILL` continue a stopped process. A `SIGCONT` discards pending stop signals, and a
-/// stop signal discards a pending `SIGCONT`.
+/// `SIGCONT` and `SIGKILL` continue a stopped process. A `SIGCONT` discards pending stop signals,
+/// and a stop signal discards a pending `SIGCONT`.
 fn prepare_signal(process: &Arc<Process>, signal: i32) -> bool {
     if signal == 0 || process.is_ended() {
         return false;

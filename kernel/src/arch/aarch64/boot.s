@@ -1,16 +1,19 @@
-// From the boot loader's jump to the first line of Rust.
+// From the boot loader's jump to Rust.
 //
-// The image begins with the header of Linux's boot protocol for AArch64 (Documentation/arch/arm64/booting.rst): a loader puts it 2 MiB behind the start of
-// memory and jumps to its first byte, at EL1, without paging, the address of the device tree in x0. The tables made here map the first 4 GiB three times, by
-// pages of 1 GiB: where they are, which the next instruction needs; in the direct map; and the first GiB of memory in the highest 2 GiB, where the
-// image is linked. Rust replaces them.
+// The image begins with the header of Linux's boot protocol for AArch64
+// (Documentation/arch/arm64/booting.rst). A boot loader puts it 2 MiB above the start of memory and
+// jumps to its first byte, at EL1, without paging. x0 holds the address of the device tree.
+//
+// The boot page tables map the first 4 GiB three times, by pages of 1 GiB: at their physical
+// addresses, which the next instruction needs; in the direct map; and the first GiB of memory in
+// the highest 2 GiB, where the image is linked. Rust replaces the tables.
 
 .section .boot, "awx", %progbits
 .global start
 start:
     b 1f
     .long 0
-    .quad 0                             // distance from a multiple of 2 MiB
+    .quad 0                             // offset from a multiple of 2 MiB
     .quad image_size
     .quad 0xa                           // little-endian, pages of 4 KiB, anywhere in memory
     .quad 0, 0, 0
@@ -19,7 +22,7 @@ start:
 
 1:  mov x19, x0
     msr tpidr_el1, xzr                  // the processor's number
-    // What the file does not have.
+    // Clears the part of the image that the file does not hold.
     adrp x1, bss_physical
     add x1, x1, :lo12:bss_physical
     adrp x2, image_end
@@ -34,7 +37,7 @@ start:
     str x4, [x1]
     orr x4, x3, 3
     str x4, [x1, 511 * 8]
-    ldr x4, =0x60000000000401           // device memory, which nobody executes
+    ldr x4, =0x60000000000401           // device memory, not executable
     str x4, [x2]
     ldr x4, =0x40000705                 // normal memory, shareable
     str x4, [x3, 511 * 8]
@@ -45,10 +48,12 @@ start:
     add x4, x4, x5
     str x4, [x2, 24]
 
-// By the first tables, and then to where the image is linked, by the tables and on the stack that are wanted. What x19 holds is handed over.
+// Enables paging by the boot page tables, and jumps to the linked address with the page tables and
+// the stack of this processor. x19 becomes the argument.
 to_high_half:
     adrp x1, boot_root
-    // Both halves: 48 bits, 4 KiB, tables in cached shareable memory. Physical addresses have 40 bits.
+    // Both halves: 48 bits, 4 KiB, tables in cached shareable memory. Physical addresses have 40
+    // bits.
     ldr x4, =0x2b5103510
     msr tcr_el1, x4
     // Index 0: device memory. Index 1: normal memory, cached.
@@ -62,7 +67,8 @@ to_high_half:
     tlbi vmalle1
     dsb sy
     isb
-    // Paging, caches, alignment of stacks; programs may clean caches, zero lines of them and wait.
+    // Paging, caches, stack alignment checks. Programs may clean caches, zero cache lines, and
+    // wait.
     ldr x4, =0x34d5d81d
     msr sctlr_el1, x4
     isb
@@ -70,9 +76,9 @@ to_high_half:
     ldr x4, =start_high
     br x4
 
-// Another processor's first instruction.
-.global other_start
-other_start:
+// The first instruction of a secondary processor.
+.global secondary_start
+secondary_start:
     mov x19, x0
     b to_high_half
     .ltorg
@@ -104,7 +110,8 @@ boot_root: .skip 4096
 boot_low: .skip 4096
 boot_high: .skip 4096
 
-// What a handler returns to that names no function of its own: rt_sigreturn(2). Programs map this page.
+// The code to which a handler returns if it names no function of its own: rt_sigreturn(2). Programs
+// map this page.
 .section .user, "ax", %progbits
     mov x8, 139
     svc 0

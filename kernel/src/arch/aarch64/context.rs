@@ -1,14 +1,14 @@
-//! What the processor holds of a program besides its frame: registers of floating point, and `TPIDR_EL0`.
+//! The state of a program that is not in its frame: floating-point registers, and `TPIDR_EL0`.
 
 use aarch64_cpu::registers::{Readable, TPIDR_EL0, Writeable};
 
 use crate::arch::Context;
 
-/// SigFrame that `switch_stacks` takes, and where the address is to which it returns.
+/// The number of bytes that `switch_stacks` pops, and the offset of its return address in them.
 pub(in crate::arch) const SWITCH_FRAME: usize = 96;
 pub(in crate::arch) const RETURN_SLOT: usize = 88;
 
-/// Registers of floating point and vectors.
+/// The registers of floating point and vectors.
 #[repr(C, align(16))]
 pub struct FpState {
     pub vectors: [u128; 32],
@@ -17,7 +17,7 @@ pub struct FpState {
 }
 
 impl FpState {
-    /// Those of a program that starts.
+    /// Returns the state of a program that starts.
     pub(in crate::arch) const fn new() -> Self {
         FpState { vectors: [0; 32], status: 0, control: 0 }
     }
@@ -39,7 +39,7 @@ impl Context {
         TPIDR_EL0.set(self.thread_pointer);
     }
 
-    /// Returns the thread pointer of the thread, which runs.
+    /// Returns the thread pointer. The thread is the running one.
     pub fn thread_pointer(&self) -> u64 {
         TPIDR_EL0.get()
     }

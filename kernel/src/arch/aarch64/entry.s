@@ -1,6 +1,7 @@
-// How the processor enters the kernel and leaves it.
+// Entry to and exit from the kernel.
 //
-// Exceptions, interrupts and system calls all leave a `Frame` (frame.rs) on the kernel stack of the thread and call `trap_entered`.
+// Exceptions, interrupts and system calls save a `Frame` (frame.rs) on the thread's kernel stack
+// and call `trap_entered`.
 
 .section .text
 .arch_extension fp
@@ -8,7 +9,7 @@
 
 .set FRAME, 288
 
-// stp or ldp of a program's registers from x2 on, but for x30.
+// Stores or loads a program's registers from x2 on, except x30.
 .macro registers instruction
     \instruction x2, x3, [sp, 16]
     \instruction x4, x5, [sp, 32]
@@ -26,7 +27,7 @@
     \instruction x28, x29, [sp, 224]
 .endm
 
-// The same of the registers that a function keeps.
+// Stores or loads the registers that a function preserves.
 .macro kept instruction
     \instruction x19, x20, [sp]
     \instruction x21, x22, [sp, 16]
@@ -66,7 +67,7 @@ trap_common:
     mov x0, sp
     bl trap_entered
 
-// Leaves by the frame that the stack pointer is at. Interrupts are off.
+// Returns by the frame at the stack pointer. Interrupts are off.
 leave_kernel:
     ldp x2, x3, [sp, 256]
     msr elr_el1, x2
@@ -78,7 +79,8 @@ leave_kernel:
     add sp, sp, FRAME
     eret
 
-// switch_stacks(save: *mut u64, load: u64): goes on where `load` was saved.
+// switch_stacks(save: *mut u64, load: u64): saves the stack pointer, and continues on the stack
+// `load`.
 .global switch_stacks
 switch_stacks:
     sub sp, sp, 96
@@ -98,7 +100,7 @@ thread_entry:
     bl thread_to_user
     b leave_kernel
 
-// stp or ldp of all vector registers at x0.
+// Stores or loads all vector registers at x0.
 .macro each_pair instruction
     \instruction q0, q1, [x0]
     \instruction q2, q3, [x0, 32]
@@ -118,7 +120,7 @@ thread_entry:
     \instruction q30, q31, [x0, 480]
 .endm
 
-// save_float(to: *mut Float)
+// save_float(to: *mut FpState)
 .global save_float
 save_float:
     each_pair stp
@@ -128,7 +130,7 @@ save_float:
     stp w1, w2, [x0]
     ret
 
-// load_float(from: *const Float)
+// load_float(from: *const FpState)
 .global load_float
 load_float:
     each_pair ldp

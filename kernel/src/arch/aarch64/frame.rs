@@ -1,8 +1,8 @@
-//! The registers of a program, as `entry.s` leaves them on the kernel stack.
+//! The registers of a program, as `entry.s` saves them on the kernel stack.
 
 use crate::arch::UserFrame;
 
-/// All of them, in the order in which they lie in memory.
+/// All registers, in the order in which they lie in memory.
 #[derive(Clone, Default, Debug)]
 #[repr(C)]
 pub struct Frame {
@@ -11,13 +11,13 @@ pub struct Frame {
     pub sp: u64,
     pub pc: u64,
     pub pstate: u64,
-    /// x0 as it was: the first argument of a system call, whose place its result takes.
+    /// The value of x0 at entry: the first argument of a system call, whose result replaces it.
     pub first: u64,
-    /// `ESR_EL1` of an exception; 0 for an interrupt.
+    /// `ESR_EL1` of an exception, or 0 for an interrupt.
     pub syndrome: u64,
 }
 
-/// The syndrome's class: what kind of exception.
+/// The lowest bit of the syndrome's exception class.
 pub const CLASS: u32 = 26;
 pub const SYSTEM_CALL: u64 = 0x15;
 
@@ -25,7 +25,7 @@ pub const SYSTEM_CALL: u64 = 0x15;
 const USER_FLAGS: u64 = 0xf << 28;
 
 impl Frame {
-    /// Returns `true` if the trap came from a program: its level was 0.
+    /// Returns `true` if the trap came from EL0.
     pub fn is_user(&self) -> bool {
         self.pstate & 0xf == 0
     }
@@ -34,7 +34,7 @@ impl Frame {
         self.syndrome >> CLASS & 0x3f
     }
 
-    /// Takes flags that a program has given: level 0, with interrupts on.
+    /// Sets the flags that a program may choose. The frame returns to EL0 with interrupts on.
     pub fn set_flags(&mut self, flags: u64) {
         self.pstate = flags & USER_FLAGS;
     }

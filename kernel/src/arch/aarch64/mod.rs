@@ -1,14 +1,15 @@
-//! AArch64, as QEMU's machine `virt` has it.
+//! AArch64, on QEMU's machine `virt`.
 //!
 //! | file | concept |
 //! |---|---|
-//! | `boot.s` | from the loader to the first line of Rust |
-//! | `entry.s`, `frame`, `traps` | entering and leaving the kernel |
-//! | `context` | kernel stacks, and what is saved of a thread |
-//! | `signal` | what a handler finds on its stack |
+//! | `boot.s` | from the boot loader to Rust |
+//! | `entry.s`, `frame`, `traps` | entry to and exit from the kernel |
+//! | `context` | the saved state of a thread |
+//! | `signal` | signal frames |
 //! | `gic`, `timer`, `console` | devices |
 //!
-//! The kernel's half has a root of its own (TTBR1). All address spaces have the number 0, so that a switch forgets all. What one processor forgets, all do.
+//! The kernel's half has a root of its own (TTBR1). All address spaces have ASID 0, so each switch
+//! flushes the TLB. TLB invalidation is broadcast to all processors.
 
 pub(super) mod console;
 pub(super) mod context;
@@ -38,10 +39,10 @@ global_asm!(include_str!("entry.s"));
 
 const DIRECT_MAP: u64 = 0xffff_0000_0000_0000;
 
-/// Makes this processor alone forget the translation of a page.
-fn forget_here(address: u64) {
+/// Flushes a page from this processor's TLB only.
+fn flush_local_page(address: u64) {
     let page = address << 8 >> 20;
-    // SAFETY: it is read from the tables again.
+    // SAFETY: the processor walks the page tables again.
     unsafe {
         asm!("dsb nshst", "tlbi vaae1, {}", "dsb nsh", "isb", in(reg) page, options(nostack))
     };
@@ -50,31 +51,33 @@ fn forget_here(address: u64) {
 #[repr(align(4096))]
 struct EmptyTable(#[expect(dead_code, reason = "the processor reads it")] [u64; 512]);
 
-/// The root for programs while none runs.
-static NO_PROGRAM: EmptyTable = EmptyTable([0; 512]);
+/// The root table for programs while none runs.
+static EMPTY_ROOT: EmptyTable = EmptyTable([0; 512]);
 
-/// The kernel's root, once it is loaded.
+/// The kernel's root table, once it is loaded.
 static KERNEL_ROOT: AtomicU64 = AtomicU64::new(0);
 
-/// The physical address of [`NO_PROGRAM`].
-fn no_program() -> u64 {
-    &raw const NO_PROGRAM as u64 - Arch::IMAGE_OFFSET
+/// Returns the physical address of [`EMPTY_ROOT`].
+fn empty_root() -> u64 {
+    &raw const EMPTY_ROOT as u64 - Arch::IMAGE_OFFSET
 }
 
-/// Loads the root for programs, and forgets all translations: those of other programs, and of the first tables.
-fn load_programs(root: u64) {
+/// Loads the root table for programs, and flushes this processor's TLB. With ASID 0 for all, it
+/// would keep translations of other programs and of the boot page tables.
+fn load_user_root(root: u64) {
     TTBR0_EL1.set(root);
-    // SAFETY: the kernel's own are read from its tables again.
+    // SAFETY: the processor walks the kernel's page tables again.
     unsafe { asm!("isb", "tlbi vmalle1", "dsb nsh", "isb", options(nostack)) };
 }
 
-/// Asks the firmware (PSCI). Returns what it answers: 0 if it has done so.
-fn power(what: u64, arguments: [u64; 3]) -> i64 {
+/// Calls the firmware (PSCI). Returns its result, 0 for success.
+fn psci(function: u64, arguments: [u64; 3]) -> i64 {
     let [a, b, c] = arguments;
     let result: i64;
-    // SAFETY: processors that are switched on run the kernel, by the caller's arguments.
+    // SAFETY: the only call that runs code is that for a processor, which runs the kernel by the
+    // caller's arguments.
     unsafe {
-        asm!("hvc 0", inout("x0") what => result, in("x1") a, in("x2") b, in("x3") c, options(nostack));
+        asm!("hvc 0", inout("x0") function => result, in("x1") a, in("x2") b, in("x3") c, options(nostack));
     }
     result
 }
@@ -113,18 +116,18 @@ impl Machine for Arch {
     fn start_processor(number: usize) {
         VBAR_EL1.set(&raw const vectors as u64);
         TPIDR_EL1.set(number as u64);
-        // Of the first tables, nothing is wanted any more.
-        load_programs(no_program());
+        // The lower half of the boot page tables is no longer needed.
+        load_user_root(empty_root());
         let all = [timer::INTERRUPT, gic::IPI, console::INTERRUPT];
         gic::start(if number == 0 { &all } else { &all[..2] });
         timer::start();
     }
 
     fn start_secondaries() {
-        /// Processors that the interrupt controller has room for.
+        /// The most processors of the interrupt controller.
         const MOST: usize = 8;
         const CPU_ON: u64 = 0xc400_0003;
-        smp::start(MOST, |number, entry| power(CPU_ON, [number as u64, entry, 0]) == 0);
+        smp::start(MOST, |number, entry| psci(CPU_ON, [number as u64, entry, 0]) == 0);
     }
 
     fn processor() -> usize {
@@ -136,20 +139,21 @@ impl Machine for Arch {
     }
 
     unsafe fn load_root(root: u64) {
-        // The first one is the kernel's.
+        // The first root is the kernel's.
         let kernel = KERNEL_ROOT.load(Ordering::Relaxed);
         if kernel == 0 {
             KERNEL_ROOT.store(root, Ordering::Relaxed);
             TTBR1_EL1.set(root);
         }
-        load_programs(if kernel == 0 || root == kernel { no_program() } else { root });
+        load_user_root(if kernel == 0 || root == kernel { empty_root() } else { root });
     }
 
     fn flush_tlb(range: Range<u64>) {
-        // SAFETY: translations are read from the tables again. The first barrier makes the tables' changes seen.
+        // SAFETY: the processors walk the page tables again. The first barrier makes changes of the
+        // tables visible to them.
         unsafe {
             asm!("dsb ishst", options(nostack));
-            // Beyond some pages it is cheaper to begin anew.
+            // Above some pages, a flush of the whole TLB is cheaper.
             if range.end - range.start > 32 * PAGE_SIZE {
                 asm!("tlbi vmalle1is", options(nostack));
             } else {
@@ -162,7 +166,7 @@ impl Machine for Arch {
     }
 
     fn entered(_: &Context, _: Range<u64>, executable: bool) {
-        // SAFETY: barriers, and instructions are fetched again.
+        // SAFETY: only barriers and instruction fetches again.
         unsafe {
             asm!("dsb ishst", "isb", options(nostack));
             if executable {
@@ -186,7 +190,7 @@ impl Machine for Arch {
     }
 
     fn wait_for_interrupt() {
-        // An interrupt ends the wait although it is not taken before the next instruction.
+        // A pending interrupt ends the wait, but is taken only when interrupts are enabled.
         // SAFETY: as above.
         unsafe { asm!("dsb sy", "wfi", "msr daifclr, 2", "isb", options(nostack)) };
     }
@@ -202,7 +206,7 @@ impl Machine for Arch {
 
     fn power_off() -> ! {
         const SYSTEM_OFF: u64 = 0x8400_0008;
-        power(SYSTEM_OFF, [0; 3]);
+        psci(SYSTEM_OFF, [0; 3]);
         loop {
             aarch64_cpu::asm::wfi();
         }

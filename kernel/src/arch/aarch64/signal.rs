@@ -1,11 +1,12 @@
-//! The signal frame: `struct rt_sigframe` of the ABI, which a handler finds on its stack and `rt_sigreturn(2)` reads back (`asm/ucontext.h`, `asm/sigcontext.h`).
+//! The signal frame: `struct rt_sigframe` of the ABI (`asm/ucontext.h`, `asm/sigcontext.h`). A
+//! handler finds it on its stack, and `rt_sigreturn(2)` reads it back.
 //!
 //! ```text
 //! 0    siginfo (128 bytes)
 //! 128  ucontext: flags, link, alternate stack (3 words), mask of signals (room for 128 bytes)
 //! 304  address of the fault, x0 to x30, stack pointer, program counter, flags
 //! 592  records, each with its kind and size: floating-point registers, syndrome, end
-//! 4688 frame pointer and return address, as a function that was called would keep them
+//! 4688 frame record: frame pointer and return address, as of a called function
 //! ```
 
 use super::context::FpState;
@@ -13,17 +14,18 @@ use super::frame::{CLASS, Frame};
 use crate::arch::signal_frame::{Offsets, SigFrame};
 use crate::process::signals::SigContext;
 
-const OFFSETS: Offsets = Offsets { info: 0, alternate: 144, mask: 168 };
+const OFFSETS: Offsets = Offsets { info: 0, altstack: 144, mask: 168 };
 const CONTEXT: u64 = 128;
 const FAULT: usize = 304;
 const REGISTERS: usize = 312;
 const FLOAT: usize = 592;
 const FLOAT_SIZE: usize = 528;
 const SYNDROME: usize = FLOAT + FLOAT_SIZE;
-/// The rest is zero, as are the kind and the size of the last record.
+/// The number of bytes that are written. The rest is zero, including the kind and size of the last
+/// record.
 const WRITTEN: usize = SYNDROME + 32;
 const SIZE: usize = 4688;
-/// With the frame pointer and the return address.
+/// The size with the frame record.
 pub(super) const WITH_RECORD: usize = SIZE + 16;
 
 const FLOAT_RECORD: u64 = 0x4650_8001 | (FLOAT_SIZE as u64) << 32;
@@ -37,7 +39,7 @@ pub fn push_signal(
     let record = (interrupted.stack.wrapping_sub(16)) & !15;
     let at = record.wrapping_sub(SIZE as u64);
     let mut bytes = SigFrame::<WRITTEN>::new(&OFFSETS, interrupted);
-    // Aborts of instructions and data.
+    // Instruction and data aborts.
     if matches!(frame.class(), 0x20 | 0x24) {
         bytes.put(SYNDROME, SYNDROME_RECORD);
         bytes.put(SYNDROME + 8, frame.syndrome);
@@ -80,7 +82,7 @@ pub fn pop_signal(
     frame.sp = bytes.get(REGISTERS + 8 * 31);
     frame.pc = bytes.get(REGISTERS + 8 * 32);
     frame.set_flags(bytes.get(REGISTERS + 8 * 33));
-    // No call to restart, whatever x0 holds.
+    // No system call is restarted, whatever x0 holds.
     frame.syndrome = 0x3f << CLASS;
     if bytes.get(FLOAT) != FLOAT_RECORD {
         return None;

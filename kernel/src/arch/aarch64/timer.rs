@@ -1,4 +1,5 @@
-//! Time: the generic timer tells it, and ticks a hundred times a second; a PL031 goes on while the machine is off.
+//! Time. The generic timer counts, and ticks a hundred times a second. A PL031 keeps the time while
+//! the machine is off.
 
 use core::ops::Range;
 
@@ -9,17 +10,17 @@ use aarch64_cpu::registers::{
 use crate::arch::device;
 use crate::process::scheduler;
 
-/// The virtual timer's, of this processor.
+/// The interrupt of this processor's virtual timer.
 pub(super) const INTERRUPT: u32 = 27;
 
-/// Physical addresses of the clock.
+/// The physical addresses of the PL031.
 pub(super) const CLOCK: Range<u64> = 0x0901_0000..0x0901_1000;
 
 const TICKS_A_SECOND: u64 = 100;
 
-/// Starts the ticks.
+/// Starts the ticks of this processor.
 pub(super) fn start() {
-    // Programs read the counter, too.
+    // Programs may read the counter.
     CNTKCTL_EL1.write(CNTKCTL_EL1::EL0VCTEN::SET);
     next_tick();
     CNTV_CTL_EL0.write(CNTV_CTL_EL0::ENABLE::SET);
@@ -29,7 +30,7 @@ fn next_tick() {
     CNTV_CVAL_EL0.set(counter() + CNTFRQ_EL0.get() / TICKS_A_SECOND);
 }
 
-/// The timer's interrupt.
+/// Handles the timer's interrupt.
 pub(super) fn tick() {
     next_tick();
     scheduler::tick();
@@ -39,13 +40,13 @@ pub(in crate::arch) fn counter() -> u64 {
     CNTVCT_EL0.get()
 }
 
-/// Nanoseconds since the machine was switched on.
+/// Returns the nanoseconds since the machine was switched on.
 pub(in crate::arch) fn now() -> u64 {
     (u128::from(counter()) * 1_000_000_000 / u128::from(CNTFRQ_EL0.get().max(1))) as u64
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 pub(in crate::arch) fn wall_clock() -> u64 {
-    // SAFETY: the clock's only register that is of interest, which is mapped as a device.
+    // SAFETY: the data register of the PL031, which is mapped as a device.
     u64::from(unsafe { device::<u32>(CLOCK.start).read_volatile() })
 }

@@ -1,4 +1,4 @@
-//! Exceptions, interrupts and system calls, told to the rest of the kernel as a [`Trap`].
+//! Exceptions, interrupts and system calls, decoded as a [`Trap`].
 
 use aarch64_cpu::registers::{ESR_EL1, FAR_EL1, Readable};
 use samara_mm::process::Access;
@@ -9,7 +9,8 @@ use crate::arch::{Machine, Trap, serial};
 use crate::memory::shootdown;
 use crate::process;
 
-/// Vectors come in groups of four, by where the exception came from: an exception of the instruction, an interrupt, a fast one, an error.
+/// The vectors come in groups of four, one group for each origin: synchronous exception, interrupt,
+/// fast interrupt, error.
 const SYNCHRONOUS: u64 = 0;
 const INTERRUPT: u64 = 1;
 
@@ -18,7 +19,7 @@ const SIGTRAP: i32 = 5;
 const SIGBUS: i32 = 7;
 const SIGFPE: i32 = 8;
 
-/// Called by `entry.s` with interrupts off. What it returns from goes back to where the trap came from.
+/// Handles a trap. `entry.s` calls it with interrupts off, and returns to where the trap came from.
 #[unsafe(no_mangle)]
 extern "C" fn trap_entered(frame: &mut Frame, vector: u64) {
     let trap = match vector % 4 {
@@ -36,15 +37,15 @@ extern "C" fn trap_entered(frame: &mut Frame, vector: u64) {
         Arch::restore_interrupts(true);
         process::trap_from_user(frame, trap);
         if let Trap::PageFault { address, .. } = trap {
-            // The processor may remember the entry as it was: it allows more now.
-            super::forget_here(address);
+            // This processor's TLB may hold the old entry, which permits less.
+            super::flush_local_page(address);
         }
     } else if !matches!(trap, Trap::Interrupt) {
         panic!("{trap:x?} in the kernel: {frame:x?}");
     }
 }
 
-/// Returns the trap that the syndrome describes (Arm ARM, `ESR_EL1`), with the signals of `sigaction(2)`.
+/// Returns the trap for a syndrome (Arm ARM, `ESR_EL1`), with the signals of `sigaction(2)`.
 fn exception(frame: &Frame) -> Trap {
     const ALIGNMENT: u64 = 0x21;
     let (pc, address) = (frame.pc, FAR_EL1.get());
@@ -52,20 +53,20 @@ fn exception(frame: &Frame) -> Trap {
     let status = frame.syndrome & 0x3f;
     match frame.class() {
         SYSTEM_CALL => Trap::SystemCall,
-        // Aborts: of instructions, and of data.
+        // Instruction and data aborts.
         0x20 | 0x21 | 0x24 | 0x25 => match status {
-            // No entry, not accessed yet, not allowed.
+            // Translation, access flag and permission faults.
             0x04..0x10 => Trap::PageFault { address, access: access(frame) },
             ALIGNMENT => of_signal(SIGBUS, 1, address),
-            // Another half's or no address at all, as for a place without an entry.
+            // Address size faults. Handled like accesses to an address without an entry.
             0x00..0x04 => Trap::PageFault { address, access: access(frame) },
             _ => of_signal(SIGBUS, 3, address),
         },
-        // The program counter, and the stack pointer, are not aligned.
+        // The program counter or the stack pointer is misaligned.
         0x22 => of_signal(SIGBUS, 1, pc),
         0x26 => of_signal(SIGBUS, 1, frame.sp),
         0x2c => of_signal(SIGFPE, 0, pc),
-        // Breakpoints, steps, `brk`.
+        // Breakpoint, single step, `brk`.
         0x30..=0x35 => of_signal(SIGTRAP, 2, pc),
         0x3c => of_signal(SIGTRAP, 1, pc),
         _ => of_signal(SIGILL, 1, pc),
@@ -74,7 +75,7 @@ fn exception(frame: &Frame) -> Trap {
 
 fn access(frame: &Frame) -> Access {
     const WRITE: u64 = 1 << 6;
-    /// Cache maintenance counts as a write to the processor.
+    /// The syndrome reports cache maintenance as a write.
     const MAINTENANCE: u64 = 1 << 8;
     match frame.class() {
         0x20 | 0x21 => Access::EXEC,

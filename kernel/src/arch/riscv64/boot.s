@@ -1,8 +1,11 @@
-# From the firmware's jump (OpenSBI) to the first line of Rust.
+# From the firmware's jump (OpenSBI) to Rust.
 #
-# It jumps to the image's first byte, in supervisor mode, without paging, the hart's number in a0, the address of the device tree in a1. The tables made here map the
-# first 4 GiB three times, by pages of 1 GiB: where they are, which the next instruction needs; in the direct map; and the first GiB of memory in the highest
-# 2 GiB, where the image is linked. Rust replaces them.
+# The firmware jumps to the image's first byte, in supervisor mode, without paging. a0 holds the
+# number of the hart, a1 the address of the device tree.
+#
+# The boot page tables map the first 4 GiB three times, by pages of 1 GiB: at their physical
+# addresses, which the next instruction needs; in the direct map; and the first GiB of memory in the
+# highest 2 GiB, where the image is linked. Rust replaces the tables.
 
 .option norelax
 
@@ -12,7 +15,7 @@ start:
     mv s3, a1
     mv s1, a0
     li s2, 0                            # the processor's number
-    # What the file does not have.
+    # Clears the part of the image that the file does not hold.
     lla t0, bss_physical
     lla t1, image_end
 1:  sd zero, 0(t0)
@@ -35,7 +38,7 @@ start:
     sd t3, 0(t4)
     # Valid, readable, writable, executable, global, accessed, dirty.
     li t3, 0xef
-    li t4, 0x10000000                   # a GiB, in an entry
+    li t4, 0x10000000                   # 1 GiB, as in an entry
     sd t3, 0(t1)
     add t3, t3, t4
     sd t3, 8(t1)
@@ -47,7 +50,8 @@ start:
     add t3, t3, t4
     sd t3, 24(t1)
 
-# By the first tables, and then to where the image is linked, by the tables and on the stack that are wanted. What s3 holds is handed over.
+# Enables paging by the boot page tables, and jumps to the linked address with the page tables and
+# the stack of this processor. s3 becomes the argument.
 to_high_half:
     lla t0, boot_root
     srli t0, t0, 12
@@ -59,10 +63,11 @@ to_high_half:
     ld t0, high
     jr t0
 
-# Another processor's first instruction: the hart's number is in a0, the processor's in a1.
+# The first instruction of a secondary processor. a0 holds the number of the hart, a1 that of the
+# processor.
 .balign 4
-.global other_start
-other_start:
+.global secondary_start
+secondary_start:
     mv s1, a0
     mv s2, a1
     j to_high_half
@@ -97,7 +102,7 @@ boot_root: .skip 4096
 boot_low: .skip 4096
 boot_high: .skip 4096
 
-# What a handler returns to: rt_sigreturn(2). Programs map this page.
+# The code to which a handler returns: rt_sigreturn(2). Programs map this page.
 .section .user, "ax", @progbits
     li a7, 139
     ecall

@@ -1,13 +1,14 @@
-//! What the processor holds of a program besides its frame: registers of floating point. The thread pointer is a register of the frame.
+//! The state of a program that is not in its frame: the floating-point registers. The thread
+//! pointer is a register of the frame.
 
 use super::frame::TP;
 use crate::arch::Context;
 
-/// SigFrame that `switch_stacks` takes, and where the address is to which it returns.
+/// The number of bytes that `switch_stacks` pops, and the offset of its return address in them.
 pub(in crate::arch) const SWITCH_FRAME: usize = 112;
 pub(in crate::arch) const RETURN_SLOT: usize = 0;
 
-/// Registers of floating point.
+/// The floating-point registers.
 #[repr(C, align(16))]
 pub struct FpState {
     pub registers: [u64; 32],
@@ -15,7 +16,7 @@ pub struct FpState {
 }
 
 impl FpState {
-    /// Those of a program that starts.
+    /// Returns the state of a program that starts.
     pub(in crate::arch) const fn new() -> Self {
         FpState { registers: [0; 32], control: 0 }
     }
@@ -35,9 +36,9 @@ impl Context {
 
     pub(in crate::arch) fn enter(&self, _stack: u64) {}
 
-    /// Returns the thread pointer of the thread, which is in the kernel.
+    /// Returns the thread pointer. The thread is in the kernel.
     pub fn thread_pointer(&self) -> u64 {
-        // SAFETY: the frame, while the thread runs the kernel.
+        // SAFETY: the frame is valid while the thread is in the kernel.
         self.stack.as_ref().map_or(0, |stack| unsafe { (*stack.frame()).x[TP] })
     }
 

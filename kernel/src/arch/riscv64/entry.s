@@ -1,21 +1,24 @@
-# How the processor enters the kernel and leaves it.
+# Entry to and exit from the kernel.
 #
-# Exceptions, interrupts and system calls all leave a `Frame` (frame.rs) on the kernel stack of the thread and call `trap_entered`. While a program runs, sscratch has
-# the top of that stack, and the frame's last word the processor's number; while the kernel runs, sscratch is 0, and tp the number.
+# Exceptions, interrupts and system calls save a `Frame` (frame.rs) on the thread's kernel stack and
+# call `trap_entered`.
+#
+# While a program runs, sscratch holds the top of that stack, and the frame's last word the
+# processor's number. While the kernel runs, sscratch is 0, and tp holds the number.
 
 .option norelax
 .attribute arch, "rv64imafdc_zicsr_zifencei"
 
 .set FRAME, 288
 
-# A program's registers, but for sp.
+# A program's registers, except sp.
 .macro registers access
 .irp n, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31
     \access x\n, (\n - 1) * 8(sp)
 .endr
 .endm
 
-# Registers that a function keeps: s0, s1, s2 to s11.
+# The registers that a function preserves.
 .macro kept access
     \access ra, 0(sp)
     \access s0, 8(sp)
@@ -37,13 +40,13 @@
 trap_entry:
     csrrw sp, sscratch, sp
     bnez sp, 1f
-    # From the kernel.
+    # The trap came from the kernel.
     csrr sp, sscratch
 1:  addi sp, sp, -FRAME
     registers sd
     csrrw t0, sscratch, zero
     csrr t1, sstatus
-    andi t2, t1, 0x100                  # the level that it came from
+    andi t2, t1, 0x100                  # the previous mode
     bnez t2, 2f
     ld tp, 280(sp)
 2:  sd t0, 8(sp)
@@ -54,7 +57,7 @@ trap_entry:
     mv a0, sp
     call trap_entered
 
-# Leaves by the frame that the stack pointer is at. Interrupts are off.
+# Returns by the frame at the stack pointer. Interrupts are off.
 leave_kernel:
     ld t0, 248(sp)
     csrw sepc, t0
@@ -70,7 +73,8 @@ leave_kernel:
     ld sp, 8(sp)
     sret
 
-# switch_stacks(save: *mut u64, load: u64): goes on where `load` was saved.
+# switch_stacks(save: *mut u64, load: u64): saves the stack pointer, and continues on the stack
+# `load`.
 .global switch_stacks
 switch_stacks:
     addi sp, sp, -112
@@ -89,7 +93,7 @@ thread_entry:
     call thread_to_user
     j leave_kernel
 
-# save_float(to: *mut Float)
+# save_float(to: *mut FpState)
 .global save_float
 save_float:
     floats fsd
@@ -97,7 +101,7 @@ save_float:
     sd t0, 256(a0)
     ret
 
-# load_float(from: *const Float)
+# load_float(from: *const FpState)
 .global load_float
 load_float:
     floats fld

@@ -1,8 +1,8 @@
-//! The registers of a program, as `entry.s` leaves them on the kernel stack.
+//! The registers of a program, as `entry.s` saves them on the kernel stack.
 
 use crate::arch::UserFrame;
 
-/// All of them, in the order in which they lie in memory.
+/// All registers, in the order in which they lie in memory.
 #[derive(Clone, Default, Debug)]
 #[repr(C)]
 pub struct Frame {
@@ -12,7 +12,7 @@ pub struct Frame {
     pub status: u64,
     /// `scause`.
     pub cause: u64,
-    /// a0 as it was: the first argument of a system call, whose place its result takes.
+    /// The value of a0 at entry: the first argument of a system call, whose result replaces it.
     pub first: u64,
     /// The number of the processor on which the program runs.
     pub processor: u64,
@@ -25,9 +25,9 @@ const A7: usize = 16;
 
 pub const SYSTEM_CALL: u64 = 8;
 
-/// Interrupts are on after the return, registers of floating point in use, addresses of programs have 64 bits.
+/// The status of a program: interrupts on, floating-point registers in use, 64-bit addresses.
 const USER: u64 = 1 << 5 | 3 << 13 | 2 << 32;
-/// The trap came from the kernel.
+/// The status bit of a trap from the kernel.
 const FROM_KERNEL: u64 = 1 << 8;
 
 impl Frame {

@@ -1,14 +1,15 @@
-//! RISC-V with 64-bit addresses, as QEMU's machine `virt` and OpenSBI have it.
+//! 64-bit RISC-V, on QEMU's machine `virt` with OpenSBI.
 //!
 //! | file | concept |
 //! |---|---|
-//! | `boot.s` | from the firmware to the first line of Rust |
-//! | `entry.s`, `frame`, `traps` | entering and leaving the kernel |
-//! | `context` | kernel stacks, and what is saved of a thread |
-//! | `signal` | what a handler finds on its stack |
+//! | `boot.s` | from the firmware to Rust |
+//! | `entry.s`, `frame`, `traps` | entry to and exit from the kernel |
+//! | `context` | the saved state of a thread |
+//! | `signal` | signal frames |
 //! | `timer`, `console` | devices |
 //!
-//! The kernel is compiled without registers of floating point, which are the programs'. Processors have numbers of their own: any hart may be the first.
+//! The kernel is compiled without floating point, so a program's registers stay in place while the
+//! kernel runs. A processor's number is not its hart's, because any hart may boot first.
 
 pub(super) mod console;
 pub(super) mod context;
@@ -38,7 +39,7 @@ global_asm!(include_str!("entry.s"));
 
 const DIRECT_MAP: u64 = 0xffff_8000_0000_0000;
 
-/// The hart of each processor, as `boot.s` notes it.
+/// The hart of each processor, which `boot.s` sets.
 #[unsafe(export_name = "harts")]
 static HARTS: [AtomicUsize; MAX_CPUS] = [const { AtomicUsize::new(0) }; MAX_CPUS];
 
@@ -69,7 +70,7 @@ impl Machine for Arch {
     const HEAP: Range<u64> = 0xffff_c000_0000_0000..0xffff_c000_0000_0000 + (512 << 30);
     const DEVICES: &'static [Range<u64>] =
         &[timer::CLOCK, console::PRIORITIES, console::ENABLED, console::CLAIMS, console::REGISTERS];
-    /// Entries have no say without Svpbmt: the physical address decides.
+    /// Without Svpbmt, entries have no memory type: the physical address decides.
     const DEVICE: Attrs = Attrs::empty();
     const TASK_SIZE: u64 = 1 << 47;
 
@@ -86,7 +87,8 @@ impl Machine for Arch {
             console::start_interrupts();
         }
         timer::start();
-        // SAFETY: `trap_entry` answers these. The registers of floating point are there.
+        // SAFETY: `trap_entry` handles these interrupts. The processor has floating-point
+        // registers.
         unsafe {
             sie::set_ssoft();
             sie::set_stimer();
@@ -120,12 +122,12 @@ impl Machine for Arch {
     }
 
     fn flush_tlb(range: Range<u64>) {
-        // Beyond some pages it is cheaper to begin anew.
+        // Above some pages, a flush of the whole TLB is cheaper.
         if range.end - range.start > 32 * PAGE_SIZE {
             return riscv::asm::sfence_vma_all();
         }
         for page in range.step_by(PAGE_SIZE as usize) {
-            // SAFETY: translations are read from the tables again, those of the kernel, too.
+            // SAFETY: the processor walks the page tables again, those of the kernel included.
             unsafe { asm!("sfence.vma {}, zero", in(reg) page, options(nostack)) };
         }
     }
@@ -157,7 +159,7 @@ impl Machine for Arch {
     }
 
     fn wait_for_interrupt() {
-        // An interrupt ends the wait although it is not taken before the next instruction.
+        // A pending interrupt ends the wait, but is taken only when interrupts are enabled.
         riscv::asm::wfi();
         Self::restore_interrupts(true);
     }
@@ -166,7 +168,8 @@ impl Machine for Arch {
         let [a, _, c, d, ..] = call.args;
         match name {
             Sysno::newfstatat => Some(paths::stat_at(call, (a, 1), c, d)),
-            // What is executed has been fenced when it was mapped; here a program has written it.
+            // Pages of files are fenced when they are mapped. Here a program has written
+            // instructions itself.
             Sysno::riscv_flush_icache => {
                 let memory = call.memory();
                 Self::entered(memory.context(), 0..PAGE_SIZE, true);
@@ -191,9 +194,10 @@ impl Machine for Arch {
     }
 }
 
-/// Tells the processor where traps enter.
+/// Sets the entry of traps.
 fn set_trap_entry() {
     let entry = &raw const trap_entry as u64;
-    // SAFETY: `entry.s` takes all traps there; the lowest bits are zero: one entry for all.
+    // SAFETY: `entry.s` handles all traps there. The address's lowest bits are zero, which selects
+    // one entry for all.
     unsafe { asm!("csrw stvec, {}", in(reg) entry, options(nostack)) };
 }

@@ -1,4 +1,5 @@
-//! The signal frame: `struct rt_sigframe` of the ABI, which a handler finds on its stack and `rt_sigreturn(2)` reads back (`asm/ucontext.h`, `asm/sigcontext.h`).
+//! The signal frame: `struct rt_sigframe` of the ABI (`asm/ucontext.h`, `asm/sigcontext.h`). A
+//! handler finds it on its stack, and `rt_sigreturn(2)` reads it back.
 //!
 //! ```text
 //! 0    siginfo (128 bytes)
@@ -12,7 +13,7 @@ use super::frame::{A0, Frame, SP};
 use crate::arch::signal_frame::{Offsets, SigFrame};
 use crate::process::signals::SigContext;
 
-const OFFSETS: Offsets = Offsets { info: 0, alternate: 144, mask: 168 };
+const OFFSETS: Offsets = Offsets { info: 0, altstack: 144, mask: 168 };
 const CONTEXT: u64 = 128;
 const REGISTERS: usize = 304;
 const FLOAT: usize = 560;
@@ -53,7 +54,7 @@ pub fn pop_signal(
     }
     frame.pc = bytes.get(REGISTERS);
     bytes.get_all(REGISTERS + 8, &mut frame.x);
-    // No call to restart, whatever a0 holds.
+    // No system call is restarted, whatever a0 holds.
     frame.cause = u64::MAX;
     let registers = core::array::from_fn(|i| bytes.get(FLOAT + 8 * i));
     FpState { registers, control: bytes.get(FLOAT + 256) & 0xff }.load();

@@ -1,4 +1,4 @@
-//! Exceptions, interrupts and system calls, told to the rest of the kernel as a [`Trap`].
+//! Exceptions, interrupts and system calls, decoded as a [`Trap`].
 
 use core::arch::asm;
 
@@ -16,10 +16,10 @@ const SIGTRAP: i32 = 5;
 const SIGBUS: i32 = 7;
 const SIGSEGV: i32 = 11;
 
-/// In `scause`: it is an interrupt.
+/// The bit of `scause` for interrupts.
 const INTERRUPT: u64 = 1 << 63;
 
-/// Called by `entry.s` with interrupts off. What it returns from goes back to where the trap came from.
+/// Handles a trap. `entry.s` calls it with interrupts off, and returns to where the trap came from.
 #[unsafe(no_mangle)]
 extern "C" fn trap_entered(frame: &mut Frame) {
     frame.cause = scause::read().bits() as u64;
@@ -33,8 +33,8 @@ extern "C" fn trap_entered(frame: &mut Frame) {
         Arch::restore_interrupts(true);
         process::trap_from_user(frame, trap);
         if let Trap::PageFault { address, .. } = trap {
-            // The processor may remember that nothing was there.
-            // SAFETY: it is read from the tables again.
+            // This processor's TLB may hold the old entry.
+            // SAFETY: the processor walks the page tables again.
             unsafe { asm!("sfence.vma {}, zero", in(reg) address, options(nostack)) };
         }
     } else if !matches!(trap, Trap::Interrupt) {
@@ -42,7 +42,7 @@ extern "C" fn trap_entered(frame: &mut Frame) {
     }
 }
 
-/// What the cause says (the privileged architecture, `scause`), with the signals that `sigaction(2)` has for it.
+/// Returns the trap for `scause` (the privileged architecture), with the signals of `sigaction(2)`.
 fn exception(frame: &mut Frame) -> Trap {
     let (pc, address) = (frame.pc, stval::read() as u64);
     let of_signal = |signal, code, address| Trap::Exception { signal, code, address };
@@ -66,7 +66,7 @@ fn exception(frame: &mut Frame) -> Trap {
 fn interrupt(cause: u64) {
     match cause {
         1 => {
-            // SAFETY: a bit of this processor's: it was called.
+            // SAFETY: a bit of this processor's state.
             unsafe { sip::clear_ssoft() };
             shootdown::answer();
         }

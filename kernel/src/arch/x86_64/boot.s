@@ -1,8 +1,12 @@
-# From QEMU's jump into protected mode to the first line of Rust.
+# From QEMU's jump into protected mode to Rust.
 #
-# A loader that knows PVH finds the note below in the image, loads the segments at their physical addresses and jumps to `pvh_start`: 32 bits, no paging, flat
-# segments, the address of its start info in ebx. The tables made here map the first 4 GiB three times, by large pages: where they are, which the next
-# instruction needs; in the direct map; and of these the first GiB in the highest 2 GiB, where the image is linked. Rust replaces them.
+# A boot loader that supports PVH finds the note below in the image, loads the segments at their
+# physical addresses, and jumps to `pvh_start` in 32-bit mode, without paging, with flat segments.
+# ebx holds the address of its start info.
+#
+# The boot page tables map the first 4 GiB three times, by large pages: at their physical addresses,
+# which the next instruction needs; in the direct map; and the first GiB in the highest 2 GiB, where
+# the image is linked. Rust replaces the tables.
 
 .section .note.pvh, "a", @note
 .align 4
@@ -18,7 +22,8 @@
 pvh_start:
     cld
     mov esi, ebx
-    # The four tables of the last level are neighbours: entry i maps the i-th 2 MiB, writable, present, large.
+    # The four last-level tables are adjacent: entry i maps the i-th 2 MiB, writable, present,
+    # large.
     mov edi, offset boot_pd
     xor ecx, ecx
 1:  mov eax, ecx
@@ -48,13 +53,13 @@ to_long_mode:
     mov cr4, eax
     mov eax, offset boot_root
     mov cr3, eax
-    mov ecx, 0xc0000080                 # EFER: system calls, long mode, no-execute
+    mov ecx, 0xc0000080                 # EFER: SCE, LME, NXE
     rdmsr
     or eax, 0x901
     wrmsr
     mov eax, cr0
-    and eax, 0xfffffffb                 # no emulation of the coprocessor
-    or eax, 0x80010003                  # paging, write protection, protection; wait with the coprocessor
+    and eax, 0xfffffffb                 # no x87 emulation
+    or eax, 0x80010003                  # PG, WP, PE, MP
     mov cr0, eax
     lgdt [boot_gdt_pointer]
     ljmp 8, offset long_mode
@@ -73,14 +78,14 @@ long_mode:
 .align 8
 boot_gdt:
     .quad 0
-    .quad 0x00209a0000000000            # code of 64 bits
-    .quad 0x00cf9a000000ffff            # code of 32 bits
+    .quad 0x00209a0000000000            # 64-bit code
+    .quad 0x00cf9a000000ffff            # 32-bit code
     .quad 0x00cf92000000ffff            # data
 boot_gdt_pointer:
     .word 31
     .long boot_gdt
 
-# From here on by the address that the image is linked at, by the tables and on the stack that are wanted.
+# From here on at the linked addresses, with the page tables and the stack of this processor.
 .section .text
 start_high:
     mov rax, [rip + start_root]
@@ -91,31 +96,32 @@ start_high:
     call [rip + start_entry]
     ud2
 
-# Another processor's first instructions, of 16 bits, which `others.rs` copies to where it begins. Then it goes the way of the first.
+# The first instructions of a secondary processor, in real mode. `smp.rs` copies them to the page
+# where the processor starts. The processor then continues like the first one.
 .section .rodata
 .code16
-.global other_first
-other_first:
+.global secondary_first
+secondary_first:
     cli
     mov ax, cs
     mov ds, ax
-    .byte 0x66, 0x0f, 0x01, 0x16        # lgdt with an address of 32 bits
-    .word other_gdt_pointer - other_first
+    .byte 0x66, 0x0f, 0x01, 0x16        # lgdt with a 32-bit operand
+    .word secondary_gdt_pointer - secondary_first
     mov eax, cr0
     or eax, 1
     mov cr0, eax
-    .byte 0x66, 0xea                    # a far jump with an address of 32 bits
-    .long other_protected
+    .byte 0x66, 0xea                    # far jump with a 32-bit offset
+    .long secondary_protected
     .word 16
-other_gdt_pointer:
+secondary_gdt_pointer:
     .word 31
     .long boot_gdt
-.global other_end
-other_end:
+.global secondary_end
+secondary_end:
 
 .section .boot, "awx", @progbits
 .code32
-other_protected:
+secondary_protected:
     mov ax, 24
     mov ds, ax
     mov es, ax

@@ -1,4 +1,4 @@
-//! Two serial ports: the first is the console, the second takes the kernel's log.
+//! The console on the first serial port, and the kernel log on the second.
 
 use x86_64::instructions::port::Port;
 
@@ -16,7 +16,7 @@ const RECEIVED: u8 = 1;
 const CAN_SEND: u8 = 0x20;
 
 fn write(port: u16, value: u8) {
-    // SAFETY: ports of the two devices.
+    // SAFETY: a port of the two devices.
     unsafe { Port::new(port).write(value) }
 }
 
@@ -25,8 +25,9 @@ fn read(port: u16) -> u8 {
     unsafe { Port::new(port).read() }
 }
 
-/// Eight bits, no parity; the console interrupts when something has come. The queues stay off: the device drops what has come when they are switched on, and
-/// somebody may have typed already.
+/// Sets the format to eight bits without parity, and enables the console's receive interrupt.
+///
+/// The FIFOs stay disabled, because the device drops received bytes when they are enabled.
 pub(super) fn start() {
     for port in [CONSOLE, LOG] {
         write(port + INTERRUPTS, 0);
@@ -44,7 +45,7 @@ fn try_send_to(port: u16, byte: u8) -> bool {
     room
 }
 
-/// Sends a byte, if there is room for it.
+/// Sends a byte if the device has room. Returns `true` if it has.
 pub(in crate::arch) fn try_send(byte: u8) -> bool {
     try_send_to(CONSOLE, byte)
 }
@@ -53,8 +54,8 @@ pub(in crate::arch) fn log(bytes: &[u8]) {
     serial::send(bytes, |byte| try_send_to(LOG, byte));
 }
 
-/// Returns the next byte that has come.
-pub(in crate::arch) fn received() -> Option<u8> {
+/// Returns the next received byte.
+pub(in crate::arch) fn receive_byte() -> Option<u8> {
     (read(CONSOLE + STATUS) & RECEIVED != 0).then(|| read(CONSOLE + DATA))
 }
 

@@ -1,4 +1,4 @@
-//! What the processor holds of a program besides its frame: registers of floating point, and the base of FS.
+//! The state of a program that is not in its frame: floating-point registers, and the base of FS.
 
 use core::arch::x86_64::{_fxrstor64, _fxsave64};
 
@@ -8,16 +8,16 @@ use x86_64::registers::model_specific::FsBase;
 use super::cpu;
 use crate::arch::Context;
 
-/// SigFrame that `switch_stacks` takes, and where the address is to which it returns.
+/// The number of bytes that `switch_stacks` pops, and the offset of its return address in them.
 pub(in crate::arch) const SWITCH_FRAME: usize = 56;
 pub(in crate::arch) const RETURN_SLOT: usize = 48;
 
-/// Registers of floating point and vectors, as `fxsave` writes them.
+/// The registers of floating point and vectors, in the format of `fxsave`.
 #[repr(C, align(16))]
 pub struct FpState(pub [u8; 512]);
 
 impl FpState {
-    /// Those of a program that starts: no exception is unmasked.
+    /// Returns the state of a program that starts: all exceptions are masked.
     pub(in crate::arch) const fn new() -> Self {
         let mut bytes = [0; 512];
         bytes[0] = 0x7f;
@@ -48,7 +48,7 @@ impl Context {
         FsBase::write(VirtAddr::new_truncate(self.thread_pointer));
     }
 
-    /// Returns the thread pointer of the thread, which runs.
+    /// Returns the thread pointer. The thread is the running one.
     pub fn thread_pointer(&self) -> u64 {
         self.thread_pointer
     }

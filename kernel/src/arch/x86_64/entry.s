@@ -1,7 +1,8 @@
-# How the processor enters the kernel and leaves it.
+# Entry to and exit from the kernel.
 #
-# Exceptions, interrupts and system calls all leave a `Frame` (frame.rs) on the kernel stack of the thread and call `trap_entered`. GS points to the
-# processor's `Cpu` (cpu.rs) while the kernel runs, and is the program's otherwise.
+# Exceptions, interrupts and system calls save a `Frame` (frame.rs) on the thread's kernel stack and
+# call `trap_entered`. GS points to the processor's `Cpu` (cpu.rs) in the kernel, and is the
+# program's own otherwise.
 
 .section .text
 .code64
@@ -13,7 +14,7 @@
 .endr
 .endm
 
-# One stub for each vector: those exceptions that push no error code get a zero in its place.
+# One stub for each vector. A stub pushes 0 for an exception without an error code.
 .align 16
 .global trap_stubs
 trap_stubs:
@@ -39,7 +40,7 @@ trap_common:
     mov rbp, rsp
     call trap_entered
 
-# Leaves by the frame that the stack pointer is at. Interrupts are off.
+# Returns by the frame at the stack pointer. Interrupts are off.
 .global leave_kernel
 leave_kernel:
 .irp register, r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8, rax, rcx, rdx, rsi, rdi
@@ -51,7 +52,8 @@ leave_kernel:
 1:  add rsp, 16
     iretq
 
-# `syscall`: the return address is in rcx, the flags are in r11, and the stack is still the program's.
+# `syscall`: the return address is in rcx, the flags are in r11, and the stack is still the
+# program's.
 .global system_call_entry
 system_call_entry:
     swapgs
@@ -70,7 +72,8 @@ system_call_entry:
     call trap_entered
     jmp leave_kernel
 
-# switch_stacks(save: *mut u64, load: u64): goes on where `load` was saved.
+# switch_stacks(save: *mut u64, load: u64): saves the stack pointer, and continues on the stack
+# `load`.
 .global switch_stacks
 switch_stacks:
 .irp register, rbx, rbp, r12, r13, r14, r15

@@ -1,8 +1,8 @@
-//! The registers of a program, as `entry.s` leaves them on the kernel stack.
+//! The registers of a program, as `entry.s` saves them on the kernel stack.
 
 use crate::arch::UserFrame;
 
-/// All of them, in the order in which they lie in memory.
+/// All registers, in the order in which they lie in memory.
 #[derive(Clone, Default, Debug)]
 #[repr(C)]
 pub struct Frame {
@@ -21,9 +21,9 @@ pub struct Frame {
     pub rdx: u64,
     pub rsi: u64,
     pub rdi: u64,
-    /// Of the trap; [`SYSTEM_CALL`] for a system call.
+    /// The vector of the trap, or [`SYSTEM_CALL`].
     pub vector: u64,
-    /// The exception's, or the number of the system call.
+    /// The error code of an exception, or the number of the system call.
     pub code: u64,
     pub rip: u64,
     pub cs: u64,
@@ -36,9 +36,10 @@ pub const SYSTEM_CALL: u64 = 256;
 
 const USER_CODE: u64 = 0x23;
 const USER_DATA: u64 = 0x1b;
-/// Interrupts are on; bit 1 always is.
+/// Interrupts are on, and bit 1 is always set.
 const FLAGS: u64 = 0x202;
-/// Flags that a program may set: arithmetic, direction, trap, nested, alignment check, identification.
+/// The flags that a program may set: arithmetic, direction, trap, nested task, alignment check,
+/// identification.
 const USER_FLAGS: u64 = 0x24_4dd5;
 
 impl Frame {
@@ -46,13 +47,16 @@ impl Frame {
         self.cs & 3 != 0
     }
 
-    /// Takes an address to go on at that a program has given. The processor would raise the exception for one that it cannot translate while it still runs the kernel, so that
-    /// such an address becomes one of the kernel's half: the program gets its signal there.
+    /// Sets the program counter to an address that a program has given.
+    ///
+    /// The address is made canonical. The processor raises the exception for a non-canonical one
+    /// while it still runs the kernel. A canonical address of the kernel's half raises it in the
+    /// program, which gets its signal.
     pub fn set_pc(&mut self, at: u64) {
         self.rip = ((at << 16) as i64 >> 16) as u64;
     }
 
-    /// Takes flags that a program has given.
+    /// Sets the flags that a program may choose.
     pub fn set_flags(&mut self, flags: u64) {
         self.rflags = flags & USER_FLAGS | FLAGS;
     }
@@ -93,7 +97,7 @@ impl UserFrame for Frame {
     }
 
     fn red_zone(&self) -> u64 {
-        // Functions that call none use 128 bytes below the stack pointer.
+        // Leaf functions use 128 bytes below the stack pointer.
         self.rsp.wrapping_sub(128)
     }
 

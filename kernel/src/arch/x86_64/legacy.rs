@@ -1,4 +1,4 @@
-//! Calls that later architectures do without, as those that took their place.
+//! System calls that newer architectures lack, in terms of the calls that replaced them.
 
 use syscalls::Sysno;
 
@@ -13,7 +13,7 @@ const CLONE_VM: u64 = 0x100;
 const CLONE_VFORK: u64 = 0x4000;
 const SIGCHLD: i32 = 17;
 
-/// `None`: no such call.
+/// Performs a call, or returns `None` if it is none of these.
 pub(super) fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
     let [a, b, c, ..] = call.args;
     let cwd = paths::cwd();
@@ -69,7 +69,7 @@ fn clone(call: &Call<'_>, flags: u64) -> Outcome {
     )
 }
 
-/// Sets the thread pointer, for architectures with a call for it.
+/// Sets the thread pointer, by `arch_prctl(2)`.
 fn set_thread_pointer(call: &Call<'_>, at: u64) -> Outcome {
     if at >= Arch::TASK_SIZE {
         return Err(Errno::EPERM);
@@ -94,7 +94,7 @@ fn dup2(call: &Call<'_>) -> Outcome {
     table.set(to as u32 as u64, Descriptor { open, close_on_exec: false })
 }
 
-/// `select(2)` as it was first: the time is a `timeval`.
+/// Performs `select(2)`, whose timeout is a `timeval`.
 fn select_until(call: &Call<'_>) -> Outcome {
     let at = call.args[4];
     let deadline = match at {
@@ -111,27 +111,27 @@ fn select_until(call: &Call<'_>) -> Outcome {
     files::select(call, deadline)
 }
 
-/// `pause(2)`.
+/// Performs `pause(2)`.
 fn pause() -> Outcome {
     let _ = wait::until::<()>(&[], None, || None);
     Err(Errno::EINTR)
 }
 
-/// `alarm(2)`: seconds to the alarm that there was.
+/// Performs `alarm(2)`. Returns the seconds that the earlier alarm had left.
 fn alarm(call: &Call<'_>, seconds: u64) -> Outcome {
     let [.., left, rest] = time::timer_value(call);
     time::set_alarm(call, u64::from(seconds as u32) * 1_000_000_000, 0);
     Ok((left + u64::from(rest > 0)) as i64)
 }
 
-/// `time(2)`.
+/// Performs `time(2)`.
 fn time(call: &Call<'_>, to: u64) -> Outcome {
     let now = wall_time() / 1_000_000_000;
     user::write_if(&call.memory(), to, &now)?;
     Ok(now as i64)
 }
 
-/// The moment when so many milliseconds are over; none if they are negative.
+/// Returns the deadline of a timeout in milliseconds, or `None` if it is negative.
 fn deadline_in(milliseconds: u64) -> Option<u64> {
     let milliseconds = u64::try_from(milliseconds as i32).ok()?;
     Some(Arch::now().saturating_add(milliseconds * 1_000_000))

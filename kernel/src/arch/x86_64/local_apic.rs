@@ -1,17 +1,17 @@
-//! The interrupt controller that each processor has, and its timer.
+//! The local APIC, which each processor has, and its timer.
 
 use core::ops::Range;
 
 use crate::arch::device;
 
-/// Physical addresses of its registers.
+/// The physical addresses of the registers.
 pub(super) const REGISTERS: Range<u64> = 0xfee0_0000..0xfee0_1000;
 
 /// The vector of the timer.
 pub(super) const TIMER: u8 = 0xf0;
-/// The vector of interrupts that processors send each other.
+/// The vector of interrupts between processors.
 pub(super) const IPI: u8 = 0xf1;
-/// The vector of interrupts that went away before they were taken.
+/// The vector of interrupts that are gone before they are taken.
 const SPURIOUS: u32 = 0xff;
 
 const END_OF_INTERRUPT: u64 = 0xb0;
@@ -35,30 +35,30 @@ fn register(offset: u64) -> *mut u32 {
 }
 
 fn write(offset: u64, value: u32) {
-    // SAFETY: a register of this processor's controller, which is mapped as a device.
+    // SAFETY: a register of this processor's APIC, which is mapped as a device.
     unsafe { register(offset).write_volatile(value) }
 }
 
-/// Switches the controller on, and lets the timer count down without interrupts.
+/// Enables the APIC, and lets the timer count down without interrupts.
 pub(super) fn start() {
     write(SPURIOUS_VECTOR, ON | SPURIOUS);
     write(DIVISOR, BY_16);
     write(FIRST_COUNT, u32::MAX);
 }
 
-/// What is left of the count.
+/// Returns the timer's current count.
 pub(super) fn count() -> u32 {
     // SAFETY: as above.
     unsafe { register(COUNT).read_volatile() }
 }
 
-/// Makes the timer interrupt each time that it has counted so far.
+/// Makes the timer interrupt each time that it has counted down from `count`.
 pub(super) fn start_timer(count: u32) {
     write(TIMER_VECTOR, PERIODIC | u32::from(TIMER));
     write(FIRST_COUNT, count);
 }
 
-/// Sends what `command` says to the processor with this number, which is its controller's, too.
+/// Sends an interrupt command to a processor. A processor's number is the ID of its APIC.
 fn send(processor: usize, command: u32) {
     write(COMMAND_TO, (processor as u32) << 24);
     write(COMMAND, command);
@@ -69,7 +69,8 @@ pub(super) fn send_ipi(processor: usize) {
     send(processor, u32::from(IPI));
 }
 
-/// Makes a processor that has not begun do so at the first byte of a page in the first MiB. `wait` waits for some milliseconds.
+/// Makes a processor that has not started begin at the first byte of a page below 1 MiB. `wait`
+/// waits for some milliseconds.
 pub(super) fn begin(processor: usize, page: u64, wait: impl Fn()) {
     send(processor, ASSERT | INIT);
     wait();
@@ -77,7 +78,7 @@ pub(super) fn begin(processor: usize, page: u64, wait: impl Fn()) {
     wait();
 }
 
-/// Tells that an interrupt has been answered.
+/// Signals the end of an interrupt's handling.
 pub(super) fn end_of_interrupt() {
     write(END_OF_INTERRUPT, 0);
 }

@@ -1,16 +1,16 @@
-//! x86-64, as QEMU's machines `q35` and `microvm` have it.
+//! x86-64, on QEMU's machines `q35` and `microvm`.
 //!
 //! | file | concept |
 //! |---|---|
-//! | `boot.s` | from the loader to the first line of Rust |
-//! | `start_info` | what the loader tells |
-//! | `cpu` | segments, gates, registers of the system |
-//! | `others` | starting further processors |
-//! | `entry.s`, `frame`, `traps` | entering and leaving the kernel |
-//! | `context` | kernel stacks, and what is saved of a thread |
-//! | `signal` | what a handler finds on its stack |
-//! | `legacy` | calls that only this architecture has |
-//! | `interrupts`, `local_apic`, `timer`, `console` | devices |
+//! | `boot.s` | from the boot loader to Rust |
+//! | `start_info` | the boot loader's data |
+//! | `cpu` | segments, gates, model-specific registers |
+//! | `smp` | the start of secondary processors |
+//! | `entry.s`, `frame`, `traps` | entry to and exit from the kernel |
+//! | `context` | the saved state of a thread |
+//! | `signal` | signal frames |
+//! | `legacy` | system calls that only this architecture has |
+//! | `pic`, `local_apic`, `timer`, `console` | devices |
 
 pub(super) mod console;
 pub(super) mod context;
@@ -64,7 +64,7 @@ impl Machine for Arch {
     const TASK_SIZE: u64 = 0x7fff_ffff_f000;
 
     unsafe fn boot(info: u64, entry: &mut dyn FnMut(Item)) -> BootInfo {
-        /// The first processor's number, in its place.
+        /// The words of a `Cpu` with the first processor's number.
         static FIRST: [u64; 3] = [0; 3];
         cpu::begin(&FIRST);
         console::start();
@@ -100,7 +100,7 @@ impl Machine for Arch {
     }
 
     fn flush_tlb(range: Range<u64>) {
-        // Beyond some pages it is cheaper to begin anew.
+        // Above some pages, a flush of the whole TLB is cheaper.
         if range.end - range.start > 32 * PAGE_SIZE {
             return tlb::flush_all();
         }
@@ -132,7 +132,7 @@ impl Machine for Arch {
     }
 
     fn power_off() -> ! {
-        // SAFETY: QEMU's device for this, which ends it.
+        // SAFETY: the port of QEMU's device `isa-debug-exit`, which ends QEMU.
         unsafe { x86_64::instructions::port::Port::<u32>::new(0xf4).write(0) };
         loop {
             flag::disable();

@@ -1,4 +1,4 @@
-//! The two 8259 interrupt controllers, which all of QEMU's machines for this processor have.
+//! The two 8259 interrupt controllers of QEMU's machines.
 
 use x86_64::instructions::port::Port;
 
@@ -9,14 +9,14 @@ const DATA: [u16; 2] = [0x21, 0xa1];
 const END_OF_INTERRUPT: u8 = 0x20;
 
 fn write(port: u16, value: u8) {
-    // SAFETY: the controllers' ports.
+    // SAFETY: a port of the controllers.
     unsafe { Port::new(port).write(value) }
 }
 
-/// Maps their interrupts to vectors from [`FIRST_INTERRUPT`] on, and lets the console's pass.
+/// Maps the interrupts to vectors from [`FIRST_INTERRUPT`] on, and unmasks the console's.
 pub(super) fn start() {
     for chip in 0..2 {
-        // Four words: begin, first vector, where the second is attached, mode of this processor.
+        // Four words: begin, first vector, line of the second controller, mode.
         write(COMMAND[chip], 0x11);
         write(DATA[chip], FIRST_INTERRUPT + 8 * chip as u8);
         write(DATA[chip], [4, 2][chip]);
@@ -26,7 +26,7 @@ pub(super) fn start() {
     write(DATA[1], !0);
 }
 
-/// Tells that an interrupt has been answered.
+/// Signals the end of an interrupt's handling.
 pub(super) fn end_of_interrupt(line: u8) {
     if line >= 8 {
         write(COMMAND[1], END_OF_INTERRUPT);

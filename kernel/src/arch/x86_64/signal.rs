@@ -1,9 +1,11 @@
-//! The signal frame: `struct rt_sigframe` of the ABI, which a handler finds on its stack and `rt_sigreturn(2)` reads back.
+//! The signal frame: `struct rt_sigframe` of the ABI. A handler finds it on its stack, and
+//! `rt_sigreturn(2)` reads it back.
 //!
 //! ```text
 //! 0    address of the restorer, to which the handler returns
 //! 8    ucontext: flags, link, alternate stack (3 words)
-//! 48   registers (23 words): r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, flags, segments, code, vector, mask, address
+//! 48   registers (23 words): r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, flags,
+//!      segments, code, vector, mask, address
 //! 232  address of the floating-point registers; 8 words reserved
 //! 304  mask of signals
 //! 312  siginfo (128 bytes)
@@ -15,12 +17,12 @@ use crate::arch::signal_frame::{Offsets, SigFrame};
 use crate::process::signals::SigContext;
 
 const SIZE: usize = 440;
-const OFFSETS: Offsets = Offsets { info: 312, alternate: 24, mask: 304 };
+const OFFSETS: Offsets = Offsets { info: 312, altstack: 24, mask: 304 };
 const REGISTERS: usize = 48;
 const FLOAT: usize = 232;
 const FLOAT_SIZE: u64 = 512;
 
-/// Registers in the order of the ABI.
+/// Returns the registers in the order of the ABI.
 fn registers(frame: &mut Frame) -> [&mut u64; 17] {
     [
         &mut frame.r8,
@@ -49,7 +51,7 @@ pub fn push_signal(
     write: &mut dyn FnMut(u64, &[u8]) -> bool,
 ) -> bool {
     let float_at = (interrupted.stack.wrapping_sub(FLOAT_SIZE)) & !63;
-    // As after a call: 8 bytes below a multiple of 16.
+    // The alignment after a call: 8 bytes below a multiple of 16.
     let at = (float_at.wrapping_sub(SIZE as u64) & !15).wrapping_sub(8);
     let mut bytes = SigFrame::<SIZE>::new(&OFFSETS, interrupted);
     bytes.put(0, interrupted.restorer);
@@ -79,14 +81,14 @@ pub fn pop_signal(
     read: &mut dyn FnMut(u64, &mut [u8]) -> bool,
 ) -> Option<(u64, (u64, i32, u64))> {
     let mut bytes = SigFrame([0; SIZE]);
-    // The handler's return has taken the restorer's address.
+    // The handler's return has popped the restorer's address.
     if !read(frame.rsp.wrapping_sub(8), &mut bytes.0) {
         return None;
     }
     bytes.get_all(REGISTERS, registers(frame));
     frame.set_pc(frame.rip);
     frame.set_flags(bytes.get(REGISTERS + 8 * 17));
-    // No call to restart, whatever the accumulator holds.
+    // No system call is restarted, whatever rax holds.
     frame.vector = 0;
     let float_at = bytes.get(FLOAT);
     if float_at != 0 {
@@ -94,7 +96,7 @@ pub fn pop_signal(
         if !read(float_at, &mut float.0) {
             return None;
         }
-        // Bits that the processor knows nothing of are dropped: they would be an exception.
+        // Bits that the processor does not support would raise an exception.
         float.0[26..28].fill(0);
         float.load();
     }

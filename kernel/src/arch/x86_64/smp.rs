@@ -1,25 +1,25 @@
-//! Starting the other processors: they begin with 16 bits, in a page of the first MiB.
+//! The start of secondary processors, which begin in real mode in a page below 1 MiB.
 
 use x86_64::instructions::port::Port;
 
 use super::{DIRECT_MAP, local_apic, timer};
 use crate::arch::smp;
 
-/// The page in the first MiB, which nobody else uses until all have begun.
+/// The page below 1 MiB, which has no other user until all processors have started.
 const BEGIN: u64 = 0x8000;
-/// How long a processor takes to be ready for what it is sent next, in nanoseconds.
+/// The time in nanoseconds that a processor needs between two commands.
 const PAUSE: u64 = 10_000_000;
 
 unsafe extern "C" {
-    static other_first: u8;
-    static other_end: u8;
+    static secondary_first: u8;
+    static secondary_end: u8;
 }
 
-/// Processors of the machine, as QEMU's configuration device tells.
+/// Returns the number of processors, from QEMU's configuration device.
 fn count() -> usize {
     const PROCESSORS: u16 = 5;
     let (mut selector, mut data) = (Port::<u16>::new(0x510), Port::<u8>::new(0x511));
-    // SAFETY: the device's ports. A number of two bytes, the low one first.
+    // SAFETY: ports of the device. The number has two bytes, the low one first.
     unsafe {
         selector.write(PROCESSORS);
         usize::from(data.read()) | usize::from(data.read()) << 8
@@ -34,9 +34,10 @@ fn pause() {
 }
 
 pub(super) fn start() {
-    let from = &raw const other_first;
-    let len = &raw const other_end as usize - from as usize;
-    // SAFETY: a page below 1 MiB, which is reserved and in the direct map; the code is all that lies between the two.
+    let from = &raw const secondary_first;
+    let len = &raw const secondary_end as usize - from as usize;
+    // SAFETY: the page is reserved and in the direct map. The code lies between the two symbols,
+    // and fits into the page.
     unsafe {
         let to = core::ptr::with_exposed_provenance_mut::<u8>((DIRECT_MAP + BEGIN) as usize);
         core::ptr::copy_nonoverlapping(from, to, len);

@@ -1,4 +1,4 @@
-//! What the loader hands over, by the rules of PVH.
+//! The boot loader's data, in the format of PVH.
 
 use core::ops::Range;
 use core::slice;
@@ -9,14 +9,15 @@ use samara_memblock::firmware::pvh::StartInfo;
 use super::DIRECT_MAP;
 use crate::arch::BootInfo;
 
-/// Reads all of it. Calls `entry` for each entry of the memory map.
+/// Reads the data. Calls `entry` for each entry of the memory map.
 ///
 /// # Safety
-/// `info` is the address that the loader gave, and its tables have not been overwritten.
+///
+/// `info` is the boot loader's argument, and no code has overwritten its tables.
 pub(super) unsafe fn read(info: u64, image: Range<u64>, entry: &mut dyn FnMut(Item)) -> BootInfo {
     let memory = |at: u64, len: usize| {
         let first = core::ptr::with_exposed_provenance::<u8>(at.checked_add(DIRECT_MAP)? as usize);
-        // SAFETY: the loader's tables lie in the first 4 GiB, which are mapped.
+        // SAFETY: the boot loader's tables lie in the first 4 GiB, which the boot page tables map.
         (at >> 32 == 0).then(|| unsafe { slice::from_raw_parts(first, len) })
     };
     let info = StartInfo::read(info, memory);
@@ -25,7 +26,7 @@ pub(super) unsafe fn read(info: u64, image: Range<u64>, entry: &mut dyn FnMut(It
     BootInfo { image, archive: info.initrd(), command_line: keep(info.command_line()) }
 }
 
-/// Copies the command line out of the loader's memory.
+/// Copies the command line out of the boot loader's memory.
 fn keep(line: &[u8]) -> &'static [u8] {
     static COPY: spin::Once<[u8; 4096]> = spin::Once::new();
     let mut copy = [0; 4096];

@@ -1,4 +1,5 @@
-//! Time: the processor's own timer ticks a hundred times a second, the time stamp counter tells the time between, and the 8254 timer how fast both are.
+//! Time. The local APIC's timer ticks a hundred times a second, and the time stamp counter measures
+//! time. The 8254 timer calibrates both.
 
 use core::arch::x86_64::_rdtsc;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -7,30 +8,31 @@ use x86_64::instructions::port::Port;
 
 use super::local_apic;
 
-/// Oscillations of the timer in a second.
+/// The frequency of the 8254 in Hz.
 const FREQUENCY: u64 = 1_193_182;
 const TICKS_A_SECOND: u64 = 100;
-/// Oscillations for which the counter is compared with the timer: some 5 ms.
+/// The periods of the 8254 for which the counters are calibrated: about 5 ms.
 const COMPARED: u64 = 5966;
 
 static START: AtomicU64 = AtomicU64::new(0);
-/// Counts in a microsecond, times 2^16.
+/// The time stamp counter's counts in a microsecond, times 2^16.
 static RATE: AtomicU64 = AtomicU64::new(0);
 
-/// Counts of the processor's timer from one tick to the next.
+/// The APIC timer's counts in a tick.
 static TICK: AtomicU32 = AtomicU32::new(0);
 
 pub(in crate::arch) fn counter() -> u64 {
-    // SAFETY: every processor with long mode has it.
+    // SAFETY: every processor with long mode has the counter.
     unsafe { _rdtsc() }
 }
 
-/// Finds the rates of the counter and of the processor's timer, and starts the ticks.
+/// Calibrates the counters, and starts the ticks.
 pub(super) fn start() {
     local_apic::start();
     let (mut command, mut gate) = (Port::<u8>::new(0x43), Port::<u8>::new(0x61));
     let mut counted = Port::<u8>::new(0x42);
-    // SAFETY: the 8254's ports. Its third counter counts down once, and says so in bit 5 of the gate's port.
+    // SAFETY: ports of the 8254. Its third counter counts down once, and then sets bit 5 of the
+    // gate's port.
     let (counts, ticks) = unsafe {
         let off = gate.read() & !3;
         gate.write(off);
@@ -57,18 +59,18 @@ pub(super) fn start_here() {
     local_apic::start_timer(TICK.load(Ordering::Relaxed));
 }
 
-/// Nanoseconds since [`start`].
+/// Returns the nanoseconds since [`start`].
 pub(in crate::arch) fn now() -> u64 {
     let counts = counter().wrapping_sub(START.load(Ordering::Relaxed));
     let rate = RATE.load(Ordering::Relaxed).max(1);
     ((u128::from(counts) << 16) * 1000 / u128::from(rate)) as u64
 }
 
-/// The clock that goes on while the machine is off: seconds since 1970.
+/// Returns the seconds since 1970, from the clock that keeps the time while the machine is off.
 pub(in crate::arch) fn wall_clock() -> u64 {
     let (mut index, mut data) = (Port::<u8>::new(0x70), Port::<u8>::new(0x71));
     let mut read = |register: u8| {
-        // SAFETY: the clock's ports.
+        // SAFETY: ports of the clock.
         let value = unsafe {
             index.write(register);
             data.read()
@@ -79,7 +81,8 @@ pub(in crate::arch) fn wall_clock() -> u64 {
     days(2000 + year, month, day) * 86_400 + hour * 3600 + minute * 60 + second
 }
 
-/// Days from 1970 to a date, by counting years from March on.
+/// Returns the days from 1970 to a date. Its years begin in March, so that the leap day is the
+/// last.
 fn days(year: u64, month: u64, day: u64) -> u64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     (year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day)

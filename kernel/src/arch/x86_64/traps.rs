@@ -1,4 +1,4 @@
-//! Exceptions, interrupts and system calls, told to the rest of the kernel as a [`Trap`].
+//! Exceptions, interrupts and system calls, decoded as a [`Trap`].
 
 use samara_mm::process::Access;
 use x86_64::registers::control::Cr2;
@@ -9,10 +9,10 @@ use crate::arch::{Trap, serial};
 use crate::memory::shootdown;
 use crate::process::{self, scheduler};
 
-/// Interrupts of the two controllers begin here.
+/// The vector of the two PICs' first interrupt.
 pub(super) const FIRST_INTERRUPT: u8 = 32;
 
-/// The first serial port's.
+/// The vector of the first serial port.
 const CONSOLE: u8 = FIRST_INTERRUPT + 4;
 
 const SIGILL: i32 = 4;
@@ -22,7 +22,7 @@ const SIGFPE: i32 = 8;
 const SIGSEGV: i32 = 11;
 const SI_KERNEL: i32 = 0x80;
 
-/// Called by `entry.s` with interrupts off. What it returns from goes back to where the trap came from.
+/// Handles a trap. `entry.s` calls it with interrupts off, and returns to where the trap came from.
 #[unsafe(no_mangle)]
 // ANCHOR: trap
 extern "C" fn trap_entered(frame: &mut Frame) {
@@ -44,7 +44,7 @@ extern "C" fn trap_entered(frame: &mut Frame) {
 }
 // ANCHOR_END: trap
 
-/// What an access did, by the error code of a page fault.
+/// Returns the kind of access for the error code of a page fault.
 // ANCHOR: access
 fn access(code: u64) -> Access {
     const WRITE: u64 = 1 << 1;
@@ -57,7 +57,7 @@ fn access(code: u64) -> Access {
 }
 // ANCHOR_END: access
 
-/// The signals that Linux sends for exceptions (`sigaction(2)`).
+/// Returns the trap for an exception, with the signal that Linux sends (`sigaction(2)`).
 fn exception(vector: u64, frame: &Frame) -> Trap {
     let (signal, code, address) = match vector {
         0 => (SIGFPE, 1, frame.rip),
