@@ -1,4 +1,4 @@
-//! Links the kernel by its architecture's script.
+//! Links the kernel with its architecture's linker script.
 
 use std::env;
 

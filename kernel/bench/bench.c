@@ -1,5 +1,6 @@
-// What operations cost on the kernel that runs this: counts of the processor's clock, which QEMU's -icount makes instructions, and nanoseconds. A line for each:
-// name, count, nanoseconds. As process 1 it mounts what it needs, and ends the machine.
+// Measures operations on the kernel that runs it, in counts of the processor's clock, which QEMU's
+// -icount makes instructions, and in nanoseconds. Prints a line for each: name, count, nanoseconds.
+// As process 1 it mounts what it needs, and shuts the machine down at its end.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -40,7 +41,7 @@ static void *check(void *at) {
     return at;
 }
 
-// Small pages: a kernel with huge ones would be asked something else.
+// Small pages, because a kernel with huge ones would perform another operation.
 static char *pages(size_t len) {
     char *at = check(mmap(NULL, len, RW, ANON, -1, 0));
     madvise(at, len, MADV_NOHUGEPAGE);
@@ -70,7 +71,8 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Measures `times` operations, ROUNDS times: what `once` does between begin() and end(). Prints the medians.
+// Measures `times` operations ROUNDS times: the part of `once` between begin() and end(). Prints
+// the medians.
 static void measure(const char *name, long times, void (*once)(long)) {
     uint64_t all[2][ROUNDS];
     if (only && strcmp(only, name))
@@ -173,7 +175,7 @@ static void forks(long times) {
     end();
 }
 
-// So many areas beside one another that do not merge.
+// This many adjacent VMAs that do not merge.
 static char *many(int areas) {
     char *at = check(mmap(NULL, (size_t)areas * PAGE, PROT_NONE, ANON, -1, 0));
     for (int i = 0; i < areas; i += 2)
@@ -264,7 +266,8 @@ static void threads(long times) {
     end();
 }
 
-// What will-it-scale's programs of these names are said to do, written anew.
+// The operations that will-it-scale's programs of these names are described to perform, written
+// anew.
 enum { LARGE = 8 << 20 };
 static void mmap1(long times) {
     begin();
@@ -329,7 +332,8 @@ static int rising(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
-// How much more two threads on two processors do than one: the median of some pairs of runs.
+// Prints how much two threads on two processors do, compared with one: the median of some pairs of
+// runs.
 static void pair(const char *name, void (*once)(void)) {
     double all[ROUNDS + 2];
     paired = once;
@@ -356,7 +360,7 @@ static void script(long times) {
     for (long i = 0; i < times; i++) {
         pid_t child = vfork();
         if (child == 0) {
-            // As a program, not as a part of the shell.
+            // As a program, not as a builtin of the shell.
             char *args[] = {"sh", "-c", (char *)text, NULL}, *none[] = {NULL};
             execve("/bin/sh", args, none);
             _exit(1);
@@ -388,7 +392,7 @@ int main(int argc, char **argv) {
     uint64_t start = count();
     if (argc > 1 && !strcmp(argv[1], "exit"))
         return 0;
-    // One operation, so many times: for a profile.
+    // One operation, `times` times, for a profile.
     if (argc > 3 && !strcmp(argv[1], "only")) {
         only = argv[2];
         only_times = atol(argv[3]);
@@ -398,7 +402,7 @@ int main(int argc, char **argv) {
     mkdir("/proc", 0755);
     mount("proc", "/proc", "proc", 0, NULL);
     memory();
-    // A kernel has more to do after its start, beside the first process.
+    // After its boot, a kernel has more to do next to the first process.
     if (!only)
         sleep(5);
     told = check(mmap(NULL, PAGE, RW, MAP_SHARED | MAP_ANONYMOUS, -1, 0));

@@ -1,6 +1,9 @@
-// A plug-in of QEMU that counts how often each instruction is executed, as long as counting is on. Arguments: begin=ADDRESS and end=ADDRESS, at which counting goes on
-// and off, and out=FILE, which gets a line for each instruction: its address in hexadecimal digits, and the count.
-// What is declared here is the part of QEMU's plug-in interface (version 1, "QEMU TCG Plugins" in its documentation) that is used: Debian has no header for it.
+// A plugin for QEMU that counts how often each instruction is executed while counting is on. Its
+// arguments are begin=ADDRESS and end=ADDRESS, at which counting starts and stops, and out=FILE.
+// The file gets a line for each instruction: its address in hexadecimal digits, and the count.
+//
+// The declarations are the part of QEMU's plugin interface that is used (version 1, "QEMU TCG
+// Plugins" in its documentation). Debian has no header for it.
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -23,7 +26,8 @@ struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *, 
 uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *);
 EXPORT int qemu_plugin_version = 1;
 
-// A table of addresses with open addressing; more instructions are never translated here.
+// A hash table of addresses with open addressing, larger than the number of instructions that are
+// ever translated here.
 enum { PLACES = 1 << 21 };
 static uint64_t address[PLACES], count[PLACES], before[PLACES], sum[PLACES];
 static uint64_t begin, end;

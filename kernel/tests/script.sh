@@ -1,4 +1,5 @@
-# What a shell does all day, one topic after the other. Run by BusyBox in an empty folder, on Linux and in the guest: both print the same.
+# Ordinary uses of a shell, topic by topic. BusyBox runs it in an empty folder on Linux and in the
+# guest. Both must print the same.
 set -u
 topic() { echo "== $1"; }
 

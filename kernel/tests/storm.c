@@ -1,7 +1,9 @@
-// Threads of several processes that make all kinds of calls at the same time, on memory that they share. What it prints is always the same: what is looked for is
-// a kernel that stands still or breaks, and what it finds wrong when it counts at its end.
+// A stress test: threads of several processes make all kinds of calls at the same time, on memory
+// that they share. The output is always the same. The test finds a kernel that hangs or panics, and
+// leaks that the kernel reports when it shuts down.
 //
-// storm THREADS ROUNDS SEED: each thread makes so many calls; with an s behind ROUNDS, for so many seconds
+// storm THREADS ROUNDS SEED: each thread makes ROUNDS calls; with an s after ROUNDS, it makes calls
+// for ROUNDS seconds
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -67,7 +69,7 @@ static unsigned long next(unsigned long *state) {
     return *state;
 }
 
-// Reads or writes a page that may be there or not, and may go at any time.
+// Reads or writes a page that may be unmapped, now or at any time.
 static void touch(char *at, int writes) {
     touching = 1;
     if (sigsetjmp(back, 1) == 0) {
@@ -94,7 +96,7 @@ static const int advice[] = {MADV_DONTNEED,  MADV_FREE,     MADV_WILLNEED,   MAD
 
 static int any_advice(unsigned long r) { return advice[r % (sizeof advice / sizeof *advice)]; }
 
-// A name of which threads know what it may be, and not what it is.
+// Returns a name whose file other threads may create, change or remove.
 static const char *name(unsigned long r) {
     static const char *const names[NAMES] = {"/tmp/a", "/tmp/b", "/tmp/c", "/tmp/a/d", "/tmp/b/e", "/tmp/c/f"};
     return names[r % NAMES];
@@ -214,7 +216,7 @@ static void wait_a_little(unsigned long r) {
         break;
     case 4: sigtimedwait(&set, &info, &soon); break;
     case 5: {
-        // Until a moment, since who is moved to another futex is not woken there.
+        // With a deadline, because a thread that is moved to another futex is not woken there.
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_sec += 1;
@@ -306,7 +308,7 @@ static void start(unsigned long r) {
     }
 }
 
-// Calls on memory that are seldom made.
+// Calls on memory that are rarely made.
 static void seldom(unsigned long r, char *at, size_t len, int deep) {
     unsigned long nodes = 1;
     switch (r % 8) {
@@ -324,7 +326,7 @@ static void seldom(unsigned long r, char *at, size_t len, int deep) {
     case 5: syscall(SYS_mlock2, at, len, 1); break;
     case 6:
         if (deep == 1 || deep == 2) {
-            // The only thread of its process that allocates.
+            // Only in a process with one thread that allocates.
             long end = syscall(SYS_brk, 0);
             syscall(SYS_brk, end + PAGE);
             syscall(462 /* mseal */, at, len, 0);
@@ -483,7 +485,7 @@ static void *short_work(void *seed) {
     return NULL;
 }
 
-// Some of them end while others of their threads run, and some become another program.
+// Some children exit while others of their threads run, and some execute a program.
 static void child(unsigned long state, int deep) {
     if (state >> 50 & 1) {
         pthread_t other[2];
@@ -516,7 +518,7 @@ int main(int count, char **arguments) {
     signal(SIGUSR1, nothing);
     signal(SIGUSR2, nothing);
     signal(SIGALRM, nothing);
-    // Far below where mappings without an address go: stacks must not lie in its holes.
+    // Far below the addresses that mmap chooses, so that stacks never lie in the arena's holes.
     arena = mmap((void *)0x1000000000, PAGES * PAGE, 3, MAP_FIXED_NOREPLACE | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     file = memfd_create("storm", 0);
     ftruncate(file, FILE_PAGES * PAGE);

@@ -1,4 +1,4 @@
-// Lua, which runs the script that lies beside this program and is named as it is, with `.lua` behind.
+// Lua. Runs the script next to this program that has its name and the suffix `.lua`.
 #include <lua5.4/lauxlib.h>
 #include <lua5.4/lua.h>
 #include <lua5.4/lualib.h>

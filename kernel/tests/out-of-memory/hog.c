@@ -1,4 +1,4 @@
-// Takes what there is, by one of the ways that a program has.
+// Takes all memory, in one of the ways that a program has.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -46,7 +46,7 @@ int main(int count, char **args) {
                 return 4;
     }
     if (!strcmp(way, "bomb")) {
-        // Many of them, each as large as it becomes, whose parents wait.
+        // Many processes, each as large as it becomes. Their parents wait.
         for (int i = 0; i < 12; i++)
             if (fork() == 0)
                 touch_all();
@@ -57,7 +57,7 @@ int main(int count, char **args) {
         return 0;
     }
     if (!strcmp(way, "forks")) {
-        // Small ones, until there can be no more.
+        // Small processes, until no more can be created.
         int children = 0;
         pid_t child;
         while ((child = fork()) > 0)
@@ -102,7 +102,7 @@ int main(int count, char **args) {
         return 0;
     }
     if (!strcmp(way, "areas")) {
-        // Areas that do not merge: what is full is the kernel's own memory.
+        // VMAs that do not merge fill the kernel's own memory.
         for (int rounds = 0; rounds < 12; rounds++) {
             for (int i = 0; i < 60000; i++)
                 if (mmap(NULL, 4096, i & 1 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)

@@ -1,4 +1,5 @@
-# Programs that take all memory are killed, and the script goes on. Run in the guest with 128 MiB.
+# Programs that take all memory are killed, and the script continues. It runs in the guest with 128
+# MiB.
 cd /tmp
 hog; echo "touched by itself: $?"
 hog some 64; echo "$?"

@@ -1,4 +1,4 @@
-// Files: descriptors, directories, pipes, poll, links, times.
+// Tests files: file descriptors, directories, pipes, poll, links, times.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
@@ -142,7 +142,7 @@ int main(void) {
     chdir("..");
     system("rm -rf files");
     tell("gone", access("files", F_OK));
-    // A child with the same descriptors, which opens one and ends.
+    // A child that shares the file descriptors opens one and exits.
     int shared[2];
     pipe(shared);
     pid_t sharer = (pid_t)syscall(SYS_clone, 0x400 /* CLONE_FILES */ | SIGCHLD, 0, 0, 0, 0);

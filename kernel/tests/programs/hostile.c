@@ -1,4 +1,5 @@
-// What programs do to a kernel that must not end it: wild addresses in calls, handlers, stacks and instructions.
+// Tests that hostile programs do not crash the kernel: wild addresses in calls, handlers, stacks
+// and instructions.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -13,7 +14,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-// The first address beyond those of programs.
+// The first address above those of programs.
 #if defined __x86_64__
 #define END 0x7ffffffff000
 #elif defined __aarch64__
@@ -25,7 +26,7 @@
 static const unsigned long wild[] = {0,         8,         END - 4096,         END,                END + 4096, 1UL << 62,
                                      1UL << 63, 0xffff800000000000, 0xffff900000000000, 0xffffffff80000000, -4096UL,    -1UL};
 
-// Addresses depend on the processor, their order does not.
+// Addresses depend on the architecture, but their order does not.
 static unsigned long number(unsigned long at) {
     unsigned long i = 0;
     while (wild[i] != at)
@@ -116,7 +117,7 @@ static void calls(unsigned long at) {
     fflush(stdout);
 }
 
-// Instructions that are not for programs, or that programs stop at, and the signal for each.
+// Privileged and trapping instructions, with the signal for each.
 #if defined __x86_64__
 static const int signals[10] = {SIGSEGV, SIGSEGV, SIGSEGV, SIGSEGV, SIGTRAP, SIGSEGV, SIGILL, SIGSEGV, SIGTRAP, SIGSEGV};
 static void privileged(unsigned long which) {
@@ -173,7 +174,8 @@ int main(void) {
         in_child("read", wild[i], reads);
         in_child("jump", wild[i], jumps);
         in_child("handler", wild[i], handler_at);
-        // QEMU raises another exception than x86-64 processors do where an address cannot be translated at all.
+        // For an address that is not canonical, QEMU raises another exception than x86-64
+        // processors do.
         if (wild[i] != 1UL << 62 && wild[i] != 1UL << 63 && wild[i] != 0xffff800000000000)
             in_child("stack", wild[i], stack_at);
         in_child("return", wild[i], returns_to);

@@ -1,4 +1,4 @@
-// The mmap family: what maps look like and what bytes are there, after each call.
+// Tests the mmap family: the map and the bytes after each call.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 static char *base;
 
-// Areas from `base` on, by their distance from it.
+// Prints the VMAs from `base` on, by their distance from it.
 static void areas(const char *after) {
     FILE *maps = fopen("/proc/self/maps", "r");
     char line[512];
@@ -108,7 +108,7 @@ int main(void) {
     result("mseal of a hole", madvise(at(63), 4096, MADV_WILLNEED));
     unlink("mapped");
 
-    // More forks than memory would bear without sharing.
+    // More forks than memory could hold without sharing.
     size_t much = 64 << 20;
     char *big = mmap(NULL, much, rw, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memset(big, 1, much);

@@ -1,4 +1,5 @@
-// Signals: handlers with siginfo, masks, alternate stacks, restarted calls, faults with their codes, default actions.
+// Tests signals: handlers with siginfo, masks, alternate stacks, restarted calls, codes of faults,
+// default actions.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +24,7 @@ static void fault(int signal, siginfo_t *info, void *context) {
     stack_t stack;
     sigaltstack(NULL, &stack);
     on_alternate = (stack.ss_flags & SS_ONSTACK) != 0;
-    // Of the kernel's memory, what is told depends on the processor.
+    // For the kernel's addresses, the code depends on the architecture.
     int code = (long)where < 0 ? 0 : info->si_code;
     printf("%s code %d, at the place %d, on the alternate stack %d\n", strsignal(signal), code,
            (char *)info->si_addr == where, on_alternate);
@@ -157,7 +158,7 @@ int main(void) {
     sigqueue(getpid(), SIGRTMIN, value);
     printf("queued %d\n", got);
 
-    // A call that a handler interrupts is made again, or not. The handler itself makes it succeed.
+    // A call that a handler interrupts is restarted, or not. The handler itself makes it succeed.
     for (int restart = 0; restart < 2; restart++) {
         struct sigaction action = {.sa_handler = writes, .sa_flags = restart ? SA_RESTART : 0};
         sigaction(SIGALRM, &action, NULL);
@@ -168,7 +169,7 @@ int main(void) {
         printf("restart %d: %zd %s\n", restart, n, n < 0 ? strerror(errno) : "");
         waitpid(child, NULL, 0);
     }
-    // A timer's signal is masked until it is waited for.
+    // The timer's signal is masked until the wait.
     sigset_t none, alarm_only;
     sigemptyset(&none);
     sigemptyset(&alarm_only);
@@ -185,7 +186,7 @@ int main(void) {
     child_ends("ignored pipe", by_ignored_pipe);
     child_ends("exit", by_exit);
 
-    // Stopping and continuing.
+    // Stop and continue.
     fflush(stdout);
     int go[2];
     pipe(go);
@@ -194,7 +195,7 @@ int main(void) {
         char byte;
         close(go[1]);
         raise(SIGSTOP);
-        // A child that has ended is no longer one that was continued.
+        // A child that has exited is no longer reported as continued.
         read(go[0], &byte, 1);
         _exit(4);
     }

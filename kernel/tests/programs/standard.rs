@@ -1,4 +1,5 @@
-//! Rust's standard library: threads, locks and channels, panics that are caught, processes, files, time.
+//! Tests Rust's standard library: threads, locks and channels, caught panics, processes, files,
+//! time.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;

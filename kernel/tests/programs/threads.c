@@ -1,4 +1,5 @@
-// Threads: mutexes, condition variables, barriers, thread-local variables, robust mutexes, time limits.
+// Tests threads: mutexes, condition variables, barriers, thread-local variables, robust mutexes,
+// timeouts.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>

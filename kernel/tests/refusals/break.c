@@ -1,4 +1,4 @@
-// Has the kernel panic, or lose a frame.
+// Makes the kernel panic, or leak a frame.
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -1,8 +1,10 @@
-// Runs a program again and again, and has another of the kernel's allocations refused each time: it does what it does without that, or fails.
+// Runs a program repeatedly and makes another allocation of the kernel fail each time. The program
+// must then print what it prints otherwise, or fail.
 //
 // each STRIDE FIRST PROGRAM [ARGUMENTS]
 //
-// Of frames, those that follow are refused, too: once with the next one, and once with so many that a fault finds none.
+// Frames fail in two ways: two in a row, since samara-paging asks again, and eight in a row, so that
+// a fault finds none.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -17,7 +19,7 @@
 enum { FRAMES, HEAP, MOST = 1 << 14, SECONDS = 60 };
 
 static const char *const names[] = {"frames", "heap"};
-// What is refused together: frames in two ways, heap alone.
+// The kinds of allocations: frames in two ways, and heap.
 static const struct {
     int kind, times;
 } ways[] = {{FRAMES, 2}, {FRAMES, 8}, {HEAP, 1}};
@@ -33,7 +35,7 @@ static void late(int signal) {
     kill(-1, SIGKILL);
 }
 
-// What the program printed, with its status.
+// The program's output and status.
 struct result {
     int status;
     char output[MOST], errors[MOST];
@@ -58,7 +60,7 @@ static void run(char **program, struct result *result) {
         _exit(126);
     }
     alarm(SECONDS);
-    // Orphans are this process's children.
+    // Orphans become children of this process.
     int status;
     pid_t pid;
     result->status = -1;
@@ -93,7 +95,7 @@ int main(int count, char **arguments) {
     for (unsigned way = 0; way < sizeof ways / sizeof *ways; way++) {
         int what = ways[way].kind;
         times = ways[way].times;
-        // Once more: the first run reads all files, and tells how things are done.
+        // The second run counts. The first one reads all files and logs what is logged once.
         for (int i = 0; i < 2; i++) {
             begin(what, 0);
             run(program, &expected);
@@ -115,7 +117,7 @@ int main(int count, char **arguments) {
                 printf("%s %ld: status %#x\n%s%s", names[what], nth, result.status, result.output, result.errors);
                 wrong++;
             }
-            // All is well afterwards.
+            // The next run succeeds.
             begin(what, 0);
             run(program, &result);
             if (!is_right(&result, &expected)) {

@@ -1,11 +1,18 @@
-//! Frames and heap that are refused once: a part of the kernel only with the feature `refusals`.
+//! Fault injection: frames and heap allocations that fail on request. Built only with the feature
+//! `refusals`.
 //!
-//! `reboot(kind, n, times)` begins to count allocations of a kind (0 frames, 1 heap), refuses the nth and those after it, so many in all, and returns how many the
-//! count before had. Frames are asked for again by samara-paging, when it has freed what readers held up, and by faults, when they have taken the lock of the
-//! address space: they fail only if these are refused, too. Where the heap is refused something large, that fails; something small takes the heap's reserve, as if there were no frames
-//! to grow by: the call under way gives up where it looks, and the reserve is made whole before the next.
+//! `reboot(kind, n, times)` starts to count allocations of a kind: frames (0) or heap (1). The nth
+//! one fails, and those after it, `times` in all. The call returns the previous count.
 //!
-//! Kind 2 is a panic, and 3 loses a frame.
+//! A frame that fails is asked for again: by samara-paging after it has freed what readers delayed,
+//! and by faults after they have taken the lock of the address space. They fail only if these
+//! allocations fail, too.
+//!
+//! A large heap allocation fails. A small one takes the heap's reserve, as if no frame were left
+//! for the heap. The current call then gives up where it checks the reserve, and the reserve is
+//! made whole before the next call.
+//!
+//! Kind 2 panics, and kind 3 leaks a frame.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::ops::{Deref, Range};
@@ -30,7 +37,7 @@ static REFUSED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
 static TIMES: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// Returns how many of `wanted` allocations come before the one that is refused.
+/// Returns how many of `wanted` allocations succeed before the first one that fails.
 fn before_refusal(kind: Kind, wanted: usize) -> usize {
     let number = kind as usize;
     let before = COUNTS[number].fetch_add(wanted as u64, Ordering::Relaxed);
@@ -65,7 +72,7 @@ pub fn dispatch(name: Sysno, call: &mut Call<'_>) -> Option<Outcome> {
     })
 }
 
-/// The kernel's frames.
+/// The kernel's frame allocator with fault injection.
 pub struct Refusing<D>(Arena<Ranges<D>>)
 where
     Arena<Ranges<D>>: FrameAllocator + PhysMem;
@@ -90,7 +97,7 @@ where
     }
 }
 
-// SAFETY: the arena's frames.
+// SAFETY: the frames are the arena's.
 unsafe impl<D> FrameAllocator for Refusing<D>
 where
     Arena<Ranges<D>>: FrameAllocator + PhysMem,
@@ -124,7 +131,7 @@ where
     }
 }
 
-// SAFETY: the arena's frames.
+// SAFETY: the frames are the arena's.
 unsafe impl<D> PhysMem for Refusing<D>
 where
     Arena<Ranges<D>>: FrameAllocator + PhysMem,
@@ -147,7 +154,7 @@ static HEAP: Heap = Heap;
 
 struct Heap;
 
-// SAFETY: the kernel's heap.
+// SAFETY: the memory is that of the kernel's heap.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if is_refused(Kind::Heap) && !heap::spend_reserve(layout) {

@@ -1,4 +1,5 @@
-# Some of all that a shell does, in little time: each of the allocations that it takes is refused once. What fails ends it.
+# A short sample of what a shell does. The tier makes each of its allocations fail once. A command
+# that fails ends the script.
 set -e -o pipefail
 echo one two | tr a-z A-Z
 x=$(echo inner); echo $x

@@ -1,4 +1,5 @@
-// A little of all calls on memory, and threads. A call may fail where memory is refused; bytes are never wrong.
+// Makes some of each call on memory, and uses threads. A call may fail if an allocation fails, but
+// bytes are never wrong.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>
