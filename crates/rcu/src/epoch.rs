@@ -1,14 +1,16 @@
-//! Another crate's epochs.
+//! An implementation of [`Reclaim`] by the epochs of `crossbeam-epoch`.
 
 use crate::reclaim::Reclaim;
 
-/// The epochs of `crossbeam-epoch`: readers write only memory of their own, and what is retired is freed some time
-/// after the last of them has left, by whichever thread comes by.
+/// The epochs of `crossbeam-epoch`.
+///
+/// Readers write only to memory of their own thread. Retired memory is freed some time after the
+/// last reader that may have found it has left, by any thread that pins.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Epoch;
 
-// SAFETY: `crossbeam-epoch` promises that what is deferred is called after all threads that were pinned when it was
-// deferred have been unpinned; pinning contains the fence.
+// SAFETY: `crossbeam-epoch` promises that a deferred call runs only after all threads that were
+// pinned at the time of deferral have been unpinned. Pinning contains the fence.
 unsafe impl Reclaim for Epoch {
     type Guard<'a> = crossbeam_epoch::Guard;
 
@@ -21,8 +23,8 @@ unsafe impl Reclaim for Epoch {
 
     unsafe fn retire<F: FnOnce() + Send + 'static>(&self, free: F) {
         let guard = crossbeam_epoch::pin();
-        // SAFETY: no reader that enters from now on finds what is freed (the caller's promise); `free` may run on any
-        // thread and borrows nothing.
+        // SAFETY: no reader that enters from now on finds the memory (the caller's promise). `free`
+        // may run on any thread and borrows nothing.
         unsafe { guard.defer_unchecked(free) };
     }
 }

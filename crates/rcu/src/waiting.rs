@@ -94,8 +94,7 @@ fn wait_for(counter: &AtomicUsize, left: &mut usize) -> bool {
 /// # A thread that writes while it reads
 ///
 /// This is allowed. The first [`published`](Reclaim::published) during its own read takes those
-/// microseconds, and each later one about a thirtieth of that. What it retires stays as long as its
-/// reader.
+/// microseconds, and each later one 0.1 to 0.2 µs. What it retires stays as long as its reader.
 ///
 /// If there is also no memory to defer the freeing, the writer waits until the readers have left.
 /// Linux does the same in this case. If the reader is on the writer's own thread, that wait never

@@ -1,4 +1,5 @@
-//! What is freed when, without a structure around it: each way of reclaiming beside readers that come, stay, and leave.
+//! Tests of each implementation of `Reclaim`, without a structure: when callbacks run while readers
+//! enter, stay and leave.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
@@ -9,7 +10,7 @@ use std::thread;
 
 use samara_rcu::{Reclaim, Waiting};
 
-/// Numbers of what has been freed, in order.
+/// The numbers of the callbacks that have run, in order.
 type Freed = Arc<Mutex<Vec<u32>>>;
 
 fn freed(list: &Freed) -> Vec<u32> {
@@ -19,12 +20,12 @@ fn freed(list: &Freed) -> Vec<u32> {
 fn retire(rcu: &impl Reclaim, list: &Freed, number: u32) {
     let list = list.clone();
     rcu.published();
-    // SAFETY: nothing is freed; the tests have one writer.
+    // SAFETY: nothing is freed, and each test has one writer.
     unsafe { rcu.retire(move || list.lock().unwrap().push(number)) };
 }
 
 #[test]
-fn what_nobody_reads_is_freed_at_once() {
+fn freed_at_once_without_readers() {
     let (rcu, list) = (Waiting::new(), Freed::default());
     drop(rcu.enter());
     retire(&rcu, &list, 1);
@@ -32,11 +33,11 @@ fn what_nobody_reads_is_freed_at_once() {
 }
 
 #[test]
-fn what_is_retired_waits_for_the_last_reader() {
+fn freed_after_the_last_reader() {
     let (rcu, list) = (Waiting::new(), Freed::default());
     let early = rcu.enter();
     retire(&rcu, &list, 1);
-    // One that came later, on more counters than there were.
+    // A reader that entered later, on shards that did not exist before.
     assert!(rcu.spread() && rcu.spread());
     let late = thread::scope(|s| s.spawn(|| rcu.enter()).join().unwrap());
     retire(&rcu, &list, 2);
@@ -51,7 +52,7 @@ fn what_is_retired_waits_for_the_last_reader() {
 }
 
 #[test]
-fn what_waits_goes_with_its_owner() {
+fn dropping_frees_deferred() {
     let (rcu, list) = (Waiting::new(), Freed::default());
     let reader = rcu.enter();
     retire(&rcu, &list, 1);
@@ -61,7 +62,7 @@ fn what_waits_goes_with_its_owner() {
 }
 
 #[test]
-fn a_period_of_waiting() {
+fn poll_reports_the_end_of_a_period() {
     for spread in [false, true] {
         let rcu = Waiting::new();
         assert!(!spread || rcu.spread());
@@ -70,7 +71,7 @@ fn a_period_of_waiting() {
         let reader = rcu.enter();
         let period = rcu.start_poll().unwrap();
         assert!(!rcu.poll(period));
-        // Who comes later is not waited for.
+        // A reader that enters later is not waited for.
         let later = rcu.enter();
         assert!(rcu.poll(idle) && !rcu.poll(period));
         drop(reader);
@@ -79,9 +80,9 @@ fn a_period_of_waiting() {
     }
 }
 
-/// One of several panics: the others are called all the same, the one that was retired last among them.
+/// If one callback panics, the others still run, the one retired last included.
 #[test]
-fn a_panic_leaves_nothing_behind() {
+fn callbacks_run_after_a_panic() {
     let (rcu, list) = (Waiting::new(), Freed::default());
     let note_three = || {
         let reader = rcu.enter();
@@ -103,7 +104,7 @@ fn a_panic_leaves_nothing_behind() {
     assert_eq!(list.lock().unwrap().len(), 5);
 }
 
-/// A number that says whether it is there, and how many there are.
+/// A number with a flag that is cleared when it is dropped, and a counter of all live ones.
 struct Counted {
     number: usize,
     there: AtomicBool,
@@ -121,7 +122,8 @@ impl Counted {
     }
 }
 
-/// What nothing leads to any more; dropping it frees it. No box until then: readers may still view what is in it.
+/// An unlinked number, which is freed when this is dropped. Not a `Box` until then: readers may
+/// still view it.
 struct Old(*mut Counted);
 
 // SAFETY: numbers may be dropped on any thread.
@@ -141,9 +143,9 @@ impl Drop for Counted {
     }
 }
 
-/// Readers of one pointer, beside a writer who replaces what it leads to: each reader sees numbers that do not become smaller, and nothing that has gone.
-/// Gives what counts those that live.
-fn replaced_beside_readers<R: Reclaim + Sync>(rcu: &R) -> Arc<AtomicUsize> {
+/// Runs readers of one pointer while a writer replaces what it leads to. Each reader sees numbers
+/// that never decrease, and none that was dropped. Returns the counter of live numbers.
+fn replace_during_reads<R: Reclaim + Sync>(rcu: &R) -> Arc<AtomicUsize> {
     let (rounds, threads) = if cfg!(miri) { (20, 2) } else { (5_000, 3) };
     let live = Arc::default();
     let now = AtomicPtr::new(Counted::new(0, &live));
@@ -154,11 +156,11 @@ fn replaced_beside_readers<R: Reclaim + Sync>(rcu: &R) -> Arc<AtomicUsize> {
                 let mut newest = 0;
                 while !over.load(Ordering::Relaxed) {
                     let guard = rcu.enter();
-                    // SAFETY: freed after the guard has gone.
+                    // SAFETY: it is freed after the guard has been dropped.
                     let seen = unsafe { &*now.load(Ordering::Acquire) };
                     assert!(seen.there.load(Ordering::Relaxed) && seen.number >= newest);
                     newest = seen.number;
-                    // A second visit within the first.
+                    // A nested visit.
                     drop(rcu.enter());
                     assert!(seen.there.load(Ordering::Relaxed));
                     drop(guard);
@@ -168,22 +170,22 @@ fn replaced_beside_readers<R: Reclaim + Sync>(rcu: &R) -> Arc<AtomicUsize> {
         for number in 1..=rounds {
             let old = Old(now.swap(Counted::new(number, &live), Ordering::AcqRel));
             rcu.published();
-            // SAFETY: it was unlinked before. There is one writer.
+            // SAFETY: it was unlinked before, and there is one writer.
             unsafe { rcu.retire(move || drop(old)) };
         }
         over.store(true, Ordering::Relaxed);
     });
-    // The last one, which nobody reads any more.
+    // The last one, which no reader views any more.
     drop(Old(now.into_inner()));
     live
 }
 
 #[test]
-fn threads_beside_each_other() {
+fn concurrent_threads() {
     for spread in [false, true] {
         let rcu = Waiting::new();
         assert!(!spread || rcu.spread());
-        let live = replaced_beside_readers(&rcu);
+        let live = replace_during_reads(&rcu);
         drop(rcu);
         assert_eq!(live.load(Ordering::Relaxed), 0);
     }
@@ -196,16 +198,16 @@ mod user {
     use super::*;
 
     #[test]
-    fn threads_beside_each_other() {
+    fn concurrent_threads() {
         let rcu = UserRcu::new();
-        let live = replaced_beside_readers(&rcu);
+        let live = replace_during_reads(&rcu);
         rcu.barrier();
         assert_eq!(live.load(Ordering::Relaxed), 0);
     }
 
-    /// Threads that begin and end leave their slots to those that come after them.
+    /// Threads that end leave their slots to later threads.
     #[test]
-    fn readers_of_many_threads() {
+    fn slots_are_reused() {
         let rcu = UserRcu::new();
         let rounds = if cfg!(miri) { 4 } else { 100 };
         for _ in 0..rounds {
@@ -220,13 +222,14 @@ mod user {
                 assert!(!inside.join().unwrap());
             });
         }
-        // Other tests' readers are waited for, too.
+        // Readers of other tests are waited for, too.
         rcu.barrier();
     }
 
-    /// The readers are the program's, whatever they entered by; a barrier on a reader's own thread does not wait.
+    /// A reader counts for every `UserRcu` of the program. A barrier on a reader's own thread does
+    /// not wait.
     #[test]
-    fn a_reader_keeps_what_others_retire() {
+    fn readers_are_shared_by_all_instances() {
         let (here, there, list) = (UserRcu::new(), UserRcu::new(), Freed::default());
         let reader = there.enter();
         retire(&here, &list, 1);
@@ -241,7 +244,7 @@ mod user {
     }
 
     #[test]
-    fn a_panic_leaves_nothing_behind() {
+    fn callbacks_run_after_a_panic() {
         let (rcu, list) = (UserRcu::new(), Freed::default());
         retire(&rcu, &list, 1);
         // SAFETY: nothing is freed.
@@ -254,9 +257,9 @@ mod user {
 
 #[cfg(feature = "epoch")]
 #[test]
-fn threads_beside_each_other_in_epochs() {
-    let live = replaced_beside_readers(&samara_rcu::Epoch);
-    // Whoever pins comes by what is left.
+fn concurrent_threads_in_epochs() {
+    let live = replace_during_reads(&samara_rcu::Epoch);
+    // Any thread that pins frees what is left.
     while live.load(Ordering::Relaxed) > 0 {
         crossbeam_epoch::pin().flush();
     }

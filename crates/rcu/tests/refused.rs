@@ -1,4 +1,5 @@
-//! No memory: what cannot be noted is freed after all, and nothing ends the program.
+//! Refused allocations: a callback that cannot be deferred still runs, and no refusal aborts the
+//! program.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
@@ -12,14 +13,14 @@ use std::thread;
 use samara_rcu::{Reclaim, Waiting};
 
 thread_local! {
-    /// So many of this thread's allocations are granted before one is refused.
+    /// The number of this thread's allocations that are granted before one is refused.
     static GRANTED: Cell<usize> = const { Cell::new(usize::MAX) };
 }
 
 /// The program's allocator, which refuses on request.
 struct Refusing;
 
-// SAFETY: passed on to an allocator that keeps the promises; one may always refuse.
+// SAFETY: all calls go to an allocator that keeps the promises, and any allocation may be refused.
 unsafe impl GlobalAlloc for Refusing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let granted = GRANTED.try_with(|granted| {
@@ -30,12 +31,12 @@ unsafe impl GlobalAlloc for Refusing {
         if granted == Ok(0) {
             return std::ptr::null_mut();
         }
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's promise.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's promise.
         unsafe { System.dealloc(block, layout) }
     }
 }
@@ -43,7 +44,7 @@ unsafe impl GlobalAlloc for Refusing {
 #[global_allocator]
 static ALLOCATOR: Refusing = Refusing;
 
-/// Has the allocation refused that comes after so many others.
+/// Runs a closure in which the allocation after the first `after` ones is refused.
 fn refusing<T>(after: usize, run: impl FnOnce() -> T) -> T {
     GRANTED.set(after);
     let made = run();
@@ -51,12 +52,12 @@ fn refusing<T>(after: usize, run: impl FnOnce() -> T) -> T {
     made
 }
 
-/// What is retired, one, with so many allocations before one is refused.
+/// Retires a counter's increment. The allocation after the first `granted` ones is refused.
 fn retire(rcu: &impl Reclaim, count: &Arc<AtomicUsize>, granted: usize) {
     let count = count.clone();
     let room = [0u8; 32];
     rcu.published();
-    // SAFETY: nothing is freed. There is one writer.
+    // SAFETY: nothing is freed, and there is one writer.
     refusing(granted, || unsafe {
         rcu.retire(move || {
             count.fetch_add(1 + usize::from(room[0]), Ordering::Relaxed);
@@ -65,7 +66,7 @@ fn retire(rcu: &impl Reclaim, count: &Arc<AtomicUsize>, granted: usize) {
 }
 
 #[test]
-fn readers_stay_together_without_memory() {
+fn spread_fails_without_memory() {
     let rcu = Waiting::new();
     assert!(!refusing(0, || rcu.spread()));
     let reader = rcu.enter();
@@ -73,7 +74,7 @@ fn readers_stay_together_without_memory() {
     drop(reader);
 }
 
-/// The writer waits for a reader that is on its way out.
+/// Without memory, a writer waits for a reader that is about to leave.
 #[test]
 fn without_memory_a_writer_waits() {
     for granted in 0..3 {
@@ -102,13 +103,13 @@ fn without_memory_a_writer_waits() {
 
 #[cfg(feature = "user")]
 #[test]
-fn rcu_in_user_space() {
+fn user_rcu() {
     use samara_rcu::UserRcu;
 
     for granted in 0..3 {
         let rcu = UserRcu::new();
         let count: Arc<AtomicUsize> = Arc::default();
-        // A thread of its own, which has no slot yet.
+        // A new thread, which has no slot yet.
         thread::scope(|s| {
             s.spawn(|| {
                 let reader = refusing(granted, || rcu.enter());
@@ -121,7 +122,7 @@ fn rcu_in_user_space() {
         });
         rcu.barrier();
         assert_eq!(count.load(Ordering::Relaxed), 1, "{granted}");
-        // Retired by a reader: it must not wait for itself, so that without memory this leaks.
+        // Retired by a reader, which must not wait for itself: without memory it leaks.
         if granted < 2 && cfg!(any(miri, sanitized)) {
             continue;
         }

@@ -1,8 +1,9 @@
-//! Every interleaving (up to a number of preemptions) of readers and of a writer that retires what they view, with the memory model's reorderings.
+//! All interleavings, up to a bound of preemptions, of readers and of a writer that retires what
+//! they view. The model checker also tries the reorderings that the memory model permits.
 //!
 //! `cargo test --release --manifest-path loom/Cargo.toml -p samara-rcu-loom`
 //!
-//! The checker reports who frees something without coming after those that view it.
+//! The checker reports a thread that frees something concurrently with a reader that views it.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
@@ -13,10 +14,10 @@ use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::thread;
 use samara_rcu::{Reclaim, Waiting};
 
-/// What readers view as long as it is linked.
+/// A value that readers view while it is linked.
 struct Viewed(UnsafeCell<bool>);
 
-// SAFETY: that nobody views it while another frees it is what is tried.
+// SAFETY: the test checks that no thread views it while another frees it.
 unsafe impl Sync for Viewed {}
 
 impl Viewed {
@@ -25,24 +26,24 @@ impl Viewed {
     }
 
     fn is_alive(&self) -> bool {
-        // SAFETY: the checker reports it if this is not so.
+        // SAFETY: the checker reports it if another thread changes the value concurrently.
         self.0.with(|alive| unsafe { *alive })
     }
 
     fn end(&self) {
-        // SAFETY: as above.
+        // SAFETY: the checker reports it if another thread uses the value concurrently.
         self.0.with_mut(|alive| unsafe { *alive = false });
     }
 }
 
 fn explore(run: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    // The checker's variable LOOM_MAX_PREEMPTIONS asks for another number.
+    // `LOOM_MAX_PREEMPTIONS` sets another bound.
     builder.preemption_bound = builder.preemption_bound.or(Some(3));
     builder.check(run);
 }
 
-/// A thread that enters, views what it finds linked, and leaves.
+/// Spawns a thread that enters, views the value if it is linked, and leaves.
 fn reader<R: Reclaim + Send + Sync + 'static>(
     rcu: &Arc<R>,
     value: &Arc<Viewed>,
@@ -58,7 +59,9 @@ fn reader<R: Reclaim + Send + Sync + 'static>(
     })
 }
 
-/// A reader that has chosen its counter long ago, before an earlier write let the readers go over to the other one, counts itself there, and is waited for.
+/// A reader may choose its counter long before it counts itself there. An earlier write has
+/// turned new readers to the other counter. The writer must wait for this reader all the
+/// same.
 #[test]
 fn retired_by_waiting() {
     explore(|| {
@@ -78,14 +81,14 @@ fn retired_by_waiting() {
         for (i, value) in values.into_iter().enumerate() {
             linked.store(i + 1, Ordering::Relaxed);
             waiting.published();
-            // SAFETY: who enters from now on finds it unlinked.
+            // SAFETY: a reader that enters from now on finds it unlinked.
             unsafe { waiting.retire(move || value.end()) };
         }
         reader.join().unwrap();
     });
 }
 
-/// As above, with two readers; they may be spread over several counters.
+/// As above, with two readers, also spread over several counters.
 #[test]
 fn two_readers_of_waiting() {
     for spread in [false, true] {
@@ -97,14 +100,15 @@ fn two_readers_of_waiting() {
             let readers = [(); 2].map(|()| reader(&waiting, &value, &linked));
             linked.store(false, Ordering::Relaxed);
             waiting.published();
-            // SAFETY: who enters from now on finds it unlinked.
+            // SAFETY: a reader that enters from now on finds it unlinked.
             unsafe { waiting.retire(move || value.end()) };
             readers.map(|reader| reader.join().unwrap());
         });
     }
 }
 
-/// What was unlinked is freed as soon as a poll says that the period is over that began after it.
+/// A value may be freed as soon as a poll returns `true` for a period that began after the
+/// unlinking.
 fn polled<R: Reclaim + Send + Sync + 'static>(new: fn() -> R) {
     explore(move || {
         let rcu = Arc::new(new());
@@ -129,14 +133,15 @@ fn polled_by_waiting() {
 
 #[cfg(feature = "user")]
 #[test]
-fn polled_by_rcu_in_user_space() {
+fn polled_by_user_rcu() {
     polled(samara_rcu::UserRcu::new);
 }
 
-/// A value is dropped by nobody while a reader views it, and by somebody in the end. The thread that writes reads, too, first or last.
+/// No value is dropped while a reader views it, and each is dropped in the end. The writing thread
+/// also reads, before or after the unlinking.
 #[cfg(feature = "user")]
 #[test]
-fn retired_by_rcu_in_user_space() {
+fn retired_by_user_rcu() {
     use samara_rcu::UserRcu;
 
     for first in [true, false] {
@@ -154,7 +159,7 @@ fn retired_by_rcu_in_user_space() {
             }
             for _ in 0..2 {
                 let value = value.clone();
-                // SAFETY: who enters from now on finds it unlinked.
+                // SAFETY: a reader that enters from now on finds it unlinked.
                 unsafe { rcu.retire(move || value.end()) };
             }
             reader.join().unwrap();

@@ -114,7 +114,7 @@ pub struct UserRcu {
 }
 
 impl UserRcu {
-    /// Nothing retired.
+    /// Creates one with nothing retired.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -123,15 +123,16 @@ impl UserRcu {
     }
 
     fn callbacks(&self) -> MutexGuard<'_, CallbackList> {
-        // Nothing panics while it is locked.
+        // No code panics while the lock is held.
         self.callbacks
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the readers that are about, and calls all that has been retired until now. Linux calls this `rcu_barrier`.
+    /// Waits for the current readers, and runs all callbacks that have been retired until now.
+    /// Linux calls this `rcu_barrier`.
     ///
-    /// Does nothing on a thread that is a reader itself: it would wait for ever.
+    /// Does nothing on a thread that is a reader itself, since it would wait for ever.
     pub fn barrier(&self) {
         let retired = self.callbacks().take_all();
         if synchronize() {
@@ -140,7 +141,7 @@ impl UserRcu {
             let mut callbacks = self.callbacks();
             for free in retired.into_iter().flatten() {
                 if let Err(free) = callbacks.push(free) {
-                    // No memory, and readers about.
+                    // There is no memory, and readers are inside.
                     core::mem::forget(free);
                 }
             }
@@ -148,7 +149,8 @@ impl UserRcu {
     }
 }
 
-/// Waits for the readers that are about; `false`, without waiting, if the thread is one itself, or there is no way to tell.
+/// Waits for a grace period. Returns `false`, without waiting, if the thread is a reader itself, or
+/// if readers cannot be detected.
 fn synchronize() -> bool {
     if slot().is_some_and(Slot::is_inside) {
         return false;
@@ -166,7 +168,7 @@ fn synchronize() -> bool {
     true
 }
 
-/// Calls what there is no memory to remember.
+/// Handles a callback for which there is no memory.
 fn free_now_or_leak(free: impl FnOnce()) {
     if synchronize() {
         free();
@@ -189,26 +191,28 @@ impl fmt::Debug for UserRcu {
 
 impl Drop for UserRcu {
     fn drop(&mut self) {
-        // Guards borrow this: the readers that may have found what was retired have left.
+        // Guards borrow `self`: all readers that may have found what was retired have left.
         let retired = self.callbacks().take_all();
         run_all(retired.into_iter().flatten(), || {});
     }
 }
 
-/// A reader's presence with [`UserRcu`].
+/// The guard of a reader of [`UserRcu`].
 #[derive(Debug)]
 pub struct RcuGuard<'a> {
-    /// `None` if the reader is counted instead.
+    /// The thread's slot, or `None` if the reader is counted instead.
     slot: Option<&'static Slot>,
-    /// A slot is for its thread only.
+    /// Not `Send`: a slot is used only by its thread.
     marker: PhantomData<(&'a UserRcu, *mut ())>,
 }
 
 impl RcuGuard<'_> {
-    /// Leaves, as dropping the guard does; what the thread does next comes after that also for who begins a grace period. So if a thread writes something,
-    /// begins a period and [asks](Reclaim::poll) whether it is over, it is told that this reader has left, or this thread sees what was written.
+    /// Leaves as dropping the guard does, and orders the leaving before what the thread does next.
     ///
-    /// Costs what entering does: nothing where there is `membarrier`, a fence elsewhere.
+    /// A thread may write something, begin a grace period and [poll](Reclaim::poll) it. Then either
+    /// the poll finds that this reader has left, or this thread sees what was written.
+    ///
+    /// Costs what entering costs: nothing where there is `membarrier`, a fence elsewhere.
     ///
     /// ```
     /// use samara_rcu::{Reclaim, UserRcu};
@@ -228,26 +232,27 @@ impl Drop for RcuGuard<'_> {
     #[inline]
     fn drop(&mut self) {
         match self.slot {
-            // SAFETY: guards stay on the thread that made them, whose slot this is.
+            // SAFETY: guards stay on the thread that made them, and this is its slot.
             Some(slot) => unsafe { slot.leave() },
             None => readers().leave_unslotted(),
         }
     }
 }
 
-// SAFETY: see the module `readers`. Whoever looks for the end of a grace period comes after who began it: by the lock of the writers, or
-// of what is retired. What was retired is called when a period is over that began after the retirement, or with no guards left.
+// SAFETY: the module `readers` argues the ordering. A thread that polls a grace period comes after
+// the one that began it: the writers' lock orders them, or the lock of the callbacks. A callback
+// runs when a period is over that began after the retirement, or when no guard is left.
 unsafe impl Reclaim for UserRcu {
     type Guard<'a> = RcuGuard<'a>;
 
-    // The model checker sees to every one at once.
+    // The model checker needs every retirement to take effect at once.
     const BATCH: usize = if cfg!(samara_loom) { 1 } else { 512 };
 
     #[inline]
     fn enter(&self) -> RcuGuard<'_> {
         let slot = slot().or_else(new_slot);
         match slot {
-            // SAFETY: it is this thread's.
+            // SAFETY: it is this thread's slot.
             Some(slot) => unsafe { readers().enter(slot) },
             None => readers().enter_unslotted(),
         }

@@ -1,21 +1,27 @@
-//! Who reads, and since when.
+//! The readers that are inside, and the epochs in which they entered.
 //!
-//! Each thread that reads has a slot of its own, which says in which epoch the thread entered, or that it is outside. A grace period begins
-//! with a new epoch and is over when no slot says that its thread entered in an earlier one.
+//! Each thread that reads has a slot. The slot holds the epoch in which the thread entered, or says
+//! that the thread is outside. A grace period begins with a new epoch. It is over when no slot
+//! holds an earlier epoch.
 //!
 //! # Ordering
 //!
-//! A reader notes the epoch in its slot, passes the [light](super::barrier) side of the barrier, and reads. [`begin`](Readers::begin)
-//! comes after what is to be freed was unlinked; it begins the new epoch, then passes the heavy side.
+//! A reader writes the epoch to its slot, executes the [light](super::barrier) side of the barrier,
+//! and reads. A writer unlinks and then calls [`begin`](Readers::begin), which begins the new epoch
+//! and executes the heavy side.
 //!
-//! * *The reader's side comes first.* Whoever looks at the slots after the heavy side sees the reader's note, or what it wrote later. If
-//!   the note has an earlier epoch, the reader is waited for. If it has the new one or a later, then the reader has read that epoch from `epoch`,
-//!   which was released after the unlinking, and cannot find what was unlinked. If it says that the reader is outside, the reader has left: its
-//!   leaving was released after its reads.
-//! * *The heavy side comes first.* The reader sees that all was unlinked. Whatever its slot says, it need not be waited for; if
-//!   it noted an epoch that was over by then, it is waited for all the same, until it leaves.
+//! * *The reader's side comes first.* A thread that checks the slots after the heavy side sees
+//!   the reader's epoch, or what it wrote later. If the slot holds an earlier epoch, the writer waits
+//!   for the reader. If it holds the new epoch or a later one, the reader has loaded it from
+//!   `epoch`. That value was released after the unlinking, so that the reader cannot find what was
+//!   unlinked. If the slot says outside, the reader has left, and its leaving was released after
+//!   its reads.
+//! * *The heavy side comes first.* Then the reader sees that everything was unlinked, and need not
+//!   be waited for, whatever its slot holds. If it holds an earlier epoch, the writer waits all the
+//!   same until the reader leaves.
 //!
-//! A note is released, like a leaving: who sees a later note knows that the reads of the earlier visit are over.
+//! Every store to a slot is a release: a thread that sees a later value knows that the reads of the
+//! earlier visit are over.
 
 use alloc::boxed::Box;
 use core::cell::Cell;
@@ -25,31 +31,32 @@ use crate::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::try_box_uninit;
 use crate::user::barrier;
 
-/// What a slot says while its thread is outside. No epoch has this number.
+/// The value of a slot whose thread is outside. No epoch has this number.
 const OUTSIDE: u64 = 0;
 
-/// A thread's note.
+/// The state of a reading thread.
 #[derive(Debug)]
 #[cfg_attr(not(samara_loom), repr(align(128)))]
 pub(super) struct Slot {
     /// The epoch in which the thread entered, or [`OUTSIDE`].
     entered: AtomicU64,
-    /// How many guards the thread has. Only for the thread that has the slot.
+    /// The number of guards that the thread has. Only for the thread that owns the slot.
     depth: Cell<usize>,
     taken: AtomicBool,
-    /// Set before others see the slot.
+    /// The next slot in the list. Set before other threads see the slot.
     next: *const Slot,
 }
 
-// SAFETY: `depth` is used by one thread at a time, the one that has taken the slot; `next` does not change.
+// SAFETY: `depth` is used by one thread at a time, the owner of the slot. `next` does not change.
 unsafe impl Sync for Slot {}
 
 /// All readers of the program.
 pub(super) struct Readers {
     epoch: AtomicU64,
-    /// Slots are never freed: a thread that ends leaves its slot to another.
+    /// The list of slots. They are never freed: a thread that ends releases its slot to another.
     slots: AtomicPtr<Slot>,
-    /// Readers without a slot: those for which there was no memory, or whose thread is ending.
+    /// The number of readers without a slot: there was no memory for one, or their thread is
+    /// ending.
     unslotted: AtomicUsize,
 }
 
@@ -67,18 +74,19 @@ impl Readers {
     fn slots(&self) -> impl Iterator<Item = &'static Slot> {
         let mut next: *const Slot = self.slots.load(Ordering::Acquire);
         core::iter::from_fn(move || {
-            // SAFETY: slots are never freed. Pairs with the release in `acquire_slot`, so that they are seen whole.
+            // SAFETY: slots are never freed. The load pairs with the release in `acquire_slot`, so
+            // that a slot is seen initialised.
             let slot = unsafe { next.as_ref() }?;
             next = slot.next;
             Some(slot)
         })
     }
 
-    /// A slot for a thread; `None` if there is no memory.
+    /// Acquires a slot for a thread. Returns `None` if there is no memory.
     #[cold]
     pub(super) fn acquire_slot(&self) -> Option<&'static Slot> {
         for slot in self.slots() {
-            // Pairs with the release in `release`.
+            // The swap pairs with the release in `release`.
             if !slot.taken.load(Ordering::Relaxed) && !slot.taken.swap(true, Ordering::Acquire) {
                 return Some(slot);
             }
@@ -86,7 +94,8 @@ impl Readers {
         let slot = NonNull::from(Box::leak(try_box_uninit::<Slot>()?)).cast::<Slot>();
         let mut head = self.slots.load(Ordering::Relaxed);
         loop {
-            // SAFETY: the memory is fresh, large enough and aligned, and nobody else sees it yet.
+            // SAFETY: the memory is fresh, large enough and aligned, and no other thread has seen
+            // it yet.
             unsafe {
                 slot.write(Slot {
                     entered: AtomicU64::new(OUTSIDE),
@@ -109,7 +118,7 @@ impl Readers {
         }
     }
 
-    /// Notes a thread that has a slot.
+    /// Enters with the thread's slot.
     ///
     /// # Safety
     ///
@@ -125,7 +134,7 @@ impl Readers {
         }
     }
 
-    /// Notes a reader without a slot.
+    /// Enters without a slot.
     pub(super) fn enter_unslotted(&self) {
         self.unslotted.fetch_add(1, Ordering::Relaxed);
         barrier::light();
@@ -135,14 +144,14 @@ impl Readers {
         self.unslotted.fetch_sub(1, Ordering::Release);
     }
 
-    /// Begins a grace period. `None` if that cannot be done.
+    /// Begins a grace period and returns its number, or `None` if the kernel refuses the barrier.
     pub(super) fn begin(&self) -> Option<u64> {
-        // What was unlinked is released with the new epoch.
+        // The new epoch is released after the unlinking.
         let period = self.epoch.fetch_add(1, Ordering::AcqRel) + 1;
         barrier::heavy().then_some(period)
     }
 
-    /// Whether all that entered before the period began have left.
+    /// Returns `true` if all readers that entered before the period began have left.
     pub(super) fn is_over(&self, period: u64) -> bool {
         let left = |slot: &Slot| {
             let entered = slot.entered.load(Ordering::Acquire);
@@ -153,15 +162,17 @@ impl Readers {
 }
 
 impl Slot {
+    /// Leaves with the thread's slot.
+    ///
     /// # Safety
     ///
-    /// The slot is the calling thread's, which has entered as often as it leaves.
+    /// The slot is the calling thread's, which has entered at least once more than it has left.
     #[inline(always)]
     pub(super) unsafe fn leave(&self) {
         let depth = self.depth.get() - 1;
         self.depth.set(depth);
         if depth == 0 {
-            // The thread's reads come before.
+            // Release: the thread's reads come before.
             self.entered.store(OUTSIDE, Ordering::Release);
         }
     }
@@ -170,11 +181,14 @@ impl Slot {
         self.depth.get() > 0
     }
 
-    /// Gives the slot up. If its thread is a reader still (a guard was forgotten, or outlives what calls this), nobody else gets it.
+    /// Releases the slot to other threads.
+    ///
+    /// If its thread is still a reader, the slot is never reused. This happens when a guard was
+    /// forgotten or outlives the thread-local destructor.
     ///
     /// # Safety
     ///
-    /// The slot is the calling thread's, which does not enter by it again.
+    /// The slot is the calling thread's, which does not enter with it again.
     pub(super) unsafe fn release(&self) {
         if !self.is_inside() {
             self.taken.store(false, Ordering::Release);
