@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 
 /// The largest power of two that divides a number.
-const fn power_in(size: usize) -> usize {
+const fn largest_power_of_two(size: usize) -> usize {
     1 << size.trailing_zeros()
 }
 
@@ -16,7 +16,7 @@ pub(crate) const fn layout<const SIZE: usize>() -> Layout {
             SIZE != 0 && SIZE.is_multiple_of(2 * size_of::<usize>()),
             "a block holds two links and is a multiple of them"
         );
-        match Layout::from_size_align(SIZE, power_in(SIZE)) {
+        match Layout::from_size_align(SIZE, largest_power_of_two(SIZE)) {
             Ok(layout) => layout,
             Err(_) => unreachable!(),
         }

@@ -5,8 +5,9 @@
 extern crate alloc as std_alloc;
 
 #[macro_use]
-mod common;
+mod macros;
 
+mod batch;
 mod block;
 mod counted;
 mod pool;
@@ -14,11 +15,10 @@ mod reserve;
 mod shared;
 mod slabs;
 mod source;
-mod supply;
 
+pub use batch::NodeBatch;
 pub use counted::Counted;
 pub use pool::Pool;
 pub use reserve::{AllocError, Reserve};
 pub use shared::SharedPool;
 pub use source::{Fork, Global, NodeAlloc};
-pub use supply::Supply;

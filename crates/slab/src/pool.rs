@@ -53,7 +53,7 @@ struct Common<const SIZE: usize> {
 }
 
 /// Far from what a word holds, so that no number of threads that count at the same time gets there.
-const TOO_MANY: usize = 1 << (usize::BITS - 1);
+const MAX_POOLS: usize = 1 << (usize::BITS - 1);
 
 // SAFETY: what pools have in common is behind a lock, and counted by atomics; the last one frees it by its source, which is interchangeable with those of the
 // others, on other threads, too (promise of `split`).
@@ -115,22 +115,22 @@ impl<A: NodeAlloc, const SIZE: usize> Pool<A, SIZE> {
     #[cold]
     #[inline(never)]
     unsafe fn free_common(&self) -> bool {
-        let alone = self.is_alone();
-        if alone {
+        let sole = self.is_sole_owner();
+        if sole {
             // SAFETY: the caller's promise; no other pool has these slabs.
             unsafe { self.slabs().free_all(&self.source) };
         }
-        alone
+        sole
     }
 
     /// Returns `true` if no other pool shares the slabs. Only a split of this pool can change that. What other pools did with the slabs happens before this returns.
-    fn is_alone(&self) -> bool {
+    fn is_sole_owner(&self) -> bool {
         self.common()
             .is_none_or(|common| common.pools.load(Ordering::Acquire) == 1)
     }
 
     /// Makes its slabs, which no other pool has, its own, and frees what it had in common with others.
-    fn part(&mut self) {
+    fn unshare(&mut self) {
         if let Some(common) = self.common.take() {
             // SAFETY: nobody else leads there, and it was allocated by this source, or by one that is interchangeable with it.
             unsafe {
@@ -218,7 +218,7 @@ unsafe impl<A: NodeAlloc, const SIZE: usize> NodeAlloc for Pool<A, SIZE> {
         };
         // SAFETY: this pool is one of those that have it.
         let pools = unsafe { &(*common.as_ptr()).pools };
-        if pools.fetch_add(1, Ordering::Relaxed) >= TOO_MANY {
+        if pools.fetch_add(1, Ordering::Relaxed) >= MAX_POOLS {
             // Most of them have been forgotten.
             pools.fetch_sub(1, Ordering::Relaxed);
             return None;
@@ -233,16 +233,16 @@ unsafe impl<A: NodeAlloc, const SIZE: usize> NodeAlloc for Pool<A, SIZE> {
             other.leave();
             return true;
         }
-        let (alone, other_alone) = (self.is_alone(), other.is_alone());
+        let (sole, other_sole) = (self.is_sole_owner(), other.is_sole_owner());
         // SAFETY: the caller's promise; what `other` has is memory of its source, whose blocks are given back to this one's from now on.
-        if !(alone || other_alone) || !unsafe { self.source.join(&mut other.source) } {
+        if !(sole || other_sole) || !unsafe { self.source.join(&mut other.source) } {
             return false;
         }
-        if other_alone {
-            other.part();
+        if other_sole {
+            other.unshare();
         } else {
             // This one's become the others', and it is one of those that have them.
-            self.part();
+            self.unshare();
             mem::swap(&mut self.common, &mut other.common);
             mem::swap(&mut self.slabs, &mut other.slabs);
         }
@@ -256,9 +256,9 @@ impl<A: NodeAlloc, const SIZE: usize> Pool<A, SIZE> {
     /// Gives up what it has in common with others, which becomes its own if it was the last of them.
     #[cold]
     #[inline(never)]
-    fn part_if_last(&mut self) {
+    fn unshare_if_last(&mut self) {
         self.common = self.leave();
-        self.part();
+        self.unshare();
     }
 
     /// Gives up what it has in common with others. Gives it, if this was the last of them.
@@ -279,7 +279,7 @@ impl<A: NodeAlloc, const SIZE: usize> Pool<A, SIZE> {
 impl<A: NodeAlloc, const SIZE: usize> Drop for Pool<A, SIZE> {
     fn drop(&mut self) {
         if self.common.is_some() {
-            self.part_if_last();
+            self.unshare_if_last();
         }
         let slabs = self.slabs.get_mut();
         if slabs.has_slabs() {

@@ -38,9 +38,9 @@ pub struct SharedPool<A: NodeAlloc + Clone, const SIZE: usize> {
 
 /// So many handles cannot be counted: the pool is never freed then. Far from both ends of what a word holds, so that no number of threads that count at the
 /// same time gets there.
-const TOO_MANY: usize = 1 << (usize::BITS - 1);
+const MAX_HANDLES: usize = 1 << (usize::BITS - 1);
 /// Where the count is put when there are too many.
-const STUCK: usize = TOO_MANY | TOO_MANY >> 1;
+const SATURATED: usize = MAX_HANDLES | MAX_HANDLES >> 1;
 
 struct Shared<const SIZE: usize> {
     handles: AtomicUsize,
@@ -52,17 +52,17 @@ struct Shared<const SIZE: usize> {
 impl<const SIZE: usize> Shared<SIZE> {
     /// Takes all nodes that were given back. Whoever takes them has them alone, so that no node can come back to the list
     /// while another thread is about to take it off (the list is only ever emptied as a whole).
-    fn returned(&self) -> *mut u8 {
+    fn take_returned(&self) -> *mut u8 {
         if self.returned.load(Ordering::Relaxed).is_null() {
             return ptr::null_mut();
         }
-        // Pairs with the release in `give_back`: what the giver did with the node came before.
+        // Pairs with the release in `push_returned`: what the giver did with the node came before.
         self.returned.swap(ptr::null_mut(), Ordering::Acquire)
     }
 
     /// The slabs, with all nodes that were given back.
-    fn refilled(&self) -> MutexGuard<'_, Slabs<SIZE>> {
-        let returned = self.returned();
+    fn with_returned(&self) -> MutexGuard<'_, Slabs<SIZE>> {
+        let returned = self.take_returned();
         let mut slabs = self.slabs.lock();
         // SAFETY: they came from this pool (promise of `deallocate`), and nobody has called `deallocate_all` meanwhile (its promise).
         unsafe { slabs.put_list(returned) };
@@ -72,7 +72,7 @@ impl<const SIZE: usize> Shared<SIZE> {
     /// # Safety
     ///
     /// The node came from this pool, and nobody uses it any more.
-    unsafe fn give_back(&self, node: NonNull<u8>) {
+    unsafe fn push_returned(&self, node: NonNull<u8>) {
         let mut head = self.returned.load(Ordering::Relaxed);
         loop {
             // SAFETY: the caller's promise.
@@ -168,7 +168,7 @@ unsafe impl<A: NodeAlloc + Clone, const SIZE: usize> NodeAlloc for SharedPool<A,
         let mut slabs = shared.slabs.lock();
         if slabs.is_empty() {
             drop(slabs);
-            slabs = shared.refilled();
+            slabs = shared.with_returned();
         }
         slabs.take(&self.source)
     }
@@ -182,7 +182,7 @@ unsafe impl<A: NodeAlloc + Clone, const SIZE: usize> NodeAlloc for SharedPool<A,
         debug_assert!(self.get().is_some(), "a node of another pool");
         if let Some(shared) = self.get() {
             // SAFETY: the caller's promise.
-            unsafe { shared.give_back(block) };
+            unsafe { shared.push_returned(block) };
         }
     }
 
@@ -190,7 +190,7 @@ unsafe impl<A: NodeAlloc + Clone, const SIZE: usize> NodeAlloc for SharedPool<A,
         if layout != Self::BLOCK || count == 0 {
             return None;
         }
-        self.shared()?.refilled().take_run(count, &self.source)
+        self.shared()?.with_returned().take_run(count, &self.source)
     }
 
     unsafe fn deallocate_all(&self) -> bool {
@@ -201,7 +201,7 @@ unsafe impl<A: NodeAlloc + Clone, const SIZE: usize> NodeAlloc for SharedPool<A,
         if shared.handles.load(Ordering::Acquire) != 1 {
             return false;
         }
-        shared.returned();
+        shared.take_returned();
         // SAFETY: the caller's promise.
         unsafe { shared.slabs.lock().free_all(&self.source) };
         true
@@ -224,8 +224,8 @@ impl<A: NodeAlloc + Clone, const SIZE: usize> Clone for SharedPool<A, SIZE> {
         if let Some(shared) = NonNull::new(shared) {
             // SAFETY: this handle keeps it meanwhile.
             let shared = unsafe { shared.as_ref() };
-            if shared.handles.fetch_add(1, Ordering::Relaxed) >= TOO_MANY {
-                shared.handles.store(STUCK, Ordering::Relaxed);
+            if shared.handles.fetch_add(1, Ordering::Relaxed) >= MAX_HANDLES {
+                shared.handles.store(SATURATED, Ordering::Relaxed);
             }
         }
         Self {
@@ -243,8 +243,8 @@ impl<A: NodeAlloc + Clone, const SIZE: usize> Drop for SharedPool<A, SIZE> {
         // SAFETY: this handle keeps it.
         let handles = unsafe { &(*shared.as_ptr()).handles };
         let before = handles.fetch_sub(1, Ordering::Release);
-        if before >= TOO_MANY {
-            handles.store(STUCK, Ordering::Relaxed);
+        if before >= MAX_HANDLES {
+            handles.store(SATURATED, Ordering::Relaxed);
         }
         if before != 1 {
             return;
@@ -276,11 +276,11 @@ mod tests {
             let shared = pool.get().map(|shared| &shared.handles);
             shared.map_or(0, |handles| handles.swap(count, Ordering::Relaxed))
         };
-        handles(TOO_MANY - 1);
+        handles(MAX_HANDLES - 1);
         let others = [pool.clone(), pool.clone()];
-        assert_eq!(handles(STUCK), STUCK);
+        assert_eq!(handles(SATURATED), SATURATED);
         drop(others);
-        assert_eq!(handles(STUCK), STUCK);
+        assert_eq!(handles(SATURATED), SATURATED);
         // What is kept on purpose is given back, so that those who look for leaks find none.
         handles(2);
         drop(first);

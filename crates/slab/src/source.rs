@@ -95,7 +95,7 @@ pub unsafe trait NodeAlloc {
     /// # Safety
     ///
     /// Nobody uses a node that came from this allocator (or one that is interchangeable with it) any more; those in a [`Reserve`](crate::Reserve) or a
-    /// [`Supply`](crate::Supply) are in use. Nobody else calls it meanwhile. It may be used again afterwards. A
+    /// [`NodeBatch`](crate::NodeBatch) are in use. Nobody else calls it meanwhile. It may be used again afterwards. A
     /// structure that holds an allocator by value may regard all of its nodes as its own.
     unsafe fn deallocate_all(&self) -> bool {
         false

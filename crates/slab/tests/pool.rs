@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use samara_slab::{
-    AllocError, Counted, Fork, Global, NodeAlloc, Pool, Reserve, SharedPool, Supply,
+    AllocError, Counted, Fork, Global, NodeAlloc, NodeBatch, Pool, Reserve, SharedPool,
 };
 
 const NODE: Layout = Pool::<Global, 256>::BLOCK;
@@ -195,7 +195,7 @@ fn a_refused_slab_is_a_refused_node() {
 }
 
 #[test]
-fn reserves_keep_what_could_be_had() {
+fn a_partial_fill_is_kept() {
     for many in [false, true] {
         for left in 0..12 {
             let source = countdown(left);
@@ -237,45 +237,45 @@ fn reserves_keep_what_could_be_had() {
 
 /// Whatever runs there are, as many nodes come as were asked for, and all that are not taken go back.
 #[test]
-fn supplies_are_whole_or_not_at_all() {
+fn batches_are_complete_or_refused() {
     let one_by_one = countdown(0);
     for nodes in [0, 1, 2, 9, 40] {
         for taken in [0, 1, nodes / 2, nodes] {
             let taken = taken.min(nodes);
             one_by_one.left.set(nodes);
-            supplied(nodes, taken, &mut &one_by_one);
+            check_batch(nodes, taken, &mut &one_by_one);
             assert_eq!(one_by_one.inner.live(), 0);
             let slabs = Counted::new(Global);
-            supplied(nodes, taken, &mut Pool::<_, 64>::new_in(&slabs));
-            supplied(nodes, taken, &mut SharedPool::<_, 64>::new_in(&slabs));
+            check_batch(nodes, taken, &mut Pool::<_, 64>::new_in(&slabs));
+            check_batch(nodes, taken, &mut SharedPool::<_, 64>::new_in(&slabs));
             assert_eq!(slabs.live(), 0);
         }
         for left in 0..nodes {
             one_by_one.left.set(left);
-            assert!(Supply::<_, 64>::new(nodes, &mut &one_by_one).is_err());
+            assert!(NodeBatch::<_, 64>::new(nodes, &mut &one_by_one).is_err());
             assert_eq!(one_by_one.inner.live(), 0);
         }
     }
 }
 
-fn supplied(nodes: usize, taken: usize, alloc: &mut impl NodeAlloc) {
+fn check_batch(nodes: usize, taken: usize, alloc: &mut impl NodeAlloc) {
     let layout = Pool::<Global, 64>::BLOCK;
     let counted = Counted::new(alloc as &_);
     let mut source = &counted;
-    let mut supply = Supply::<_, 64>::new(nodes, &mut source).unwrap();
+    let mut batch = NodeBatch::<_, 64>::new(nodes, &mut source).unwrap();
     assert_eq!(counted.live(), nodes);
     let out: Vec<Marked> = (0..taken)
-        .map(|_| Marked::new(supply.take().unwrap(), layout))
+        .map(|_| Marked::new(batch.take().unwrap(), layout))
         .collect();
     assert!(out.iter().all(Marked::holds));
     for node in out {
         // SAFETY: it was taken from there, and is not used again.
-        unsafe { supply.put(node.0) };
+        unsafe { batch.put(node.0) };
     }
     if taken == nodes {
-        assert!(supply.take().is_none());
+        assert!(batch.take().is_none());
     }
-    drop(supply);
+    drop(batch);
     assert_eq!(counted.live(), 0);
 }
 
@@ -303,15 +303,15 @@ fn there_are_no_blocks_of_size_zero() {
 
 /// Structures that are made and given up again do not take more and more slabs.
 #[test]
-fn runs_do_not_pile_up() {
+fn runs_reuse_returned_nodes() {
     fn bytes_after<A: NodeAlloc>(pool: &mut A, bytes: impl Fn(&A) -> usize) {
-        drop(Supply::<_, 64>::new(100, pool).unwrap());
+        drop(NodeBatch::<_, 64>::new(100, pool).unwrap());
         let once = bytes(pool);
         for nodes in [100, 99, 1, 100] {
-            drop(Supply::<_, 64>::new(nodes, pool).unwrap());
+            drop(NodeBatch::<_, 64>::new(nodes, pool).unwrap());
             assert_eq!(bytes(pool), once);
         }
-        drop(Supply::<_, 64>::new(101, pool).unwrap());
+        drop(NodeBatch::<_, 64>::new(101, pool).unwrap());
         assert!(bytes(pool) > once);
     }
     bytes_after(&mut Pool::<Global, 64>::new(), Pool::bytes);
@@ -320,7 +320,7 @@ fn runs_do_not_pile_up() {
 
 /// No slab is larger than a node that is larger than slabs are.
 #[test]
-fn large_nodes_come_one_by_one() {
+fn large_nodes_get_a_slab_each() {
     const LARGE: usize = 1 << 16;
     let pool = Pool::<Global, LARGE>::new();
     for count in 1..10 {
@@ -346,7 +346,7 @@ fn pools_over_pools() {
 }
 
 #[test]
-fn handles_that_are_shared_have_one_pool() {
+fn share_gives_a_handle_to_the_same_pool() {
     let slabs = Counted::new(Global);
     let pool = SharedPool::<_, 64>::new_in(&slabs);
     let layout = Pool::<Global, 64>::BLOCK;
@@ -362,7 +362,7 @@ fn handles_that_are_shared_have_one_pool() {
 }
 
 #[test]
-fn clones_share_one_pool_once_it_is_there() {
+fn clones_share_a_pool_after_the_first_allocation() {
     let slabs = Arc::new(Counted::new(Global));
     let pool = SharedPool::<_, 256>::new_in(slabs.clone());
     let early = pool.clone();
@@ -384,7 +384,7 @@ fn clones_share_one_pool_once_it_is_there() {
 }
 
 #[test]
-fn threads_take_and_give() {
+fn threads_allocate_and_free() {
     let slabs = Arc::new(Counted::new(Global));
     let pool = SharedPool::<_, 256>::new_in(slabs.clone());
     let node = pool.allocate(NODE).unwrap();
@@ -418,7 +418,7 @@ fn threads_take_and_give() {
 
 /// A pool that was split gives back what the other one took, whichever goes first; one that joins another has all that it had.
 #[test]
-fn split_pools_give_back_for_each_other() {
+fn split_pools_are_interchangeable() {
     type Nodes<'a> = Pool<&'a Counted<Global>, 256>;
     let slabs = Counted::new(Global);
     for first in [0, 1] {

@@ -68,7 +68,7 @@ unsafe impl NodeAlloc for Slabs {
 }
 
 /// A pool with all nodes of its first two slabs, which are in use.
-fn used_up() -> (SharedPool<Slabs>, Vec<NonNull<u8>>, Arc<Users>) {
+fn exhausted_pool() -> (SharedPool<Slabs>, Vec<NonNull<u8>>, Arc<Users>) {
     let pool = SharedPool::new_in(Slabs);
     let nodes: Vec<NonNull<u8>> = (0..4).map(|_| pool.allocate(NODE).unwrap()).collect();
     let users = nodes.iter().map(|n| (n.addr().get(), UnsafeCell::new(1)));
@@ -78,7 +78,7 @@ fn used_up() -> (SharedPool<Slabs>, Vec<NonNull<u8>>, Arc<Users>) {
 }
 
 /// A thread that gives nodes back, and then its handle.
-fn gives_back(
+fn spawn_freeing(
     pool: &SharedPool<Slabs>,
     nodes: &[NonNull<u8>],
     users: &Arc<Users>,
@@ -106,10 +106,10 @@ fn explore(run: impl Fn() + Sync + Send + 'static) {
 
 /// Nodes and handles are given back by one thread while another takes and gives; the last handle frees the slabs, whichever it is.
 #[test]
-fn between_threads() {
+fn one_frees_while_another_allocates() {
     explore(|| {
-        let (pool, nodes, users) = used_up();
-        let there = gives_back(&pool, &nodes[..2], &users);
+        let (pool, nodes, users) = exhausted_pool();
+        let there = spawn_freeing(&pool, &nodes[..2], &users);
         users.leave(nodes[2]);
         // SAFETY: as above.
         unsafe { pool.deallocate(nodes[2], NODE) };
@@ -123,10 +123,10 @@ fn between_threads() {
 
 /// Who has the only handle frees all nodes at once; what others did with them before they left comes first.
 #[test]
-fn freed_at_once() {
+fn sole_handle_frees_all() {
     explore(|| {
-        let (pool, nodes, users) = used_up();
-        let there = gives_back(&pool, &nodes[..1], &users);
+        let (pool, nodes, users) = exhausted_pool();
+        let there = spawn_freeing(&pool, &nodes[..1], &users);
         for &node in &nodes[1..] {
             users.leave(node);
         }
@@ -139,7 +139,7 @@ fn freed_at_once() {
 
 /// Two threads take the first nodes through one handle: there is one pool, and the other's is freed.
 #[test]
-fn made_by_two() {
+fn two_make_the_pool() {
     explore(|| {
         USERS.set(Arc::new(Users(Vec::new())));
         let pool = Arc::new(SharedPool::new_in(Slabs));

@@ -61,7 +61,7 @@ pub type Spare = Reserve;
 pub(crate) type Reserve = samara_slab::Reserve<NODE>;
 
 /// The nodes of a duplicate.
-pub(crate) type Supply<'a, A> = samara_slab::Supply<'a, A, NODE>;
+pub(crate) type Supply<'a, A> = samara_slab::NodeBatch<'a, A, NODE>;
 
 /// What a write does with its reserve.
 pub(crate) trait TakeNodes {

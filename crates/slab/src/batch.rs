@@ -13,21 +13,21 @@ use crate::{AllocError, NodeAlloc, block};
 /// `SIZE` is a multiple of two words; others do not compile.
 ///
 /// ```
-/// use samara_slab::{Global, NodeAlloc, Pool, Supply};
+/// use samara_slab::{Global, NodeAlloc, Pool, NodeBatch};
 ///
 /// let mut pool = Pool::<Global, 64>::new();
-/// let mut supply = Supply::<_, 64>::new(10, &mut pool)?;
-/// let (first, second) = (supply.take(), supply.take());
+/// let mut batch = NodeBatch::<_, 64>::new(10, &mut pool)?;
+/// let (first, second) = (batch.take(), batch.take());
 /// assert_eq!(first.map(|node| node.addr().get() + 64), second.map(|node| node.addr().get()));
 /// # Ok::<(), samara_slab::AllocError>(())
 /// ```
-pub struct Supply<'a, A: NodeAlloc, const SIZE: usize> {
+pub struct NodeBatch<'a, A: NodeAlloc, const SIZE: usize> {
     alloc: &'a A,
     /// What is left of the run that has been begun, …
     run: *mut u8,
     left: usize,
     /// … and the others.
-    others: *mut Run,
+    runs: *mut Run,
 }
 
 /// Of a run that has not been begun, the first node's memory says how long it is, and where the next run is.
@@ -36,7 +36,7 @@ struct Run {
     nodes: usize,
 }
 
-impl<'a, A: NodeAlloc, const SIZE: usize> Supply<'a, A, SIZE> {
+impl<'a, A: NodeAlloc, const SIZE: usize> NodeBatch<'a, A, SIZE> {
     /// What its nodes are: blocks of `SIZE` bytes, aligned to the largest power of two that divides their size.
     pub const BLOCK: Layout = block::layout::<SIZE>();
 
@@ -48,19 +48,19 @@ impl<'a, A: NodeAlloc, const SIZE: usize> Supply<'a, A, SIZE> {
     pub fn new(nodes: usize, alloc: &'a mut A) -> Result<Self, AllocError> {
         let run = alloc.allocate_run_mut(Self::BLOCK, nodes);
         // Dropping it gives back what there is.
-        let mut supply = Self {
+        let mut batch = Self {
             alloc,
             run: ptr::null_mut(),
             left: 0,
-            others: ptr::null_mut(),
+            runs: ptr::null_mut(),
         };
         if let Some(run) = run {
-            supply.add(run, nodes);
-            return Ok(supply);
+            batch.add(run, nodes);
+            return Ok(batch);
         }
-        let alloc = supply.alloc;
-        let all = alloc.allocate_many(Self::BLOCK, nodes, &mut |run, count| supply.add(run, count));
-        all.then_some(supply).ok_or(AllocError)
+        let alloc = batch.alloc;
+        let all = alloc.allocate_many(Self::BLOCK, nodes, &mut |run, count| batch.add(run, count));
+        all.then_some(batch).ok_or(AllocError)
     }
 
     /// Adds a run, which nobody else uses.
@@ -69,10 +69,10 @@ impl<'a, A: NodeAlloc, const SIZE: usize> Supply<'a, A, SIZE> {
         if nodes == 0 {
             return;
         }
-        let (run, next) = (run.cast::<Run>(), self.others);
+        let (run, next) = (run.cast::<Run>(), self.runs);
         // SAFETY: the memory is that of a node at least, which is large enough and aligned.
         unsafe { run.write(Run { next, nodes }) };
-        self.others = run.as_ptr();
+        self.runs = run.as_ptr();
     }
 
     /// Where the nodes come from.
@@ -85,10 +85,10 @@ impl<'a, A: NodeAlloc, const SIZE: usize> Supply<'a, A, SIZE> {
     #[inline(always)]
     pub fn take(&mut self) -> Option<NonNull<u8>> {
         if self.left == 0 {
-            let others = NonNull::new(self.others)?;
+            let others = NonNull::new(self.runs)?;
             // SAFETY: runs in the list were written by `add`, and nobody else uses them.
             let Run { next, nodes } = unsafe { others.read() };
-            (self.run, self.left, self.others) = (others.as_ptr().cast(), nodes, next);
+            (self.run, self.left, self.runs) = (others.as_ptr().cast(), nodes, next);
         }
         self.left -= 1;
         let block = self.run;
@@ -98,7 +98,7 @@ impl<'a, A: NodeAlloc, const SIZE: usize> Supply<'a, A, SIZE> {
         Some(unsafe { NonNull::new_unchecked(block) })
     }
 
-    /// Gives a node that was taken back to where it came from, not to the supply: that of a structure that is given up.
+    /// Gives a node that was taken back to where it came from, not to the batch: that of a structure that is given up.
     ///
     /// # Safety
     ///
@@ -109,7 +109,7 @@ impl<'a, A: NodeAlloc, const SIZE: usize> Supply<'a, A, SIZE> {
     }
 }
 
-impl<A: NodeAlloc, const SIZE: usize> Drop for Supply<'_, A, SIZE> {
+impl<A: NodeAlloc, const SIZE: usize> Drop for NodeBatch<'_, A, SIZE> {
     fn drop(&mut self) {
         while let Some(block) = self.take() {
             // SAFETY: nobody has it.
@@ -118,8 +118,8 @@ impl<A: NodeAlloc, const SIZE: usize> Drop for Supply<'_, A, SIZE> {
     }
 }
 
-impl<A: NodeAlloc, const SIZE: usize> fmt::Debug for Supply<'_, A, SIZE> {
+impl<A: NodeAlloc, const SIZE: usize> fmt::Debug for NodeBatch<'_, A, SIZE> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Supply").finish_non_exhaustive()
+        f.debug_struct("NodeBatch").finish_non_exhaustive()
     }
 }
