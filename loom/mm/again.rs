@@ -9,7 +9,7 @@ use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use loom::thread;
 
 use crate::model;
-use crate::remembered::{Found, Known, Remembered, let_go};
+use crate::vma_cache::{CacheLookup, Found, VmaCache, release};
 use crate::vma_lock::{Calls, Hold, VmaLock};
 
 const PAGE: u64 = 0x1000;
@@ -29,39 +29,39 @@ fn found(number: u64) -> Found<u8> {
 const COMMON: u64 = 4 * PAGE;
 
 /// Which of them is noted. What there is of it belongs together.
-fn look(remembered: &Remembered<u8>) -> Option<u64> {
-    let Known::This(thing, holders) = remembered.hold(COMMON) else {
+fn look(vma_cache: &VmaCache<u8>) -> Option<u64> {
+    let CacheLookup::Hit(thing, holders) = vma_cache.hold(COMMON) else {
         return None;
     };
     let number = thing.start / PAGE;
     assert_eq!(thing, found(number));
-    let_go(holders);
+    release(holders);
     Some(number)
 }
 
 #[test]
 fn what_two_note_at_once_is_read_as_one_of_both() {
     model(|| {
-        let remembered = Arc::new(Remembered::new());
-        let other = remembered.clone();
-        let writer = thread::spawn(move || other.set(COMMON, found(1), || true));
-        remembered.set(COMMON, found(2), || true);
+        let vma_cache = Arc::new(VmaCache::new());
+        let other = vma_cache.clone();
+        let writer = thread::spawn(move || other.insert(COMMON, found(1), || true));
+        vma_cache.insert(COMMON, found(2), || true);
         writer.join().unwrap();
-        assert!(matches!(look(&remembered), Some(1 | 2)));
+        assert!(matches!(look(&vma_cache), Some(1 | 2)));
     });
 }
 
 #[test]
 fn what_is_noted_beside_a_look_is_read_whole() {
     model(|| {
-        let remembered = Arc::new(Remembered::new());
-        remembered.set(COMMON, found(1), || true);
-        let other = remembered.clone();
-        let writer = thread::spawn(move || other.set(COMMON, found(2), || true));
-        look(&remembered);
+        let vma_cache = Arc::new(VmaCache::new());
+        vma_cache.insert(COMMON, found(1), || true);
+        let other = vma_cache.clone();
+        let writer = thread::spawn(move || other.insert(COMMON, found(2), || true));
+        look(&vma_cache);
         writer.join().unwrap();
         // Who looked was in the way, or not.
-        assert!(matches!(look(&remembered), Some(1 | 2)));
+        assert!(matches!(look(&vma_cache), Some(1 | 2)));
     });
 }
 
@@ -69,17 +69,17 @@ fn what_is_noted_beside_a_look_is_read_whole() {
 #[test]
 fn what_is_held_stays_as_it_was_found() {
     model(|| {
-        let remembered = Arc::new(Remembered::new());
-        remembered.set(COMMON, found(1), || true);
-        let Known::This(thing, holders) = remembered.hold(COMMON) else {
+        let vma_cache = Arc::new(VmaCache::new());
+        vma_cache.insert(COMMON, found(1), || true);
+        let CacheLookup::Hit(thing, holders) = vma_cache.hold(COMMON) else {
             panic!("it was noted");
         };
-        let other = remembered.clone();
-        let writer = thread::spawn(move || other.set(COMMON, found(2), || true));
-        let seen = look(&remembered);
+        let other = vma_cache.clone();
+        let writer = thread::spawn(move || other.insert(COMMON, found(2), || true));
+        let seen = look(&vma_cache);
         assert!(matches!(seen, None | Some(1)), "{seen:?}");
         assert_eq!(thing, found(1));
-        let_go(holders);
+        release(holders);
         writer.join().unwrap();
     });
 }
@@ -88,7 +88,7 @@ fn what_is_held_stays_as_it_was_found() {
 struct World {
     calls: Calls,
     lock: VmaLock,
-    remembered: Remembered<u8>,
+    vma_cache: VmaCache<u8>,
     /// What the tree says: 0 for no area.
     pages: AtomicUsize,
     /// As `pages`; freeing is a write, too. The checker finds a look beside that.
@@ -130,7 +130,7 @@ impl World {
         Arc::new(World {
             calls: Calls::new(),
             lock,
-            remembered: Remembered::new(),
+            vma_cache: VmaCache::new(),
             pages: AtomicUsize::new(2),
             attributes: UnsafeCell::new(2),
             readers: AtomicUsize::new(0),
@@ -153,22 +153,22 @@ impl World {
         if held != Hold::Held {
             return false;
         }
-        self.lock.note();
+        self.lock.mark_cached();
         let is_open = || self.lock.is_open(&self.calls);
-        self.remembered.set(0, area(pages), is_open);
+        self.vma_cache.insert(0, area(pages), is_open);
         self.look(pages);
-        self.lock.let_go();
+        self.lock.release();
         true
     }
 
     /// The next fault. Whether what was remembered served.
     fn again(&self) -> bool {
-        let Known::This(found, holders) = self.remembered.hold(0) else {
+        let CacheLookup::Hit(found, holders) = self.vma_cache.hold(0) else {
             return false;
         };
         assert_eq!(found.area, NonNull::from(&THINGS[0]));
         self.look((found.end / PAGE) as usize);
-        let_go(holders);
+        release(holders);
         true
     }
 
@@ -180,7 +180,7 @@ impl World {
 
     fn call(&self, pages: usize) {
         self.lock.close(self.calls.now(), || {
-            self.remembered.clear(&area(2));
+            self.vma_cache.remove(&area(2));
             self.past_p.store(true, Ordering::SeqCst);
         });
         // SAFETY: closed, so that nobody reads; else the checker says so.
@@ -249,7 +249,7 @@ fn another_area_is_noted_beside_a_fault_and_a_call() {
         let (one, other) = (world.clone(), world.clone());
         let fault = thread::spawn(move || one.again());
         let writer = thread::spawn(move || {
-            (other.remembered).set(beyond().start, beyond(), || true);
+            (other.vma_cache).insert(beyond().start, beyond(), || true);
         });
         world.call(0);
         world.free();
@@ -283,7 +283,7 @@ fn calls_on_other_areas_leave_what_is_remembered() {
         assert!(world.find());
         let other = world.clone();
         let fault = thread::spawn(move || assert!(other.again()));
-        world.remembered.clear(&beyond());
+        world.vma_cache.remove(&beyond());
         world.calls.end();
         world.calls.end();
         fault.join().unwrap();
@@ -300,12 +300,12 @@ fn nobody_comes_to_hold_what_a_call_waits_for() {
         let late = thread::spawn(move || {
             let past_p = other.past_p.load(Ordering::SeqCst);
             fence(Ordering::SeqCst);
-            let Known::This(_, holders) = other.remembered.hold(0) else {
+            let CacheLookup::Hit(_, holders) = other.vma_cache.hold(0) else {
                 return;
             };
             fence(Ordering::SeqCst);
             assert!(!past_p || other.ended.load(Ordering::SeqCst));
-            let_go(holders);
+            release(holders);
         });
         world.call(1);
         world.end();

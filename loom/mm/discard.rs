@@ -108,9 +108,9 @@ impl World {
         }
     }
 
-    fn let_go(&self, area: usize) {
+    fn release(&self, area: usize) {
         if self.holds {
-            self.areas[area].lock.let_go();
+            self.areas[area].lock.release();
         }
     }
 
@@ -135,7 +135,7 @@ impl World {
                 Entry::Empty => {}
             }
         }
-        self.let_go(held);
+        self.release(held);
         let swapped = self.swapped.load(Ordering::Relaxed);
         assert!(swapped || !markers, "what is in swap was taken for a guard");
         !swapped
@@ -152,7 +152,7 @@ impl World {
             self.frames.fetch_add(1, Ordering::Relaxed);
         }
         drop(entry);
-        self.let_go(of);
+        self.release(of);
     }
 
     /// A call that changes the area, if `lays` says which comes in its place, and both pages: `change` tells what becomes of each.

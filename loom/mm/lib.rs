@@ -11,9 +11,9 @@ mod handshake;
 mod host;
 #[path = "../../crates/mm/src/process/lock/mod.rs"]
 mod lock;
-#[path = "../../crates/mm/src/space/remembered.rs"]
-mod remembered;
 mod soft;
+#[path = "../../crates/mm/src/space/vma_cache.rs"]
+mod vma_cache;
 #[path = "../../crates/mm/src/space/vma_lock.rs"]
 mod vma_lock;
 
@@ -72,7 +72,7 @@ impl World {
         let attributes = self.attributes.with(|a| unsafe { *a });
         assert_eq!(attributes, 5 + pages, "the range is not the area's");
         self.table[page].store(1, Ordering::Relaxed);
-        self.lock.let_go();
+        self.lock.release();
         true
     }
 

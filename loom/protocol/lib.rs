@@ -2,7 +2,7 @@
 //!
 //! `crates/mm/src/space/vma_lock.rs` has the protocol for one area, and `samara-mm-loom` its atomics. Here is what it is for: a map of areas whose memory is
 //! used again, tables that calls change page by page, and a fork. Each of [`Fault`]'s and [`Call`]'s steps is one action of [`Protocol`]; the letters and
-//! numbers are those of `vma_lock.rs`, and P, Q and the small ones those of `remembered.rs`. All areas have one place there, and one thread faults. Memory is sequentially consistent.
+//! numbers are those of `vma_lock.rs`, and P, Q and the small ones those of `vma_cache.rs`. All areas have one place there, and one thread faults. Memory is sequentially consistent.
 //!
 //! What holds is in [`Protocol::properties`]. The tests take out each step in turn ([`Without`]), and see which of it holds no more.
 

@@ -85,11 +85,11 @@ impl Pages for Region {
     }
 
     // Other advice likewise, each with its own number. What changes contents and cannot be done here is refused.
-    fn discard(&mut self, start: u64, end: u64, _: &Vma, how: Discard) -> Result<(), Errno> {
-        let advice = match how {
-            Discard::DontNeed => libc::MADV_DONTNEED,
-            Discard::Remove => libc::MADV_REMOVE,
-            Discard::GuardInstall | Discard::GuardRemove => return Err(Errno::EINVAL),
+    fn advise(&mut self, start: u64, end: u64, _: &Vma, advice: PageAdvice) -> Result<(), Errno> {
+        let advice = match advice {
+            PageAdvice::DontNeed => libc::MADV_DONTNEED,
+            PageAdvice::Remove => libc::MADV_REMOVE,
+            PageAdvice::GuardInstall | PageAdvice::GuardRemove => return Err(Errno::EINVAL),
             _ => libc::MADV_NORMAL,
         };
         let (at, len) = place(start, end);

@@ -142,7 +142,7 @@ pub use file::{DriverFlags, File, FileArg, FileId, FileKind};
 pub use flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
 pub use heap::Counted;
 pub use kernel::KernelVersion;
-pub use pages::{Coming, Discard, Moving, NoPages, Object, Pages, Watch};
+pub use pages::{Moving, NoPages, Object, PageAdvice, Pages, PrepareOp, Watch};
 pub use space::check::Broken;
 pub use space::counts::PageCounts;
 pub use space::huge::pool::{HugeFigures, HugePool};
@@ -151,3 +151,11 @@ pub use space::obstacles::Obstacles;
 pub use space::shared::{HeldArea, MapView, SharedMap};
 pub use space::vma::{AnonVma, Area, Backing, Policy, SharedObject, SpecialObject, Vma};
 pub use space::{AddressSpace, SeedVma, Stats};
+
+/// The former name of [`PageAdvice`].
+#[deprecated(note = "renamed to `PageAdvice`")]
+pub type Discard = PageAdvice;
+
+/// The former name of [`PrepareOp`].
+#[deprecated(note = "renamed to `PrepareOp`")]
+pub type Coming = PrepareOp;

@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 use std::sync::OnceLock;
 
-use samara_mm::{Area, Backing, Discard, Errno, Object, Pages, SyncFlags, VmFlags, Vma, abi};
+use samara_mm::{Area, Backing, Errno, Object, PageAdvice, Pages, SyncFlags, VmFlags, Vma, abi};
 
 use crate::mm::abi::{MmBackend, MmContents};
 use crate::mm::file::open_of;
@@ -57,13 +57,13 @@ fn answer(number: c_int) -> Result<(), Errno> {
 }
 
 /// The number of advice that may change what the pages hold, or how they can be reached; other advice is not told.
-fn advice(how: Discard) -> Option<c_int> {
-    Some(match how {
-        Discard::DontNeed => abi::MADV_DONTNEED,
-        Discard::Free => abi::MADV_FREE,
-        Discard::Remove => abi::MADV_REMOVE,
-        Discard::GuardInstall => abi::MADV_GUARD_INSTALL,
-        Discard::GuardRemove => abi::MADV_GUARD_REMOVE,
+fn libc_advice(advice: PageAdvice) -> Option<c_int> {
+    Some(match advice {
+        PageAdvice::DontNeed => abi::MADV_DONTNEED,
+        PageAdvice::Free => abi::MADV_FREE,
+        PageAdvice::Remove => abi::MADV_REMOVE,
+        PageAdvice::GuardInstall => abi::MADV_GUARD_INSTALL,
+        PageAdvice::GuardRemove => abi::MADV_GUARD_REMOVE,
         _ => return None,
     })
 }
@@ -135,8 +135,9 @@ impl Pages for Backend {
         answer(unsafe { relocate(self.0.ctx, from, to, len) })
     }
 
-    fn discard(&mut self, start: u64, end: u64, _: &Vma, how: Discard) -> Result<(), Errno> {
-        let (Some(discard), Some(advice)) = (self.1.and_then(|c| c.discard), advice(how)) else {
+    fn advise(&mut self, start: u64, end: u64, _: &Vma, advice: PageAdvice) -> Result<(), Errno> {
+        let (Some(discard), Some(advice)) = (self.1.and_then(|c| c.discard), libc_advice(advice))
+        else {
             return Ok(());
         };
         // SAFETY: as above.

@@ -3,10 +3,10 @@
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
 use crate::kernel::Rule;
-use crate::pages::{Coming, Pages};
+use crate::pages::{Pages, PrepareOp};
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
-use crate::space::merge::Union;
+use crate::space::merge::Merge;
 use crate::space::vma::{Backing, Vma};
 use crate::space::vma_box::VmaBox;
 
@@ -23,23 +23,23 @@ impl AddressSpace {
     /// Lays [it](Self::zeroed_memory) down, joined with its neighbours or not.
     ///
     /// # Errors
-    /// As [`lay`](Self::lay).
+    /// As [`lay`](Self::insert).
     #[inline(always)]
-    pub(crate) fn lay_zeroed(
+    pub(crate) fn insert_zeroed(
         &mut self,
         span: &Span,
-        union: Option<Union>,
+        merge: Option<Merge>,
         mut vma: Vma,
     ) -> Result<(), Errno> {
-        let Some(union) = union else {
+        let Some(merge) = merge else {
             vma.flags.set(VmFlags::MERGEABLE, self.config.merge_any);
-            return self.areas.put(span, VmaBox::try_new(vma)?);
+            return self.areas.insert(span, VmaBox::try_new(vma)?);
         };
         let flags = vma.flags;
         debug_assert!(vma.is_plain());
         // It owns nothing: to drop it is a call that finds that out.
         core::mem::forget(vma);
-        self.join(span, &union, flags)
+        self.merge_into(span, &merge, flags)
     }
 
     /// Moves the program break; the result is the break afterwards, which is the old one on failure.
@@ -89,8 +89,8 @@ impl AddressSpace {
         }
         // A page, and the guard gap of a stack, must stay free above the heap.
         let mut span = Span::new(old, new);
-        let mut beside = self.areas.look_ahead(&mut span);
-        if let Some(above) = beside.first.or(beside.upper)
+        let mut neighbours = self.areas.neighbours_and_above(&mut span);
+        if let Some(above) = neighbours.first.or(neighbours.upper)
             && new + PAGE_SIZE > self.guarded_start(&above)
         {
             return Err(Errno::ENOMEM);
@@ -106,17 +106,17 @@ impl AddressSpace {
         let vma = self.zeroed_memory(flags);
         // What lies below the heap's start it never joins, though it may border on it.
         let heap = self.layout.start_brk;
-        beside.lower = beside.lower.filter(|area| area.end > heap);
-        let union = Union::new(&span, &beside, &vma, self.config.kernel);
+        neighbours.lower = neighbours.lower.filter(|area| area.end > heap);
+        let merge = Merge::new(&span, &neighbours, &vma, self.config.kernel);
         self.prepare(
             owner,
-            Coming::Map {
+            PrepareOp::Map {
                 start: old,
                 end: new,
             },
         )?;
-        self.lay_zeroed(&span, union, vma)?;
-        self.tell_map(owner, old, new)?;
+        self.insert_zeroed(&span, merge, vma)?;
+        self.notify_map(owner, old, new)?;
         if flags.contains(VmFlags::LOCKED) {
             let _ = self.populate(old, new, owner);
         }

@@ -62,7 +62,7 @@ impl AddressSpace {
             self.key_for_new(protection);
         }
         let fixed = flags & (abi::MAP_FIXED | abi::MAP_FIXED_NOREPLACE) != 0;
-        let place = self.place_huge(addr, len, flags, fixed, size)?;
+        let place = self.hugetlb_address(addr, len, flags, fixed, size)?;
         let start = match forced {
             Some(forced) if !fixed => forced,
             _ => place,
@@ -125,7 +125,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// Linux's.
-    pub(crate) fn place_huge(
+    pub(crate) fn hugetlb_address(
         &self,
         addr: u64,
         len: u64,
@@ -138,7 +138,7 @@ impl AddressSpace {
             return Err(Errno::ENOMEM);
         }
         let address = if !fixed {
-            self.choose_huge(self.round_hint(addr), len, flags, size.bytes())?
+            self.unmapped_hugetlb_area(self.round_hint(addr), len, flags, size.bytes())?
         } else if addr.is_multiple_of(size.bytes()) {
             addr
         } else {
@@ -170,13 +170,13 @@ impl AddressSpace {
         }
         self.reserve_huge(start, end, &vma)?;
         let mut span = Span::new(start, end);
-        self.areas.look(&mut span);
-        let laid = VmaBox::try_new(vma).and_then(|vma| self.areas.put(&span, vma));
+        self.areas.neighbours(&mut span);
+        let laid = VmaBox::try_new(vma).and_then(|vma| self.areas.insert(&span, vma));
         if laid.is_err() {
             self.guards.clear_huge(start, end);
         }
         laid?;
-        self.tell_map(owner, start, end)
+        self.notify_map(owner, start, end)
     }
 
     /// Lengths for `mremap` of an area of huge pages, in whole ones. The first is that of the old range.

@@ -9,7 +9,7 @@ use crate::file::FileArg;
 use crate::flags::page_align;
 use crate::pages::Pages;
 use crate::space::AddressSpace;
-use crate::space::fault::{could_share, lendable};
+use crate::space::fault::{could_share_anon_vma, reusable_anon_vma};
 use crate::space::vma::AnonVma;
 
 /// At most this many windows of addresses concern one call.
@@ -61,7 +61,7 @@ impl AddressSpace {
             while let Some(area) = self.areas.find_in(next, high) {
                 let (start, end) = (area.start, area.end);
                 if area.vma.may_have_been_written() && pages.written(start, end) {
-                    self.touch_as_likely(start, high, pages);
+                    self.touch_in_likely_order(start, high, pages);
                 }
                 next = end;
             }
@@ -71,9 +71,9 @@ impl AddressSpace {
     /// Records a write to the area at `start`, whose time is not known. Among areas that were written since the last look, the likeliest
     /// order is taken: one in which neighbours come to share an owner. (Of two they always do; of three in a row
     /// they do in four orders of six.)
-    fn touch_as_likely<P: Pages + ?Sized>(&mut self, start: u64, high: u64, pages: &mut P) {
-        if let Some(owner) = self.owner_above(start, high, pages) {
-            self.areas.set_owner(start, Some(owner));
+    fn touch_in_likely_order<P: Pages + ?Sized>(&mut self, start: u64, high: u64, pages: &mut P) {
+        if let Some(owner) = self.anon_vma_from_above(start, high, pages) {
+            self.areas.set_anon_vma(start, Some(owner));
         } else {
             self.touch(start);
         }
@@ -81,7 +81,7 @@ impl AddressSpace {
 
     /// The owner that comes down to the area at `start` through areas that were written after one that has it; none if a neighbour
     /// has one to lend at once.
-    fn owner_above<P: Pages + ?Sized>(
+    fn anon_vma_from_above<P: Pages + ?Sized>(
         &self,
         start: u64,
         high: u64,
@@ -90,18 +90,20 @@ impl AddressSpace {
         let area = self.areas.at(start)?;
         let below = self.areas.before(start);
         if below.is_some_and(|below| {
-            below.end == start && could_share(below.vma, area.vma) && lendable(below.vma).is_some()
+            below.end == start
+                && could_share_anon_vma(below.vma, area.vma)
+                && reusable_anon_vma(below.vma).is_some()
         }) {
             return None;
         }
         let mut lower = area;
         loop {
             let upper = self.areas.at(lower.end).filter(|_| lower.end < high)?;
-            if !could_share(lower.vma, upper.vma) {
+            if !could_share_anon_vma(lower.vma, upper.vma) {
                 return None;
             }
             if upper.vma.anon().is_some() {
-                return lendable(upper.vma);
+                return reusable_anon_vma(upper.vma);
             }
             if !upper.vma.may_have_been_written() || !pages.written(upper.start, upper.end) {
                 return None;
@@ -124,7 +126,7 @@ impl AddressSpace {
         while first.vma.may_have_been_written()
             && let Some(below) = self.areas.before(first.start)
             && below.end == first.start
-            && could_share(below.vma, first.vma)
+            && could_share_anon_vma(below.vma, first.vma)
             && written(first.start, first.end)
         {
             start = below.start;
@@ -134,7 +136,7 @@ impl AddressSpace {
         if let Some(mut last) = self.areas.before(high) {
             while last.vma.may_have_been_written()
                 && let Some(above) = self.areas.at(last.end)
-                && could_share(last.vma, above.vma)
+                && could_share_anon_vma(last.vma, above.vma)
                 && written(last.start, last.end)
             {
                 end = above.end;
@@ -173,7 +175,7 @@ impl AddressSpace {
                 let start = match forced {
                     Some(start) if !fixed => start,
                     _ if len == 0 => return [none; WINDOWS],
-                    _ => match self.mmap_place(*addr, len, *flags, file, *offset) {
+                    _ => match self.mmap_address(*addr, len, *flags, file, *offset) {
                         Ok(start) => start,
                         Err(_) => return [none; WINDOWS],
                     },

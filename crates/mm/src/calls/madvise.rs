@@ -6,7 +6,7 @@ use crate::errno::Errno;
 use crate::file::FileKind;
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags, page_align};
 use crate::kernel::Rule;
-use crate::pages::{Discard, Pages};
+use crate::pages::{PageAdvice, Pages};
 use crate::space::AddressSpace;
 use crate::space::huge::size_of;
 use crate::space::vma::{Backing, Vma};
@@ -113,7 +113,7 @@ impl AddressSpace {
             return Ok(());
         }
         if advice == abi::MADV_UNMERGEABLE && vma.anon().is_some() {
-            self.tell_discard(pages, start, end, Discard::Unmerge)?;
+            self.notify_advice(pages, start, end, PageAdvice::Unmerge)?;
         }
         self.alter(start, end, |vma| vma.flags = new)
             .map_err(|error| match error {
@@ -172,7 +172,7 @@ impl AddressSpace {
                     .intersects(VmFlags::SPECIAL | VmFlags::HUGETLB | VmFlags::LOCKED)
                     && (anonymous || self.config.kernel.has(Rule::FileGuardMarkers));
                 if possible {
-                    self.areas.note(start, start + 1)?;
+                    self.areas.before_change(start, start + 1)?;
                     self.guards_mut()?.install(start, end)?;
                     self.mark_guarded(start, anonymous);
                 }
@@ -207,16 +207,16 @@ impl AddressSpace {
             _ => {}
         }
         if let abi::MADV_DONTNEED | abi::MADV_DONTNEED_LOCKED | abi::MADV_FREE = advice {
-            self.cure(start, end)?;
+            self.clear_poison(start, end)?;
         }
-        match Discard::of(advice) {
+        match PageAdvice::of(advice) {
             Some(_) if start == end => Ok(()),
-            Some(how) => self.tell_discard(pages, start, end, how),
+            Some(advice) => self.notify_advice(pages, start, end, advice),
             None => Ok(()),
         }?;
         if advice == abi::MADV_COLLAPSE && flags.contains(VmFlags::SHARED) {
             // A huge page of the object takes the place of the page table that held the poison. That the ends are in order was seen above.
-            self.cure(start.next_multiple_of(PMD_SIZE), end & !(PMD_SIZE - 1))?;
+            self.clear_poison(start.next_multiple_of(PMD_SIZE), end & !(PMD_SIZE - 1))?;
         }
         Ok(())
     }
@@ -255,20 +255,20 @@ impl AddressSpace {
     }
 }
 
-impl Discard {
+impl PageAdvice {
     /// What advice does with pages.
     pub(crate) fn of(advice: i32) -> Option<Self> {
         Some(match advice {
-            abi::MADV_DONTNEED | abi::MADV_DONTNEED_LOCKED => Discard::DontNeed,
-            abi::MADV_FREE => Discard::Free,
-            abi::MADV_REMOVE => Discard::Remove,
-            abi::MADV_GUARD_INSTALL => Discard::GuardInstall,
-            abi::MADV_GUARD_REMOVE => Discard::GuardRemove,
-            abi::MADV_WILLNEED => Discard::WillNeed,
-            abi::MADV_COLD => Discard::Cold,
-            abi::MADV_PAGEOUT => Discard::PageOut,
-            abi::MADV_COLLAPSE => Discard::Collapse,
-            abi::MADV_UNMERGEABLE => Discard::Unmerge,
+            abi::MADV_DONTNEED | abi::MADV_DONTNEED_LOCKED => PageAdvice::DontNeed,
+            abi::MADV_FREE => PageAdvice::Free,
+            abi::MADV_REMOVE => PageAdvice::Remove,
+            abi::MADV_GUARD_INSTALL => PageAdvice::GuardInstall,
+            abi::MADV_GUARD_REMOVE => PageAdvice::GuardRemove,
+            abi::MADV_WILLNEED => PageAdvice::WillNeed,
+            abi::MADV_COLD => PageAdvice::Cold,
+            abi::MADV_PAGEOUT => PageAdvice::PageOut,
+            abi::MADV_COLLAPSE => PageAdvice::Collapse,
+            abi::MADV_UNMERGEABLE => PageAdvice::Unmerge,
             _ => return None,
         })
     }

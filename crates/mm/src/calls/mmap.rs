@@ -7,13 +7,13 @@ use crate::errno::Errno;
 use crate::file::{File, FileArg, FileKind};
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
 use crate::kernel::{KernelVersion, Rule};
-use crate::pages::{Coming, Object, Pages, Stretches};
+use crate::pages::{MappedRanges, Object, Pages, PrepareOp};
 use crate::space::AddressSpace;
-use crate::space::areas::{Beside, Span};
-use crate::space::merge::Union;
-use crate::space::place::Huge;
+use crate::space::address::HugeAlignment;
+use crate::space::areas::{Neighbours, Span};
+use crate::space::merge::Merge;
 use crate::space::vma::{Area, Backing, SharedObject, Vma};
-use crate::space::vma_box::{Room, VmaBox};
+use crate::space::vma_box::{UninitVma, VmaBox};
 
 /// Flags that `MAP_SHARED_VALIDATE` knows for every file.
 const LEGACY_FLAGS: u64 = abi::MAP_SHARED
@@ -45,7 +45,7 @@ const SEAL_WRITE: u32 = 0x8;
 
 impl AddressSpace {
     /// The place that `mmap` with these arguments would get, or its error.
-    pub(crate) fn mmap_place(
+    pub(crate) fn mmap_address(
         &self,
         addr: u64,
         len: u64,
@@ -64,24 +64,24 @@ impl AddressSpace {
             self.round_hint(addr)
         };
         let huge = match file {
-            FileArg::File(file) if file.kind.aligns_huge() => Huge::File(offset),
+            FileArg::File(file) if file.kind.aligns_huge() => HugeAlignment::File(offset),
             FileArg::File(file)
                 if file.kind == FileKind::DevZero
                     && flags & abi::MAP_TYPE == abi::MAP_PRIVATE
                     && self.config.kernel.has(Rule::ZeroIsAligned) =>
             {
-                Huge::File(offset)
+                HugeAlignment::File(offset)
             }
             FileArg::File(file) if file.kind == FileKind::Shmem && self.config.shmem_huge => {
-                Huge::File(offset)
+                HugeAlignment::File(offset)
             }
             FileArg::None if flags & abi::MAP_TYPE == abi::MAP_SHARED && self.config.shmem_huge => {
-                Huge::File(0)
+                HugeAlignment::File(0)
             }
-            FileArg::None if flags & abi::MAP_TYPE != abi::MAP_SHARED => Huge::Anonymous,
-            _ => Huge::No,
+            FileArg::None if flags & abi::MAP_TYPE != abi::MAP_SHARED => HugeAlignment::Anonymous,
+            _ => HugeAlignment::No,
         };
-        self.place(hint, len, flags, huge)
+        self.choose_address(hint, len, flags, huge)
     }
 
     pub(super) fn round_hint(&self, addr: u64) -> u64 {
@@ -148,7 +148,7 @@ impl AddressSpace {
         if self.config.kernel.has(Rule::KeyBeforePlace) {
             self.key_for_new(protection);
         }
-        let place = self.mmap_place(addr, len, flags, file, offset)?;
+        let place = self.mmap_address(addr, len, flags, file, offset)?;
         let fixed = flags & (abi::MAP_FIXED | abi::MAP_FIXED_NOREPLACE) != 0;
         let start = if fixed {
             place
@@ -292,31 +292,35 @@ impl AddressSpace {
             vma.flags |= VmFlags::ACCOUNT;
         }
         let mut span = Span::new(start, end);
-        let mut beside = self.areas.look(&mut span);
+        let mut neighbours = self.areas.neighbours(&mut span);
         let kernel = self.config.kernel;
         let anon_of = |area: Option<Area<'_>>| area.and_then(|area| area.vma.anon());
-        let upper = anon_of(beside.upper);
-        if upper.is_some() && !kernel.has(Rule::NewJoinsBoth) && anon_of(beside.lower) != upper {
-            let above = Beside {
+        let upper = anon_of(neighbours.upper);
+        if upper.is_some() && !kernel.has(Rule::NewJoinsBoth) && anon_of(neighbours.lower) != upper
+        {
+            let above = Neighbours {
                 lower: None,
-                ..beside
+                ..neighbours
             };
-            if Union::new(&span, &above, &vma, kernel).is_some() {
-                beside = above;
+            if Merge::new(&span, &above, &vma, kernel).is_some() {
+                neighbours = above;
             }
         }
-        let mut union = match joins {
-            true => Union::new(&span, &beside, &vma, kernel),
+        let mut merge = match joins {
+            true => Merge::new(&span, &neighbours, &vma, kernel),
             false => None,
         };
-        if marked_late && union.is_none() {
+        if marked_late && merge.is_none() {
             vma.flags |= VmFlags::MERGEABLE;
         }
         // A piece of a counted area over its own middle joins what is below it, and not what is above.
-        let within =
-            |lower: &Area<'_>| beside.upper.is_some_and(|upper| upper.start == lower.start);
+        let within = |lower: &Area<'_>| {
+            neighbours
+                .upper
+                .is_some_and(|upper| upper.start == lower.start)
+        };
         let divides =
-            union.is_some() && vma.is_counted() && beside.lower.as_ref().is_some_and(within);
+            merge.is_some() && vma.is_counted() && neighbours.lower.as_ref().is_some_and(within);
         let over = &span.over;
         let replaced = over.areas > 0;
         if replaced {
@@ -341,7 +345,7 @@ impl AddressSpace {
                 }
             } else if replaced {
                 // What was to be replaced has been cut out already; it stays, and stays cut.
-                self.cut_and_keep(&[start, end], owner)?;
+                self.split_and_keep(&[start, end], owner)?;
             }
             return Err(Errno::ENOMEM);
         }
@@ -363,38 +367,43 @@ impl AddressSpace {
             self.unmap_span(&span, owner)?;
             return Err(Errno::EOPNOTSUPP);
         }
-        let gone = Stretches::of(owner, &self.areas, (start, end), over)?;
+        let gone = MappedRanges::of(owner, &self.areas, (start, end), over)?;
         if replaced {
-            self.prepare(owner, Coming::Unmap { start, end })?;
+            self.prepare(owner, PrepareOp::Unmap { start, end })?;
         }
-        self.prepare(owner, Coming::Map { start, end })?;
+        self.prepare(owner, PrepareOp::Map { start, end })?;
         if divides && self.areas.split(end)? {
             span = Span::new(start, end);
-            let beside = self.areas.look(&mut span);
-            union = Union::new(&span, &beside, &vma, kernel);
+            let neighbours = self.areas.neighbours(&mut span);
+            merge = Merge::new(&span, &neighbours, &vma, kernel);
         }
         if replaced && !self.guards.is_empty() {
-            self.lay_over_marks(&span, union, vma)?;
+            self.insert_over_markers(&span, merge, vma)?;
         } else {
-            match union {
-                Some(union) => self.join(&span, &union, vma.flags)?,
-                // Not by [`lay`](Self::lay), where the area would be moved once more.
+            match merge {
+                Some(merge) => self.merge_into(&span, &merge, vma.flags)?,
+                // Not by [`lay`](Self::insert), where the area would be moved once more.
                 None => {
-                    let room = Room::try_new()?;
-                    self.areas.put(&span, room.fill(vma))?;
+                    let room = UninitVma::try_new()?;
+                    self.areas.insert(&span, room.fill(vma))?;
                 }
             }
         }
-        self.tell_unmap(owner, (start, end), &gone)?;
-        self.tell_map(owner, start, end)
+        self.notify_unmap(owner, (start, end), &gone)?;
+        self.notify_map(owner, start, end)
     }
 
-    /// As [`lay`](Self::lay), where what is replaced may be marked.
+    /// As [`lay`](Self::insert), where what is replaced may be marked.
     #[cold]
     #[inline(never)]
-    fn lay_over_marks(&mut self, span: &Span, union: Option<Union>, vma: Vma) -> Result<(), Errno> {
-        let guarded = self.expect_unguard(span.start, span.end)?;
-        self.lay(span, union, vma)?;
+    fn insert_over_markers(
+        &mut self,
+        span: &Span,
+        merge: Option<Merge>,
+        vma: Vma,
+    ) -> Result<(), Errno> {
+        let guarded = self.prepare_unguard(span.start, span.end)?;
+        self.insert(span, merge, vma)?;
         if guarded {
             self.unguard(span.start, span.end);
         }

@@ -30,7 +30,7 @@ mod uffd;
 use crate::call::Call;
 use crate::config::Layout;
 use crate::errno::Errno;
-use crate::pages::{Discard, NoPages, Pages};
+use crate::pages::{NoPages, PageAdvice, Pages};
 use crate::space::AddressSpace;
 use crate::space::in_call::InCall;
 
@@ -43,15 +43,15 @@ impl AddressSpace {
     /// changed beyond what Linux leaves in that case.
     #[inline]
     pub fn perform(&mut self, call: &Call) -> Result<u64, Errno> {
-        let result = self.perform_alone(call);
+        let result = self.perform_without_owner(call);
         self.end_call();
         result
     }
 
     /// As [`perform`](Self::perform), which is a part of its callers and ends the call: so a call has one frame less, in whatever crate it is made.
     #[inline(never)]
-    fn perform_alone(&mut self, call: &Call) -> Result<u64, Errno> {
-        self.dispatch_here(call, None, &mut NoPages)
+    fn perform_without_owner(&mut self, call: &Call) -> Result<u64, Errno> {
+        self.dispatch_inline(call, None, &mut NoPages)
     }
 
     /// As [`perform`](Self::perform), for the owner of the pages: it is asked what the call depends on, and told what the call does.
@@ -108,7 +108,7 @@ impl AddressSpace {
         forced: Option<u64>,
         pages: &mut P,
     ) -> Result<u64, Errno> {
-        if pages.refuses() && tells(call) {
+        if pages.refuses() && notifies(call) {
             self.refusable(pages, |space, pages| space.dispatch(call, forced, pages))
         } else {
             self.dispatch(call, forced, pages)
@@ -124,23 +124,23 @@ impl AddressSpace {
         pages: &mut P,
     ) -> Result<u64, Errno> {
         match call {
-            Call::Mmap { .. } => self.mmap_apart(call, forced, pages),
-            Call::Munmap { addr, len } => self.munmap_apart(*addr, *len, pages),
+            Call::Mmap { .. } => self.mmap_outlined(call, forced, pages),
+            Call::Munmap { addr, len } => self.munmap_outlined(*addr, *len, pages),
             Call::Mprotect {
                 addr,
                 len,
                 prot,
                 pkey,
-            } => self.mprotect_apart(*addr, *len, *prot, *pkey, pages),
-            Call::Brk { addr } => self.brk_apart(*addr, pages),
-            Call::Mremap { .. } => self.mremap_apart(call, forced, pages),
+            } => self.mprotect_outlined(*addr, *len, *prot, *pkey, pages),
+            Call::Brk { addr } => self.brk_outlined(*addr, pages),
+            Call::Mremap { .. } => self.mremap_outlined(call, forced, pages),
             Call::Madvise { addr, len, advice } => self.do_madvise(*addr, *len, *advice, pages),
             _ => self.dispatch_other(call, forced, pages),
         }
     }
 
     #[inline(never)]
-    fn mmap_apart<P: Pages + ?Sized>(
+    fn mmap_outlined<P: Pages + ?Sized>(
         &mut self,
         call: &Call,
         forced: Option<u64>,
@@ -161,7 +161,7 @@ impl AddressSpace {
     }
 
     #[inline(never)]
-    fn munmap_apart<P: Pages + ?Sized>(
+    fn munmap_outlined<P: Pages + ?Sized>(
         &mut self,
         addr: u64,
         len: u64,
@@ -171,7 +171,7 @@ impl AddressSpace {
     }
 
     #[inline(never)]
-    fn mprotect_apart<P: Pages + ?Sized>(
+    fn mprotect_outlined<P: Pages + ?Sized>(
         &mut self,
         addr: u64,
         len: u64,
@@ -183,12 +183,12 @@ impl AddressSpace {
     }
 
     #[inline(never)]
-    fn brk_apart<P: Pages + ?Sized>(&mut self, addr: u64, pages: &mut P) -> Result<u64, Errno> {
+    fn brk_outlined<P: Pages + ?Sized>(&mut self, addr: u64, pages: &mut P) -> Result<u64, Errno> {
         Ok(self.do_brk(addr, pages))
     }
 
     #[inline(never)]
-    fn mremap_apart<P: Pages + ?Sized>(
+    fn mremap_outlined<P: Pages + ?Sized>(
         &mut self,
         call: &Call,
         forced: Option<u64>,
@@ -211,7 +211,7 @@ impl AddressSpace {
 
     /// As [`dispatch`](Self::dispatch), in the caller's frame.
     #[inline(always)]
-    fn dispatch_here<P: Pages + ?Sized>(
+    fn dispatch_inline<P: Pages + ?Sized>(
         &mut self,
         call: &Call,
         forced: Option<u64>,
@@ -342,7 +342,7 @@ fn int(argument: u64) -> u64 {
 }
 
 /// Whether the owner of the pages is told of such a call anything that it may refuse.
-fn tells(call: &Call) -> bool {
+fn notifies(call: &Call) -> bool {
     match call {
         Call::Mmap { .. }
         | Call::Munmap { .. }
@@ -354,7 +354,7 @@ fn tells(call: &Call) -> bool {
         | Call::Shmdt { .. }
         | Call::SetMemoryMerge { on: 0 } => true,
         Call::Madvise { advice, .. } | Call::ProcessMadvise { advice, .. } => {
-            Discard::of(*advice).is_some()
+            PageAdvice::of(*advice).is_some()
         }
         _ => false,
     }

@@ -4,10 +4,10 @@ use crate::abi;
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
 use crate::kernel::Rule;
-use crate::pages::{Coming, Pages};
+use crate::pages::{Pages, PrepareOp};
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
-use crate::space::merge::Union;
+use crate::space::merge::Merge;
 use crate::space::vma::Area;
 use crate::space::vma_box::VmaBox;
 
@@ -92,9 +92,9 @@ impl AddressSpace {
             Err(_) => None,
         };
         let mut span = Span::new(start, end);
-        let beside = self.areas.look_at_part(&mut span);
+        let neighbours = self.areas.neighbours_of_part(&mut span);
         let end = span.end;
-        let Some(area) = beside.first.filter(|area| area.start <= start) else {
+        let Some(area) = neighbours.first.filter(|area| area.start <= start) else {
             return Err(Errno::ENOMEM);
         };
         let old = area.vma.flags;
@@ -140,21 +140,22 @@ impl AddressSpace {
             // Nothing was written, so nothing has to stay committed.
             new -= VmFlags::ACCOUNT;
         }
-        if let Some(union) = Union::altering(&span, &beside, area.vma, new, self.config.kernel) {
-            self.prepare(owner, Coming::Protect { start, end })?;
-            self.join(&span, &union, new)?;
+        if let Some(merge) = Merge::altering(&span, &neighbours, area.vma, new, self.config.kernel)
+        {
+            self.prepare(owner, PrepareOp::Protect { start, end })?;
+            self.merge_into(&span, &merge, new)?;
         } else {
             let mut vma = VmaBox::try_copy(area.vma)?;
             vma.flags = new;
-            if !self.is_cut_out_refused(&span) {
-                self.prepare(owner, Coming::Protect { start, end })?;
+            if !self.is_split_out_refused(&span) {
+                self.prepare(owner, PrepareOp::Protect { start, end })?;
             } else if !self.at_map_limit() {
                 // It is cut there all the same, and no further.
-                self.prepare(owner, Coming::Cut { at: start })?;
+                self.prepare(owner, PrepareOp::Split { at: start })?;
             }
-            self.cut_out(&span, vma)?;
+            self.split_out(&span, vma)?;
         }
-        self.tell_protect(owner, start, end)?;
+        self.notify_protect(owner, start, end)?;
         let locked_private = VmFlags::WRITE | VmFlags::SHARED | VmFlags::LOCKED;
         if old & locked_private == VmFlags::LOCKED && new.contains(VmFlags::WRITE) {
             let _ = self.populate(start, end, owner);

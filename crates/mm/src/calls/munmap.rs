@@ -2,7 +2,7 @@
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, page_align};
-use crate::pages::{Coming, Pages, Stretches};
+use crate::pages::{MappedRanges, Pages, PrepareOp};
 use crate::space::AddressSpace;
 use crate::space::areas::{Overlap, Span};
 
@@ -15,7 +15,7 @@ impl AddressSpace {
         len: u64,
         pages: &mut P,
     ) -> Result<u64, Errno> {
-        self.munmap_call::<P, false>(addr, len, pages)
+        self.munmap_with::<P, false>(addr, len, pages)
     }
 
     /// As a call of `munmap`, where the owner of the pages has been told that it is coming.
@@ -25,11 +25,11 @@ impl AddressSpace {
         len: u64,
         pages: &mut P,
     ) -> Result<u64, Errno> {
-        self.munmap_call::<P, true>(addr, len, pages)
+        self.munmap_with::<P, true>(addr, len, pages)
     }
 
     #[inline(always)]
-    fn munmap_call<P: Pages + ?Sized, const PREPARED: bool>(
+    fn munmap_with<P: Pages + ?Sized, const PREPARED: bool>(
         &mut self,
         addr: u64,
         len: u64,
@@ -45,7 +45,7 @@ impl AddressSpace {
         }
         let mut span = Span::new(addr, addr + len);
         self.areas.overlap(&mut span);
-        self.take_out::<P, PREPARED>(&span, pages)?;
+        self.remove_range::<P, PREPARED>(&span, pages)?;
         Ok(0)
     }
 
@@ -70,22 +70,22 @@ impl AddressSpace {
         span: &Span,
         pages: &mut P,
     ) -> Result<(), Errno> {
-        self.take_out::<P, false>(span, pages)
+        self.remove_range::<P, false>(span, pages)
     }
 
     #[inline(always)]
-    fn take_out<P: Pages + ?Sized, const PREPARED: bool>(
+    fn remove_range<P: Pages + ?Sized, const PREPARED: bool>(
         &mut self,
         span: &Span,
         pages: &mut P,
     ) -> Result<(), Errno> {
         let (start, end, over) = (span.start, span.end, &span.over);
         self.check_unmap(start, over, pages)?;
-        let gone = Stretches::of(pages, &self.areas, (start, end), over)?;
+        let gone = MappedRanges::of(pages, &self.areas, (start, end), over)?;
         if over.areas > 0 && !PREPARED {
             // The owner is told of no address below the base of a confined range.
             let start = start.max(self.config.task_base);
-            self.prepare(pages, Coming::Unmap { start, end })?;
+            self.prepare(pages, PrepareOp::Unmap { start, end })?;
         }
         self.counters.splits += u64::from(over.is_divided());
         if self.guards.is_empty() {
@@ -93,14 +93,14 @@ impl AddressSpace {
         } else {
             self.clear_marked(span)?;
         }
-        self.tell_unmap(pages, (start, end), &gone)
+        self.notify_unmap(pages, (start, end), &gone)
     }
 
     /// Removes the areas of a range, and what is marked in it.
     #[cold]
     #[inline(never)]
     fn clear_marked(&mut self, span: &Span) -> Result<(), Errno> {
-        let guarded = self.expect_unguard(span.start, span.end)?;
+        let guarded = self.prepare_unguard(span.start, span.end)?;
         self.areas.clear(span)?;
         if guarded {
             self.unguard(span.start, span.end);
@@ -122,9 +122,9 @@ impl AddressSpace {
         pages: &mut P,
     ) -> Result<(), Errno> {
         if over.is_divided() && self.at_map_limit() {
-            return Err(self.limited(Errno::ENOMEM));
+            return Err(self.keep_effects(Errno::ENOMEM));
         }
-        match over.sealed.is_some() || over.cuts_whole() {
+        match over.sealed.is_some() || over.splits_unsplittable() {
             true => self.check_kept(start, over, pages),
             false => Ok(()),
         }
@@ -140,8 +140,8 @@ impl AddressSpace {
     ) -> Result<(), Errno> {
         match over.sealed {
             Some(0) => return Err(Errno::EPERM),
-            _ if over.whole.0 => return Err(Errno::EINVAL),
-            _ => self.cut_and_keep(&[start], pages)?,
+            _ if over.unsplittable.0 => return Err(Errno::EINVAL),
+            _ => self.split_and_keep(&[start], pages)?,
         }
         Err(match over.sealed {
             Some(_) => Errno::EPERM,
@@ -149,29 +149,29 @@ impl AddressSpace {
         })
     }
 
-    /// Cuts at the ends of a range that was to be removed, and is not: as [`cut_for_unmap`](Self::cut_for_unmap), and the owner of the pages cuts what it has there.
+    /// Cuts at the ends of a range that was to be removed, and is not: as [`split_for_unmap`](Self::split_for_unmap), and the owner of the pages cuts what it has there.
     ///
     /// # Errors
     /// `ENOMEM`.
     #[cold]
-    pub(crate) fn cut_and_keep<P: Pages + ?Sized>(
+    pub(crate) fn split_and_keep<P: Pages + ?Sized>(
         &mut self,
         ends: &[u64],
         pages: &mut P,
     ) -> Result<(), Errno> {
         for &at in ends {
             if self.areas.at(at).is_some_and(|area| area.start < at) {
-                self.prepare(pages, Coming::Cut { at })?;
+                self.prepare(pages, PrepareOp::Split { at })?;
             }
         }
         for &at in ends {
-            self.cut_for_unmap(at)?;
+            self.split_for_unmap(at)?;
         }
         Ok(())
     }
 
     /// Cuts at the end of a range to be removed, which is not subject to the limit.
-    pub(crate) fn cut_for_unmap(&mut self, address: u64) -> Result<(), Errno> {
+    pub(crate) fn split_for_unmap(&mut self, address: u64) -> Result<(), Errno> {
         self.counters.splits += u64::from(self.areas.split(address)?);
         Ok(())
     }

@@ -3,7 +3,7 @@
 use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
-use crate::space::merge::Union;
+use crate::space::merge::Merge;
 use crate::space::vma::Vma;
 use crate::space::vma_box::VmaBox;
 
@@ -48,7 +48,7 @@ impl AddressSpace {
     /// Alters the attributes of `[start, end)`, which lies in one area, and merges. Nothing happens if `alter` changes nothing.
     ///
     /// # Errors
-    /// As [`cut_out`](Self::cut_out).
+    /// As [`split_out`](Self::split_out).
     pub(crate) fn alter(
         &mut self,
         start: u64,
@@ -56,8 +56,8 @@ impl AddressSpace {
         alter: impl FnOnce(&mut Vma),
     ) -> Result<(), Errno> {
         let mut span = Span::new(start, end);
-        let beside = self.areas.look_at_part(&mut span);
-        let Some(area) = beside.first else {
+        let neighbours = self.areas.neighbours_of_part(&mut span);
+        let Some(area) = neighbours.first else {
             return Ok(());
         };
         let mut vma = area.vma.try_clone()?;
@@ -65,9 +65,9 @@ impl AddressSpace {
         if vma == *area.vma {
             return Ok(());
         }
-        match Union::altering(&span, &beside, &vma, vma.flags, self.config.kernel) {
-            Some(union) => self.join(&span, &union, vma.flags),
-            None => self.cut_out(&span, VmaBox::try_new(vma)?),
+        match Merge::altering(&span, &neighbours, &vma, vma.flags, self.config.kernel) {
+            Some(merge) => self.merge_into(&span, &merge, vma.flags),
+            None => self.split_out(&span, VmaBox::try_new(vma)?),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::config::{Layout, Mdwe};
 use crate::errno::Errno;
 use crate::flags::VmFlags;
 use crate::kernel::Rule;
-use crate::pages::{Discard, Pages};
+use crate::pages::{PageAdvice, Pages};
 use crate::space::AddressSpace;
 use crate::space::vma::{Area, Vma};
 use crate::space::vma_box::VmaBox;
@@ -92,7 +92,7 @@ impl AddressSpace {
             for (start, vma) in &changed {
                 if vma.anon().is_some() {
                     let end = self.areas.at(*start).map_or(*start, |area| area.end);
-                    self.tell_discard(pages, *start, end, Discard::Unmerge)?;
+                    self.notify_advice(pages, *start, end, PageAdvice::Unmerge)?;
                 }
             }
         }

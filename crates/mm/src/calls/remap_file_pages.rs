@@ -7,8 +7,8 @@ use crate::file::FileKind;
 use crate::flags::{PAGE_MASK, VmFlags};
 use crate::pages::Pages;
 use crate::space::AddressSpace;
+use crate::space::address::HugeAlignment;
 use crate::space::huge::size_of;
-use crate::space::place::Huge;
 use crate::space::vma::Policy;
 
 impl AddressSpace {
@@ -80,7 +80,7 @@ impl AddressSpace {
             vma.flags = vma.flags.with_pkey(self.execute_only_key());
         }
         // As a new mapping at this place, it needs the privilege for the lowest pages again.
-        self.place(start, len, abi::MAP_FIXED, Huge::No)?;
+        self.choose_address(start, len, abi::MAP_FIXED, HugeAlignment::No)?;
         // As with MAP_LOCKED; a mapping that only MCL_FUTURE locks is not asked for this.
         if was_locked {
             self.may_lock()?;

@@ -9,8 +9,8 @@ use crate::flags::{PAGE_SIZE, VmFlags};
 use crate::heap::Counted;
 use crate::pages::Pages;
 use crate::space::AddressSpace;
+use crate::space::address::HugeAlignment;
 use crate::space::huge::pool::Size;
-use crate::space::place::Huge;
 use crate::space::vma::{Backing, Vma, new_object};
 
 impl AddressSpace {
@@ -68,9 +68,11 @@ impl AddressSpace {
             return Err(Errno::ENOSYS);
         }
         let place = match size {
-            Some(size) => self.place_huge(addr, len, fixed, fixed != 0, size)?,
-            None if self.config.shmem_huge => self.place(addr, len, fixed, Huge::File(0))?,
-            None => self.place(addr, len, fixed, Huge::No)?,
+            Some(size) => self.hugetlb_address(addr, len, fixed, fixed != 0, size)?,
+            None if self.config.shmem_huge => {
+                self.choose_address(addr, len, fixed, HugeAlignment::File(0))?
+            }
+            None => self.choose_address(addr, len, fixed, HugeAlignment::No)?,
         };
         let start = if fixed != 0 {
             place

@@ -33,11 +33,11 @@ impl AddressSpace {
             return Err(Errno::EINVAL);
         }
         let asynchronous = asynchronous && self.config.kernel.has(Rule::AsynchronousWp);
-        let end = self.watched_end(addr, len)?;
+        let end = self.range_end(addr, len)?;
         let chosen = MODES.iter().filter(|(bit, _)| mode & bit != 0);
         let wanted = chosen.fold(VmFlags::empty(), |all, (_, flag)| all | *flag);
-        self.each_watched(addr, end, |vma| {
-            if !can_be_watched(vma, wanted, asynchronous) {
+        self.check_each(addr, end, |vma| {
+            if !can_be_registered(vma, wanted, asynchronous) {
                 return Err(Errno::EINVAL);
             }
             if !vma.flags.contains(VmFlags::MAYWRITE) {
@@ -49,7 +49,7 @@ impl AddressSpace {
             }
         })?;
         self.for_parts(addr, end, |space, from, to| {
-            space.watch_part(from, to, |vma| {
+            space.change_part(from, to, |vma| {
                 // It is watched so already, and perhaps for more.
                 if vma.uffd == Some(context) && vma.flags.contains(wanted) {
                     return;
@@ -71,10 +71,10 @@ impl AddressSpace {
     ) -> Result<u64, Errno> {
         let asynchronous = asynchronous && self.config.kernel.has(Rule::AsynchronousWp);
         let own_only = self.config.kernel.has(Rule::WatchersLetGo);
-        let end = self.watched_end(addr, len)?;
-        self.each_watched(addr, end, |vma| {
+        let end = self.range_end(addr, len)?;
+        self.check_each(addr, end, |vma| {
             let watched = vma.flags & VmFlags::UFFD;
-            if !can_be_watched(vma, watched, asynchronous) {
+            if !can_be_registered(vma, watched, asynchronous) {
                 return Err(Errno::EINVAL);
             }
             match vma.uffd {
@@ -83,7 +83,7 @@ impl AddressSpace {
             }
         })?;
         self.for_parts(addr, end, |space, from, to| {
-            space.watch_part(from, to, unwatch)
+            space.change_part(from, to, unregister)
         })?;
         Ok(0)
     }
@@ -95,7 +95,7 @@ impl AddressSpace {
         while let Some(area) = self.areas.find(next) {
             let (start, end, uffd) = (area.start, area.end, area.vma.uffd);
             if uffd == Some(context) {
-                self.alter(start, end, unwatch)?;
+                self.alter(start, end, unregister)?;
             }
             next = end;
         }
@@ -103,7 +103,7 @@ impl AddressSpace {
     }
 
     /// As [`alter`](Self::alter). Older kernels let a part that begins amid its area join nothing.
-    fn watch_part(
+    fn change_part(
         &mut self,
         start: u64,
         end: u64,
@@ -114,7 +114,7 @@ impl AddressSpace {
             return self.alter(start, end, change);
         }
         let mut span = Span::new(start, end);
-        let Some(area) = self.areas.look_at_part(&mut span).first else {
+        let Some(area) = self.areas.neighbours_of_part(&mut span).first else {
             return Ok(());
         };
         let mut vma = area.vma.try_clone()?;
@@ -122,11 +122,11 @@ impl AddressSpace {
         if vma == *area.vma {
             return Ok(());
         }
-        self.cut_out(&span, VmaBox::try_new(vma)?)
+        self.split_out(&span, VmaBox::try_new(vma)?)
     }
 
     /// The end of a range that is named well.
-    fn watched_end(&self, addr: u64, len: u64) -> Result<u64, Errno> {
+    fn range_end(&self, addr: u64, len: u64) -> Result<u64, Errno> {
         let end = addr.checked_add(len).ok_or(Errno::EINVAL)?;
         let odd = !addr.is_multiple_of(PAGE_SIZE) || !len.is_multiple_of(PAGE_SIZE) || len == 0;
         if odd || end > self.config.task_size {
@@ -136,7 +136,7 @@ impl AddressSpace {
     }
 
     /// Asks `check` of each area in a range, and whether there is one. If the lowest has huge pages, the range is to begin at a place for one.
-    fn each_watched(
+    fn check_each(
         &self,
         start: u64,
         end: u64,
@@ -144,8 +144,8 @@ impl AddressSpace {
     ) -> Result<(), Errno> {
         let mut next = start;
         let lowest = self.areas.find_in(start, end);
-        let grain = lowest.and_then(|area| area.vma.grain());
-        if grain.is_some_and(|grain| !start.is_multiple_of(grain)) {
+        let split_alignment = lowest.and_then(|area| area.vma.split_alignment());
+        if split_alignment.is_some_and(|split_alignment| !start.is_multiple_of(split_alignment)) {
             return Err(Errno::EINVAL);
         }
         while let Some(area) = self.areas.find_in(next, end) {
@@ -159,13 +159,13 @@ impl AddressSpace {
     }
 }
 
-pub(super) fn unwatch(vma: &mut Vma) {
+pub(super) fn unregister(vma: &mut Vma) {
     vma.flags -= VmFlags::UFFD;
     vma.uffd = None;
 }
 
 /// Whether faults in the area can be handled so.
-fn can_be_watched(vma: &Vma, wanted: VmFlags, asynchronous: bool) -> bool {
+fn can_be_registered(vma: &Vma, wanted: VmFlags, asynchronous: bool) -> bool {
     let in_memory = match &vma.backing {
         Backing::SharedAnonymous(_) => true,
         Backing::File(file) => matches!(file.kind, FileKind::Shmem | FileKind::HugeTlb(_)),

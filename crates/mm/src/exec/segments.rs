@@ -9,8 +9,8 @@ use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
 use crate::kernel::Rule;
 use crate::pages::NoPages;
 use crate::space::AddressSpace;
-use crate::space::areas::{Beside, Span};
-use crate::space::merge::Union;
+use crate::space::areas::{Neighbours, Span};
+use crate::space::merge::Merge;
 
 use super::headers::{Headers, Segment};
 use super::image::{Image, Program};
@@ -210,7 +210,7 @@ fn probe<I>(
 ) -> Result<u64, Errno> {
     let file = FileArg::File(program.file.clone());
     let offset = segment.offset.wrapping_sub(segment.address & !PAGE_MASK);
-    space.mmap_place(0, page_align(extent), abi::MAP_PRIVATE, &file, offset)
+    space.mmap_address(0, page_align(extent), abi::MAP_PRIVATE, &file, offset)
 }
 
 /// Maps what one segment has of the file; `address` is where it begins. With `part`, a page that it has nothing but the beginning of is mapped, too. The
@@ -375,10 +375,10 @@ fn map_zeroes(
     }
     let vma = space.zeroed_memory(flags);
     let mut span = Span::new(start, end);
-    let below = Beside {
+    let below = Neighbours {
         upper: None,
-        ..space.areas.look(&mut span)
+        ..space.areas.neighbours(&mut span)
     };
-    let union = Union::new(&span, &below, &vma, space.config.kernel);
-    space.lay_zeroed(&span, union, vma)
+    let merge = Merge::new(&span, &below, &vma, space.config.kernel);
+    space.insert_zeroed(&span, merge, vma)
 }

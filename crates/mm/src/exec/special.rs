@@ -7,8 +7,8 @@ use crate::flags::{PAGE_SIZE, page_align};
 use crate::heap::boxed::try_str;
 use crate::kernel::Rule;
 use crate::space::AddressSpace;
+use crate::space::address::HugeAlignment;
 use crate::space::areas::Span;
-use crate::space::place::Huge;
 use crate::space::vma::{Backing, SpecialObject, Vma};
 use crate::space::vma_box::VmaBox;
 
@@ -46,7 +46,7 @@ pub(super) fn map<R: Random + ?Sized>(
     } else {
         above_the_stack(frame, strings, pages, random)
     };
-    let mut next = space.place(wanted, pages, 0, Huge::No)?;
+    let mut next = space.choose_address(wanted, pages, 0, HugeAlignment::No)?;
     let mut vdso = None;
     for area in areas.iter().filter(|area| area.pages > 0) {
         let (start, end) = (next, next + area.pages * PAGE_SIZE);
@@ -55,8 +55,8 @@ pub(super) fn map<R: Random + ?Sized>(
         let vma = Vma::new(area.flags, shift, Backing::Special(object));
         let mut span = Span::new(start, end);
         space.areas.overlap(&mut span);
-        space.areas.put(&span, VmaBox::try_new(vma)?)?;
-        space.areas.reopen();
+        space.areas.insert(&span, VmaBox::try_new(vma)?)?;
+        space.areas.open_locks();
         if &*area.name == "[vdso]" {
             vdso = Some(start);
         }

@@ -150,8 +150,8 @@ pub(super) fn map<R: Random + ?Sized>(
     };
     let mut span = Span::new(start, end);
     space.areas.overlap(&mut span);
-    space.areas.put(&span, VmaBox::try_new(vma)?)?;
-    space.areas.reopen();
+    space.areas.insert(&span, VmaBox::try_new(vma)?)?;
+    space.areas.open_locks();
     if wanted > len {
         space.grow_stack(end - wanted)?;
     }

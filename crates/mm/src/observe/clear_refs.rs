@@ -71,7 +71,7 @@ impl<P: Platform> Process<P> {
             ClearRefs::PeakRss => return Ok(()),
             ClearRefs::SoftDirty => {
                 let mut space = mm.space.write();
-                space.areas.close(0, u64::MAX);
+                space.areas.close_locks(0, u64::MAX);
                 let mut result = Ok(());
                 let change = Change::without(Attrs::SOFT_DIRTY | Attrs::WRITE);
                 for area in space.areas.iter() {

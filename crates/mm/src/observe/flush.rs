@@ -24,7 +24,7 @@ impl AddressSpace {
         let code = |area: &Area<'_>| area.vma.flags.contains(VmFlags::EXEC);
         // An empty range of the tree would be in disorder.
         let range = start..end.max(start.saturating_add(1));
-        let mut areas = self.areas.within(range).peekable();
+        let mut areas = self.areas.in_range(range).peekable();
         core::iter::from_fn(move || {
             let first = areas.next().filter(|first| first.start < end)?;
             let mut part = first.start.max(start)..first.end.min(end);

@@ -8,7 +8,7 @@ use crate::config::Layout;
 use crate::errno::Errno;
 use crate::file::FileId;
 use crate::flags::{PAGE_SIZE, VmFlags};
-use crate::pages::{Discard, Object, Pages};
+use crate::pages::{Object, PageAdvice, Pages};
 use crate::space::AddressSpace;
 use crate::space::maps::{MapsLine, line};
 use crate::space::vma::{Area, Vma};
@@ -239,7 +239,7 @@ impl Pages for MmapEvents {
         Ok(())
     }
 
-    fn discard(&mut self, _: u64, _: u64, _: &Vma, _: Discard) -> Result<(), Errno> {
+    fn advise(&mut self, _: u64, _: u64, _: &Vma, _: PageAdvice) -> Result<(), Errno> {
         Ok(())
     }
 

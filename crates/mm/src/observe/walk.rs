@@ -72,7 +72,7 @@ impl<P: Platform> Process<P> {
             return ControlFlow::Continue(());
         }
         let tables = &self.mm.tables;
-        let mut areas = space.areas.within(range.clone());
+        let mut areas = space.areas.in_range(range.clone());
         // What is before it has been visited, but for pages of the area that it is the end of.
         let mut at = range.start;
         let mut pass = |to: u64, visit: &mut dyn FnMut(Seen<'s>) -> ControlFlow<()>| {

@@ -4,17 +4,17 @@
 //! |---|---|
 //! | `mod` | the door itself, and nobody behind it |
 //! | `object` | what an owner keeps with a file or a shared object |
-//! | `tell` | how calls tell: in which order, and of which ranges |
+//! | `notify` | how calls tell: in which order, and of which ranges |
 //! | `watch` | who only looks on |
 //!
 //! May know: areas and error numbers. Knows nothing of calls.
 
+mod notify;
 mod object;
-mod tell;
 mod watch;
 
+pub(crate) use notify::MappedRanges;
 pub use object::Object;
-pub(crate) use tell::Stretches;
 pub use watch::Watch;
 
 use crate::abi::SyncFlags;
@@ -124,8 +124,8 @@ pub trait Pages {
     ///
     /// # Errors
     /// The call's; `ENOMEM` as a rule.
-    fn prepare(&mut self, coming: Coming) -> Result<(), Errno> {
-        let _ = coming;
+    fn prepare(&mut self, op: PrepareOp) -> Result<(), Errno> {
+        let _ = op;
         Ok(())
     }
 
@@ -143,7 +143,7 @@ pub trait Pages {
     fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno>;
 
     /// All of `[start, end)` has been [unmapped](Self::unmap), each stretch of it: nothing else was mapped there, and the range is the one that was
-    /// [announced](Coming::Unmap). Page tables take pages out here and not stretch by stretch: a table that others use is given up as a whole without memory, and
+    /// [announced](PrepareOp::Unmap). Page tables take pages out here and not stretch by stretch: a table that others use is given up as a whole without memory, and
     /// must be copied for a part.
     ///
     /// # Errors
@@ -181,7 +181,7 @@ pub trait Pages {
     ///
     /// # Errors
     /// The call's. What is gone is not brought back when a call is undone.
-    fn discard(&mut self, start: u64, end: u64, vma: &Vma, how: Discard) -> Result<(), Errno>;
+    fn advise(&mut self, start: u64, end: u64, vma: &Vma, advice: PageAdvice) -> Result<(), Errno>;
 
     /// Whether populating `[start, end)` of an area for reading gives it its anon_vma: a huge page comes there, be it one of zeroes. Asked only of private areas with
     /// `MADV_HUGEPAGE` that have none. `false` unless said otherwise.
@@ -219,7 +219,7 @@ pub trait Pages {
 /// What a call is about to tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Coming {
+pub enum PrepareOp {
     /// [`Pages::map`].
     Map {
         /// First address.
@@ -242,7 +242,7 @@ pub enum Coming {
         end: u64,
     },
     /// Nothing: the call fails, and its area becomes two all the same. No page may reach across the address.
-    Cut {
+    Split {
         /// Where the upper of the two begins.
         at: u64,
     },
@@ -271,7 +271,7 @@ pub enum Moving {
 /// What becomes of pages whose area stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Discard {
+pub enum PageAdvice {
     /// `MADV_DONTNEED` and `MADV_DONTNEED_LOCKED`: they leave the address space; the next access finds zeroes or the object's.
     DontNeed,
     /// `MADV_FREE`: as `DontNeed`, but at leisure, and not those that are written again before.

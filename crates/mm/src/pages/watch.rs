@@ -2,7 +2,7 @@
 
 use crate::abi::SyncFlags;
 use crate::errno::Errno;
-use crate::pages::{Coming, Discard, Moving, Object, Pages};
+use crate::pages::{Moving, Object, PageAdvice, Pages, PrepareOp};
 use crate::space::vma::{Area, Vma};
 
 /// Somebody who is asked and told as an owner of pages is ([`Pages`]), and has none: a tracer, a counter, a mirror of the map.
@@ -70,7 +70,7 @@ pub trait Watch {
 
     /// As [`Pages::prepare`].
     #[inline(always)]
-    fn prepare(&mut self, coming: Coming) {}
+    fn prepare(&mut self, op: PrepareOp) {}
 
     /// As [`Pages::map`].
     #[inline(always)]
@@ -88,9 +88,9 @@ pub trait Watch {
     #[inline(always)]
     fn relocate(&mut self, from: u64, to: u64, len: u64) {}
 
-    /// As [`Pages::discard`].
+    /// As [`Pages::advise`].
     #[inline(always)]
-    fn discard(&mut self, start: u64, end: u64, vma: &Vma, how: Discard) {}
+    fn advise(&mut self, start: u64, end: u64, vma: &Vma, advice: PageAdvice) {}
 
     /// As [`Pages::populate`]: all pages are there, unless said otherwise.
     ///
@@ -144,8 +144,8 @@ impl<W: Watch + ?Sized> Pages for W {
     }
 
     #[inline(always)]
-    fn prepare(&mut self, coming: Coming) -> Result<(), Errno> {
-        Watch::prepare(self, coming);
+    fn prepare(&mut self, op: PrepareOp) -> Result<(), Errno> {
+        Watch::prepare(self, op);
         Ok(())
     }
 
@@ -174,8 +174,8 @@ impl<W: Watch + ?Sized> Pages for W {
     }
 
     #[inline(always)]
-    fn discard(&mut self, start: u64, end: u64, vma: &Vma, how: Discard) -> Result<(), Errno> {
-        Watch::discard(self, start, end, vma, how);
+    fn advise(&mut self, start: u64, end: u64, vma: &Vma, advice: PageAdvice) -> Result<(), Errno> {
+        Watch::advise(self, start, end, vma, advice);
         Ok(())
     }
 

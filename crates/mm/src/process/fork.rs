@@ -125,7 +125,7 @@ struct Closed<'a>(&'a mut AddressSpace);
 
 impl<'a> Closed<'a> {
     fn all(space: &'a mut AddressSpace) -> Self {
-        space.areas.close(0, u64::MAX);
+        space.areas.close_locks(0, u64::MAX);
         Closed(space)
     }
 }
@@ -146,7 +146,7 @@ impl DerefMut for Closed<'_> {
 
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
-        self.0.areas.reopen();
+        self.0.areas.open_locks();
     }
 }
 
@@ -164,7 +164,7 @@ impl<P: Platform> Mm<P> {
             return Ok(());
         }
         let mut done = 0;
-        let areas = space.areas.within(whole);
+        let areas = space.areas.in_range(whole);
         for area in areas.filter(|area| is_copied(area.vma)) {
             self.inherit_hollow(child, area.start..area.end);
             let mut at = area.start.max(done);

@@ -125,7 +125,7 @@ impl<P: Platform> Mm<P> {
     fn find_locked(&self, common: &mut [Common]) {
         let space = self.space.read();
         let all = 0..space.config.task_size;
-        for area in space.areas.within(all) {
+        for area in space.areas.in_range(all) {
             let flags = area.vma.flags;
             if !flags.contains(VmFlags::LOCKED) || area.vma.anon().is_none() {
                 continue;

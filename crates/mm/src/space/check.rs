@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::flags::PAGE_SIZE;
 use crate::space::AddressSpace;
-use crate::space::merge::{continues, owners_agree};
+use crate::space::merge::{anon_vmas_agree, continues};
 
 /// An invariant that does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl AddressSpace {
             .filter(|(a, b)| {
                 a.end == b.start
                     && continues(a.vma, b.vma)
-                    && owners_agree(a.vma.anon(), b.vma.anon())
+                    && anon_vmas_agree(a.vma.anon(), b.vma.anon())
             })
             .count()
     }

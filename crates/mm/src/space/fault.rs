@@ -52,7 +52,7 @@ impl AddressSpace {
             self.fault_huge(address, address + 1, write)?;
         }
         if write && private {
-            self.prepare_owner(address);
+            self.prepare_anon_vma(address);
         }
         Ok(())
     }
@@ -74,14 +74,14 @@ impl AddressSpace {
         if let Some(area) = self.areas.at(address)
             && area.vma.is_private()
         {
-            own(&self.areas, &mut self.next_anon, &area);
+            assign_anon_vma(&self.areas, &mut self.next_anon, &area);
         }
     }
 
     /// As [`touch`](Self::touch), for shared areas too.
-    pub(crate) fn prepare_owner(&mut self, address: u64) {
+    pub(crate) fn prepare_anon_vma(&mut self, address: u64) {
         if let Some(area) = self.areas.at(address) {
-            own(&self.areas, &mut self.next_anon, &area);
+            assign_anon_vma(&self.areas, &mut self.next_anon, &area);
         }
     }
 
@@ -151,37 +151,37 @@ impl AddressSpace {
         let vma = area.vma;
         let huge = || flags.contains(VmFlags::HUGEPAGE) && vma.is_private() && vma.anon().is_none();
         if write || huge() && pages.is_owned_by_reading(start, upto, &area) {
-            self.areas.note(start, start + 1)?;
+            self.areas.before_change(start, start + 1)?;
             self.touch(start);
         }
-        self.tell_populate(pages, start, upto, write)?;
+        self.notify_populate(pages, start, upto, write)?;
         outcome
     }
 }
 
 /// Gives an area an owner of private pages, if it has none; `last` is the number that was given away last.
-fn own(areas: &Areas, last: &mut u64, area: &Area<'_>) {
+fn assign_anon_vma(areas: &Areas, last: &mut u64, area: &Area<'_>) {
     if area.vma.anon().is_some() {
         return;
     }
     let mut span = Span::new(area.start, area.end);
-    let beside = areas.look(&mut span);
-    let upper = beside
+    let neighbours = areas.neighbours(&mut span);
+    let upper = neighbours
         .upper
-        .filter(|upper| upper.start == area.end && could_share(area.vma, upper.vma))
-        .and_then(|upper| lendable(upper.vma));
+        .filter(|upper| upper.start == area.end && could_share_anon_vma(area.vma, upper.vma))
+        .and_then(|upper| reusable_anon_vma(upper.vma));
     let shared = upper.or_else(|| {
-        beside
+        neighbours
             .lower
-            .filter(|lower| could_share(lower.vma, area.vma))
-            .and_then(|lower| lendable(lower.vma))
+            .filter(|lower| could_share_anon_vma(lower.vma, area.vma))
+            .and_then(|lower| reusable_anon_vma(lower.vma))
     });
     let anon = shared.unwrap_or_else(|| AnonVma::next(last));
     area.vma.anon.set(Some(anon));
 }
 
 /// Two areas would be one if their protections were equal.
-pub(crate) fn could_share(lower: &Vma, upper: &Vma) -> bool {
+pub(crate) fn could_share_anon_vma(lower: &Vma, upper: &Vma) -> bool {
     (lower.flags ^ upper.flags)
         .difference(VmFlags::ACCESS | VmFlags::SOFTDIRTY)
         .is_empty()
@@ -191,6 +191,6 @@ pub(crate) fn could_share(lower: &Vma, upper: &Vma) -> bool {
 }
 
 /// The owner that a neighbour may take over: not one that was inherited.
-pub(crate) fn lendable(vma: &Vma) -> Option<AnonVma> {
+pub(crate) fn reusable_anon_vma(vma: &Vma) -> Option<AnonVma> {
     vma.anon().filter(|anon| !anon.is_inherited())
 }

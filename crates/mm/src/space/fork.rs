@@ -11,7 +11,7 @@ use crate::heap::place::fill;
 use crate::space::guards::Guards;
 use crate::space::huge::pool::HugePool;
 use crate::space::vma::{AnonVma, Vma};
-use crate::space::vma_box::Heir;
+use crate::space::vma_box::CopyAttrs;
 use crate::space::{AddressSpace, Counters};
 
 impl AddressSpace {
@@ -54,10 +54,10 @@ impl AddressSpace {
             }
             let owned = vma.anon().is_some() && !vma.flags.contains(VmFlags::WIPEONFORK);
             next_anon += u64::from(owned);
-            Some(Heir {
+            Some(CopyAttrs {
                 flags: vma.flags - (VmFlags::LOCKED_MASK | VmFlags::UFFD),
                 anon: owned.then(|| AnonVma::forked(next_anon)),
-                watched: false,
+                keep_uffd: false,
             })
         })?;
         fill!(
@@ -90,7 +90,7 @@ impl AddressSpace {
     pub fn try_clone(&self) -> Result<AddressSpace, Errno> {
         let mut areas = MaybeUninit::uninit();
         self.areas
-            .try_clone_into(&mut areas, |_, vma| Some(Heir::same(vma)))?;
+            .try_clone_into(&mut areas, |_, vma| Some(CopyAttrs::same(vma)))?;
         Ok(AddressSpace {
             // SAFETY: made just now.
             areas: unsafe { areas.assume_init() },
@@ -138,7 +138,7 @@ impl AddressSpace {
             if !copies(area.vma) {
                 guards.remove(area.start, area.end)?;
             } else if area.vma.anon().is_none() && !area.vma.guarded.get() {
-                guards.cure(area.start, area.end)?;
+                guards.clear_poison(area.start, area.end)?;
             }
         }
         Ok(guards)

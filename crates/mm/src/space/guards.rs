@@ -101,7 +101,7 @@ impl Guards {
         }
         self.at_once(|marks| {
             marks.marked.insert(start, end)?;
-            marks.cure(start, end)
+            marks.clear_poison(start, end)
         })
     }
 
@@ -129,11 +129,11 @@ impl Guards {
             return self.marked.remove(start, end);
         }
         if self.marked.first_in(start, end).is_none() {
-            return self.cure(start, end);
+            return self.clear_poison(start, end);
         }
         self.at_once(|marks| {
             marks.marked.remove(start, end)?;
-            marks.cure(start, end)
+            marks.clear_poison(start, end)
         })
     }
 
@@ -143,7 +143,7 @@ impl Guards {
     }
 
     /// Removes the poison in `[start, end)`.
-    pub(crate) fn cure(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+    pub(crate) fn clear_poison(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         match &mut self.poisoned {
             Some(poisoned) => poisoned.remove(start, end),
             None => Ok(()),
@@ -173,19 +173,19 @@ impl Guards {
     }
 
     /// Sets aside what is left without the marks in `[start, end)`, if there are some. O(n) then.
-    pub(crate) fn expect_removal(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+    pub(crate) fn prepare_removal(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         self.left = None;
         if self.first_in(start, end).is_some() {
             let mut left = self.marks()?;
             left.marked.remove(start, end)?;
-            left.cure(start, end)?;
+            left.clear_poison(start, end)?;
             self.left = Some(try_box(left)?);
         }
         Ok(())
     }
 
-    /// Removes the marks whose removal was [expected](Self::expect_removal) last.
-    pub(crate) fn remove_expected(&mut self) {
+    /// Removes the marks whose removal was [expected](Self::prepare_removal) last.
+    pub(crate) fn remove_prepared(&mut self) {
         if let Some(left) = self.left.take() {
             self.become_marks(*left);
         }

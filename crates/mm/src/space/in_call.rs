@@ -16,6 +16,6 @@ impl AddressSpace {
     /// Opens the locks of all areas that a call has closed.
     #[inline]
     pub(crate) fn end_call(&mut self) {
-        self.areas.reopen();
+        self.areas.open_locks();
     }
 }

@@ -32,15 +32,15 @@ pub(crate) struct Journal {
     areas: Vec<Copied>,
     /// The marks, if they have been changed.
     guards: Option<Guards>,
-    told: Vec<Told>,
+    notified: Vec<Notification>,
     /// Everything is to be undone.
     refused: bool,
     /// The call fails as Linux's does, which leaves what was done before.
-    limited: bool,
+    keeps_effects: bool,
     /// Writes that it takes to put back what is here.
     pub(crate) writes: usize,
     /// Nodes for these.
-    pub(crate) spare: Spare,
+    pub(crate) nodes: Spare,
 }
 
 /// An area as it was: from, to, what.
@@ -55,7 +55,7 @@ pub(crate) struct Change {
 
 /// What the owner of the pages has been told.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Told {
+pub(crate) enum Notification {
     Map { start: u64, end: u64 },
     Unmap { start: u64, end: u64 },
     Protect { start: u64, end: u64 },
@@ -82,11 +82,11 @@ impl Journal {
             changes: Vec::new(),
             areas: Vec::new(),
             guards: None,
-            told: Vec::new(),
+            notified: Vec::new(),
             refused: false,
-            limited: false,
+            keeps_effects: false,
             writes: 0,
-            spare: Spare::new(),
+            nodes: Spare::new(),
         }
     }
 
@@ -141,24 +141,24 @@ struct Refusable<'a, P: Pages + ?Sized> {
 impl<P: Pages + ?Sized> Drop for Refusable<'_, P> {
     fn drop(&mut self) {
         if !self.returned
-            && let Some(mut journal) = self.space.areas.give_up()
+            && let Some(mut journal) = self.space.areas.end_journal()
         {
-            self.space.put_back(&mut journal);
+            self.space.roll_back(&mut journal);
             // An owner that panics again would end the program.
             quietly(|| self.pages.undoing());
-            for told in journal.told.iter().rev() {
-                quietly(|| self.space.tell_reverse(*told, self.pages));
+            for notification in journal.notified.iter().rev() {
+                quietly(|| self.space.notify_reverse(*notification, self.pages));
             }
         }
     }
 }
 
 /// Tells an owner something of which a panic is dropped, where panics can be caught.
-fn quietly(tell: impl FnOnce()) {
+fn quietly(notify: impl FnOnce()) {
     #[cfg(feature = "hosted")]
-    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(tell));
+    let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(notify));
     #[cfg(not(feature = "hosted"))]
-    tell();
+    notify();
 }
 
 impl AddressSpace {
@@ -169,7 +169,7 @@ impl AddressSpace {
         pages: &mut P,
         run: impl FnOnce(&mut Self, &mut P) -> Result<u64, Errno>,
     ) -> Result<u64, Errno> {
-        self.keep_journal()?;
+        self.start_journal()?;
         let mut call = Refusable {
             space: self,
             pages,
@@ -178,7 +178,7 @@ impl AddressSpace {
         let result = run(call.space, call.pages);
         call.returned = true;
         let (space, pages) = (&mut *call.space, &mut *call.pages);
-        let Some(mut journal) = space.areas.give_up() else {
+        let Some(mut journal) = space.areas.end_journal() else {
             return result;
         };
         if journal.refused {
@@ -192,9 +192,9 @@ impl AddressSpace {
     /// # Errors
     /// `ENOMEM`.
     #[inline(never)]
-    fn keep_journal(&mut self) -> Result<(), Errno> {
+    fn start_journal(&mut self) -> Result<(), Errno> {
         let journal = try_box(Journal::new(self.numbers()))?;
-        self.areas.keep(journal);
+        self.areas.start_journal(journal);
         Ok(())
     }
 
@@ -202,16 +202,16 @@ impl AddressSpace {
     #[cold]
     #[inline(never)]
     fn undo<P: Pages + ?Sized>(&mut self, journal: &mut Journal, pages: &mut P) {
-        self.put_back(journal);
+        self.roll_back(journal);
         pages.undoing();
-        for told in journal.told.iter().rev() {
-            self.tell_reverse(*told, pages);
+        for notification in journal.notified.iter().rev() {
+            self.notify_reverse(*notification, pages);
         }
     }
 
     /// Runs a part of a call that has changed nothing when memory runs out, for owners that can be told the reverse or need not be told anything. Others
-    /// keep what they were told until then. Limits are not meant: see [`limited`](Self::limited).
-    pub(crate) fn unless_memory_runs_out<P: Pages + ?Sized>(
+    /// keep what they were told until then. Limits are not meant: see [`keep_effects`](Self::keep_effects).
+    pub(crate) fn undo_if_out_of_memory<P: Pages + ?Sized>(
         &mut self,
         pages: &mut P,
         run: impl FnOnce(&mut Self, &mut P) -> Result<u64, Errno>,
@@ -222,7 +222,7 @@ impl AddressSpace {
         let run = |space: &mut Self, pages: &mut P| {
             let result = run(space, pages);
             if let Some(journal) = space.areas.journal() {
-                journal.refused |= result == Err(Errno::ENOMEM) && !journal.limited;
+                journal.refused |= result == Err(Errno::ENOMEM) && !journal.keeps_effects;
             }
             result
         };
@@ -238,9 +238,9 @@ impl AddressSpace {
     }
 
     /// An error that Linux gives, too (at a limit, say): what the call has done before stays.
-    pub(crate) fn limited(&mut self, errno: Errno) -> Errno {
+    pub(crate) fn keep_effects(&mut self, errno: Errno) -> Errno {
         if let Some(journal) = self.areas.journal() {
-            journal.limited = true;
+            journal.keeps_effects = true;
         }
         errno
     }
@@ -260,12 +260,12 @@ impl AddressSpace {
             }
             return result;
         }
-        self.keep_journal()?;
+        self.start_journal()?;
         let result = change(self);
-        if let Some(mut journal) = self.areas.give_up()
+        if let Some(mut journal) = self.areas.end_journal()
             && result.is_err()
         {
-            self.put_back(&mut journal);
+            self.roll_back(&mut journal);
         }
         result
     }
@@ -285,7 +285,7 @@ impl AddressSpace {
 
     #[cold]
     #[inline(never)]
-    fn put_back(&mut self, journal: &mut Journal) {
+    fn roll_back(&mut self, journal: &mut Journal) {
         let before = journal.before;
         if let Some(mut guards) = journal.guards.take() {
             let before = guards.huge.take();
@@ -293,14 +293,14 @@ impl AddressSpace {
             self.guards = guards;
             self.guards.huge = match (huge, before) {
                 (Some(mut now), Some(before)) => {
-                    now.put_back(*before);
+                    now.roll_back(*before);
                     Some(now)
                 }
                 // What was not there before is empty again.
                 (now, _) => now,
             };
         }
-        self.areas.put_back(journal, before.figures);
+        self.areas.roll_back(journal, before.figures);
         self.layout = before.layout;
         self.future_locked = before.future_locked;
         self.pkeys = before.pkeys;
@@ -312,16 +312,16 @@ impl AddressSpace {
 
     /// Tells the reverse of what was told. The map is as it was before: no call tells of an address twice in such a way that the state
     /// between would matter.
-    fn tell_reverse<P: Pages + ?Sized>(&self, told: Told, pages: &mut P) {
-        let _ = match told {
-            Told::Map { start, end } => pages.unmap(start, end),
-            Told::Unmap { start, end } => {
+    fn notify_reverse<P: Pages + ?Sized>(&self, notification: Notification, pages: &mut P) {
+        let _ = match notification {
+            Notification::Map { start, end } => pages.unmap(start, end),
+            Notification::Unmap { start, end } => {
                 self.each_part(start, end, |from, to, vma| pages.map(from, to, vma))
             }
-            Told::Protect { start, end } => {
+            Notification::Protect { start, end } => {
                 self.each_part(start, end, |from, to, vma| pages.protect(from, to, vma))
             }
-            Told::Relocate { from, to, len } => pages.relocate(to, from, len),
+            Notification::Relocate { from, to, len } => pages.relocate(to, from, len),
         };
     }
 
@@ -359,29 +359,29 @@ impl AddressSpace {
     /// # Errors
     /// `ENOMEM`.
     #[inline(always)]
-    pub(crate) fn expect_unguard(&mut self, start: u64, end: u64) -> Result<bool, Errno> {
+    pub(crate) fn prepare_unguard(&mut self, start: u64, end: u64) -> Result<bool, Errno> {
         if self.guards.is_empty() {
             return Ok(false);
         }
-        self.expect_unguard_some(start, end)
+        self.prepare_unguard_marked(start, end)
     }
 
     #[cold]
-    fn expect_unguard_some(&mut self, start: u64, end: u64) -> Result<bool, Errno> {
+    fn prepare_unguard_marked(&mut self, start: u64, end: u64) -> Result<bool, Errno> {
         let huge = self.guards.huge.as_ref();
         let huge = huge.is_some_and(|slots| !slots.is_empty_in(&(start..end)));
         let expected = huge || self.guards.first_in(start, end).is_some();
         if expected {
-            self.guards_mut()?.expect_removal(start, end)?;
+            self.guards_mut()?.prepare_removal(start, end)?;
         }
         Ok(expected)
     }
 
-    /// Removes the marks and the huge pages of a range whose areas have changed, as was [expected](Self::expect_unguard).
+    /// Removes the marks and the huge pages of a range whose areas have changed, as was [expected](Self::prepare_unguard).
     #[cold]
     pub(crate) fn unguard(&mut self, start: u64, end: u64) {
         self.guards.clear_huge(start, end);
-        self.guards.remove_expected();
+        self.guards.remove_prepared();
     }
 
     /// Removes the poison in a range.
@@ -389,33 +389,33 @@ impl AddressSpace {
     /// # Errors
     /// `ENOMEM`.
     #[inline(always)]
-    pub(crate) fn cure(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+    pub(crate) fn clear_poison(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         if self.guards.is_empty() || self.guards.first_poison(start, end).is_none() {
             return Ok(());
         }
-        self.guards_mut()?.cure(start, end)
+        self.guards_mut()?.clear_poison(start, end)
     }
 
     /// Tells, and notes what has been told where a refusal is to be undone.
     #[inline(always)]
-    pub(crate) fn tell<P: Pages + ?Sized>(
+    pub(crate) fn notify<P: Pages + ?Sized>(
         &mut self,
         pages: &mut P,
-        told: Told,
-        tell: impl FnOnce(&Self, &mut P) -> Result<(), Errno>,
+        notification: Notification,
+        notify: impl FnOnce(&Self, &mut P) -> Result<(), Errno>,
     ) -> Result<(), Errno> {
         if !pages.refuses() {
-            return tell(self, pages);
+            return notify(self, pages);
         }
         // No memory to note it is as good as a refusal.
         let room = match self.areas.journal() {
-            Some(journal) => journal.told.try_reserve(1).map_err(|_| Errno::ENOMEM),
+            Some(journal) => journal.notified.try_reserve(1).map_err(|_| Errno::ENOMEM),
             None => Ok(()),
         };
-        let answer = room.and_then(|()| tell(self, pages));
+        let answer = room.and_then(|()| notify(self, pages));
         if let Some(journal) = self.areas.journal() {
             match answer {
-                Ok(()) => journal.told.push(told),
+                Ok(()) => journal.notified.push(notification),
                 Err(_) => journal.refused = true,
             }
         }

@@ -12,7 +12,7 @@ use crate::errno::Errno;
 use crate::flags::VmFlags;
 use crate::kernel::{KernelVersion, Rule};
 use crate::space::AddressSpace;
-use crate::space::areas::{Beside, Span};
+use crate::space::areas::{Neighbours, Span};
 use crate::space::obstacles::Obstacles;
 use crate::space::vma::{AnonVma, Area, Vma};
 use crate::space::vma_box::VmaBox;
@@ -25,22 +25,18 @@ pub(crate) fn continues(lower: &Vma, upper: &Vma) -> bool {
 /// Whether areas with these flags may become one.
 #[inline]
 fn flags_agree(lower: VmFlags, upper: VmFlags) -> bool {
-    each_flag_obstacle(lower, upper, |_| false)
+    check_flags(lower, upper, |_| false)
 }
 
 /// Whether two areas are the same in all but their flags and the owner of private pages.
 #[inline(always)]
 fn alike(lower: &Vma, upper: &Vma) -> bool {
-    each_unlikeness(lower, upper, |_| false)
+    check_attributes(lower, upper, |_| false)
 }
 
 /// Tells `found` what in two areas' flags keeps them apart, until it answers false: the rule, for those who ask whether and those who ask why.
 #[inline(always)]
-fn each_flag_obstacle(
-    lower: VmFlags,
-    upper: VmFlags,
-    mut found: impl FnMut(Obstacles) -> bool,
-) -> bool {
+fn check_flags(lower: VmFlags, upper: VmFlags, mut found: impl FnMut(Obstacles) -> bool) -> bool {
     let differ = !(lower ^ upper).difference(VmFlags::SOFTDIRTY).is_empty();
     (!differ || found(Obstacles::FLAGS))
         && (!lower.intersects(VmFlags::SPECIAL) || found(Obstacles::SPECIAL))
@@ -48,7 +44,7 @@ fn each_flag_obstacle(
 
 /// Tells `found` what else but flags and owners keeps two areas apart, until it answers false.
 #[inline(always)]
-fn each_unlikeness(lower: &Vma, upper: &Vma, mut found: impl FnMut(Obstacles) -> bool) -> bool {
+fn check_attributes(lower: &Vma, upper: &Vma, mut found: impl FnMut(Obstacles) -> bool) -> bool {
     (lower.shift == upper.shift || found(Obstacles::OFFSET))
         && (lower.backing.same(&upper.backing) || found(Obstacles::OBJECT))
         && (lower.policy == upper.policy || found(Obstacles::POLICY))
@@ -63,17 +59,17 @@ pub(crate) fn obstacles(lower: &Vma, upper: &Vma) -> Obstacles {
         all |= obstacle;
         true
     };
-    each_flag_obstacle(lower.flags, upper.flags, &mut note);
-    each_flag_obstacle(upper.flags, upper.flags, &mut note);
-    each_unlikeness(lower, upper, &mut note);
-    if !owners_agree(lower.anon(), upper.anon()) {
+    check_flags(lower.flags, upper.flags, &mut note);
+    check_flags(upper.flags, upper.flags, &mut note);
+    check_attributes(lower, upper, &mut note);
+    if !anon_vmas_agree(lower.anon(), upper.anon()) {
         all |= Obstacles::OWNER;
     }
     all
 }
 
 /// Whether areas with these owners of private pages may become one.
-pub(crate) fn owners_agree(a: Option<AnonVma>, b: Option<AnonVma>) -> bool {
+pub(crate) fn anon_vmas_agree(a: Option<AnonVma>, b: Option<AnonVma>) -> bool {
     match (a, b) {
         (None, None) => true,
         (Some(owner), None) | (None, Some(owner)) => !owner.is_inherited(),
@@ -82,8 +78,8 @@ pub(crate) fn owners_agree(a: Option<AnonVma>, b: Option<AnonVma>) -> bool {
 }
 
 /// Whether a neighbour with this owner of private pages may take in a piece with that one.
-fn takes_in(neighbour: Option<AnonVma>, piece: Option<AnonVma>, kernel: KernelVersion) -> bool {
-    owners_agree(neighbour, piece)
+fn can_absorb(neighbour: Option<AnonVma>, piece: Option<AnonVma>, kernel: KernelVersion) -> bool {
+    anon_vmas_agree(neighbour, piece)
         && (neighbour.is_some() || piece.is_none() || kernel.has(Rule::UntouchedTakesTouched))
 }
 
@@ -101,7 +97,7 @@ enum Piece {
 impl Piece {
     /// Returns `true` if the upper neighbour, with this owner, may take in the piece, with that one.
     #[inline(always)]
-    fn fits_below(
+    fn can_be_absorbed_above(
         self,
         upper: Option<AnonVma>,
         piece: Option<AnonVma>,
@@ -110,13 +106,13 @@ impl Piece {
         // There are no pages in what an area grows by: nothing of it was inherited, though its owner was.
         let empty =
             self == Piece::Growth && upper.is_none() && kernel.has(Rule::UntouchedTakesTouched);
-        empty || takes_in(upper, piece, kernel)
+        empty || can_absorb(upper, piece, kernel)
     }
 }
 
 /// The area that a new one and its neighbours become.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Union {
+pub(crate) struct Merge {
     start: u64,
     end: u64,
     /// An address in the neighbour that stays.
@@ -129,23 +125,23 @@ pub(crate) struct Union {
     guarded: bool,
 }
 
-impl Union {
+impl Merge {
     /// Of a new area with attributes `vma` over a range, if it joins any.
     #[inline]
     pub(crate) fn new(
         span: &Span,
-        beside: &Beside<'_>,
+        neighbours: &Neighbours<'_>,
         vma: &Vma,
         kernel: KernelVersion,
     ) -> Option<Self> {
-        Self::of(span, beside, vma, vma.flags, Piece::Part, kernel)
+        Self::of(span, neighbours, vma, vma.flags, Piece::Part, kernel)
     }
 
     /// Of a range that lies in one area, and gets the attributes `vma` with other flags, if it joins any.
     #[inline]
     pub(crate) fn altering(
         span: &Span,
-        beside: &Beside<'_>,
+        neighbours: &Neighbours<'_>,
         vma: &Vma,
         flags: VmFlags,
         kernel: KernelVersion,
@@ -154,22 +150,22 @@ impl Union {
             true => Piece::Whole,
             false => Piece::Part,
         };
-        Self::of(span, beside, vma, flags, piece, kernel)
+        Self::of(span, neighbours, vma, flags, piece, kernel)
     }
 
     #[inline(always)]
     fn of(
         span: &Span,
-        beside: &Beside<'_>,
+        neighbours: &Neighbours<'_>,
         vma: &Vma,
         flags: VmFlags,
         piece: Piece,
         kernel: KernelVersion,
     ) -> Option<Self> {
-        let lower = beside
+        let lower = neighbours
             .lower
             .filter(|area| flags_agree(area.vma.flags, flags));
-        let upper = beside
+        let upper = neighbours
             .upper
             .filter(|area| area.start <= span.end && flags_agree(area.vma.flags, flags));
         if lower.is_none() && upper.is_none() {
@@ -194,10 +190,12 @@ impl Union {
         let &Span { start, end, .. } = span;
         let anon = vma.anon();
         let lower =
-            lower.filter(|area| takes_in(area.vma.anon(), anon, kernel) && alike(area.vma, vma));
+            lower.filter(|area| can_absorb(area.vma.anon(), anon, kernel) && alike(area.vma, vma));
         let lower_owner = lower.and_then(|area| area.vma.anon());
         let upper = upper
-            .filter(|area| piece.fits_below(area.vma.anon(), anon, kernel) && alike(vma, area.vma))
+            .filter(|area| {
+                piece.can_be_absorbed_above(area.vma.anon(), anon, kernel) && alike(vma, area.vma)
+            })
             .filter(|upper| {
                 let owner = upper.vma.anon();
                 !(counted && lower.is_some())
@@ -210,7 +208,7 @@ impl Union {
         let guarded = vma.guarded.get() || marked(lower) || marked(upper);
         let around = lower.zip(upper).is_some_and(|(a, b)| a.start == b.start);
         let merges = usize::from(lower.is_some()) + usize::from(upper.is_some());
-        Some(Union {
+        Some(Merge {
             start: lower.map_or(start, |area| area.start),
             end: upper.map_or(end, |area| area.end),
             keeper: if lower.is_some() { start - 1 } else { end },
@@ -226,12 +224,17 @@ impl AddressSpace {
     /// Lays a new area over a range, whatever is there, joined with its neighbours. One change of the tree.
     ///
     /// # Errors
-    /// `ENOMEM` when an allocation fails; see [`Areas::put`](crate::space::areas::Areas::put).
+    /// `ENOMEM` when an allocation fails; see [`Areas::insert`](crate::space::areas::Areas::insert).
     #[inline(always)]
-    pub(crate) fn lay(&mut self, span: &Span, union: Option<Union>, vma: Vma) -> Result<(), Errno> {
-        match union {
-            Some(union) => self.join(span, &union, vma.flags),
-            None => self.areas.put(span, VmaBox::try_new(vma)?),
+    pub(crate) fn insert(
+        &mut self,
+        span: &Span,
+        merge: Option<Merge>,
+        vma: Vma,
+    ) -> Result<(), Errno> {
+        match merge {
+            Some(merge) => self.merge_into(span, &merge, vma.flags),
+            None => self.areas.insert(span, VmaBox::try_new(vma)?),
         }
     }
 
@@ -241,14 +244,14 @@ impl AddressSpace {
     /// `ENOMEM` when an allocation fails, and nothing has changed.
     pub(crate) fn extend(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         let mut span = Span::new(start, end);
-        let beside = self.areas.look(&mut span);
-        let Some(lower) = beside.lower else {
+        let neighbours = self.areas.neighbours(&mut span);
+        let Some(lower) = neighbours.lower else {
             return Err(Errno::EFAULT);
         };
         let (vma, flags, kernel) = (lower.vma, lower.vma.flags, self.config.kernel);
-        let union = Union::of(&span, &beside, vma, flags, Piece::Growth, kernel);
+        let merge = Merge::of(&span, &neighbours, vma, flags, Piece::Growth, kernel);
         // An area that never joins others may still grow.
-        let union = union.unwrap_or(Union {
+        let merge = merge.unwrap_or(Merge {
             start: lower.start,
             end,
             keeper: start - 1,
@@ -257,62 +260,63 @@ impl AddressSpace {
             owner: None,
             guarded: false,
         });
-        self.join(&span, &union, flags)
+        self.merge_into(&span, &merge, flags)
     }
 
     /// Joins the areas that meet at `boundary`, if they may be one.
     ///
     /// # Errors
     /// `ENOMEM` when an allocation fails, and nothing has changed.
-    pub(crate) fn heal(&mut self, boundary: u64) -> Result<(), Errno> {
+    pub(crate) fn merge_at(&mut self, boundary: u64) -> Result<(), Errno> {
         let Some(upper) = self.areas.at(boundary) else {
             return Ok(());
         };
         let mut span = Span::new(boundary, upper.end);
-        let beside = self.areas.look(&mut span);
-        let lower = Beside {
+        let neighbours = self.areas.neighbours(&mut span);
+        let lower = Neighbours {
             upper: None,
-            ..beside
+            ..neighbours
         };
         let flags = upper.vma.flags;
         let (vma, kernel) = (upper.vma, self.config.kernel);
-        match Union::of(&span, &lower, vma, flags, Piece::Whole, kernel) {
-            Some(union) => self.join(&span, &union, flags),
+        match Merge::of(&span, &lower, vma, flags, Piece::Whole, kernel) {
+            Some(merge) => self.merge_into(&span, &merge, flags),
             None => Ok(()),
         }
     }
 
-    /// Gives a range that lies in one area, and [joins](Union::altering) no other, the attributes `vma`: it is cut out of its area. One change of the tree.
+    /// Gives a range that lies in one area, and [joins](Merge::altering) no other, the attributes `vma`: it is cut out of its area. One change of the tree.
     ///
     /// # Errors
     /// `ENOMEM` when an allocation fails, and nothing has changed; or `EINVAL` if the area may not be cut, or `ENOMEM` at the limit on the number
     /// of areas, and a first cut may then stay.
     #[inline(always)]
-    pub(crate) fn cut_out(&mut self, span: &Span, vma: VmaBox) -> Result<(), Errno> {
-        if span.over.cuts_whole() {
+    pub(crate) fn split_out(&mut self, span: &Span, vma: VmaBox) -> Result<(), Errno> {
+        if span.over.splits_unsplittable() {
             // Of an area that can be cut at some places only, the lower cut may be allowed, and has then been made.
-            if !span.over.whole.0 {
-                self.cut(span.start)?;
+            if !span.over.unsplittable.0 {
+                self.split_at(span.start)?;
             }
             return Err(Errno::EINVAL);
         }
         let cuts = span.over.kept as usize;
-        if self.is_cut_out_refused(span) {
+        if self.is_split_out_refused(span) {
             // One cut may be allowed where two are not.
-            self.cut(span.start)?;
-            self.cut(span.end)?;
+            self.split_at(span.start)?;
+            self.split_at(span.end)?;
         }
-        self.areas.put(span, vma)?;
+        self.areas.insert(span, vma)?;
         self.counters.splits += cuts as u64;
         Ok(())
     }
 
-    /// Returns `true` if [`cut_out`](Self::cut_out) fails for the limit on the number of areas, or because the area may not be cut there.
+    /// Returns `true` if [`split_out`](Self::split_out) fails for the limit on the number of areas, or because the area may not be cut there.
     #[inline(always)]
-    pub(crate) fn is_cut_out_refused(&self, span: &Span) -> bool {
+    pub(crate) fn is_split_out_refused(&self, span: &Span) -> bool {
         // The boundaries that it makes within its area.
         let cuts = span.over.kept as usize;
-        span.over.cuts_whole() || self.areas.count() + cuts > self.config.max_map_count as usize
+        span.over.splits_unsplittable()
+            || self.areas.count() + cuts > self.config.max_map_count as usize
     }
 
     /// Lets a neighbour take in a range, and the other neighbour too if it joins. `flags` are those of all of them.
@@ -320,54 +324,59 @@ impl AddressSpace {
     /// # Errors
     /// `ENOMEM` when an allocation fails, and nothing has changed.
     #[inline(always)]
-    pub(crate) fn join(&mut self, span: &Span, union: &Union, flags: VmFlags) -> Result<(), Errno> {
-        match self.join_near(span, union, flags) {
-            Ok(false) => self.join_far(span, union, flags),
+    pub(crate) fn merge_into(
+        &mut self,
+        span: &Span,
+        merge: &Merge,
+        flags: VmFlags,
+    ) -> Result<(), Errno> {
+        match self.merge_at_seat(span, merge, flags) {
+            Ok(false) => self.merge_slow(span, merge, flags),
             done => done.map(|_| ()),
         }
     }
 
-    /// As [`join`](Self::join), where the look has been; `false` if that is not possible. Of the two calls this is the usual one, and its frame is given
+    /// As [`join`](Self::merge_into), where the look has been; `false` if that is not possible. Of the two calls this is the usual one, and its frame is given
     /// up for the other, from which the tree goes deep.
     #[inline(never)]
-    fn join_near(&mut self, span: &Span, union: &Union, flags: VmFlags) -> Result<bool, Errno> {
-        let all = (union.start, union.end);
-        let done = (self.areas).grow_near(union.keeper, all, span, union.joined, flags)?;
+    fn merge_at_seat(&mut self, span: &Span, merge: &Merge, flags: VmFlags) -> Result<bool, Errno> {
+        let all = (merge.start, merge.end);
+        let done = (self.areas).grow_at_seat(merge.keeper, all, span, merge.joined, flags)?;
         if done {
-            self.has_joined(span.start, union);
+            self.count_merged(span.start, merge);
         }
         Ok(done)
     }
 
-    /// The end of [`join`](Self::join), wherever it is.
+    /// The end of [`join`](Self::merge_into), wherever it is.
     #[cold]
     #[inline(never)]
-    fn join_far(&mut self, span: &Span, union: &Union, flags: VmFlags) -> Result<(), Errno> {
-        let all = (union.start, union.end);
-        (self.areas).grow_far(union.keeper, all, span, union.joined, flags)?;
-        self.has_joined(span.start, union);
+    fn merge_slow(&mut self, span: &Span, merge: &Merge, flags: VmFlags) -> Result<(), Errno> {
+        let all = (merge.start, merge.end);
+        (self.areas).grow_slow(merge.keeper, all, span, merge.joined, flags)?;
+        self.count_merged(span.start, merge);
         Ok(())
     }
 
     /// Gives the area at `start` what the keeper lacks, and counts the merges.
     #[inline(always)]
-    fn has_joined(&mut self, start: u64, union: &Union) {
-        if union.owner.is_some() {
-            self.areas.set_owner(start, union.owner);
+    fn count_merged(&mut self, start: u64, merge: &Merge) {
+        if merge.owner.is_some() {
+            self.areas.set_anon_vma(start, merge.owner);
         }
-        if union.guarded
+        if merge.guarded
             && let Some(area) = self.areas.at(start)
         {
             area.vma.guarded.set();
         }
-        self.counters.merges += union.merges;
+        self.counters.merges += merge.merges;
     }
 
     /// Makes `address` a boundary if an area spans it.
     ///
     /// # Errors
     /// `ENOMEM` at the limit on the number of areas or when an allocation fails.
-    fn cut(&mut self, address: u64) -> Result<(), Errno> {
+    fn split_at(&mut self, address: u64) -> Result<(), Errno> {
         let at_limit = self.at_map_limit();
         if at_limit && self.areas.at(address).is_some_and(|a| a.start < address) {
             return Err(Errno::ENOMEM);

@@ -7,7 +7,7 @@
 //! | `vma`, `vma_lock` | one area, apart from where it lies; its lock |
 //! | `merge` | who may join whom; how areas are laid down and changed |
 //! | `obstacles` | why two neighbours are two |
-//! | `place` | where a mapping goes |
+//! | `address` | where a mapping goes |
 //! | `limits` | what may still be mapped, locked and committed |
 //! | `fault`, `stack` | what a page fault changes; areas that grow downwards |
 //! | `guards`, `ranges` | pages that fault whatever their area allows; sets of addresses |
@@ -15,13 +15,13 @@
 //! | `huge` | mappings of the pool of huge pages |
 //! | `fork` | the map of a child |
 //! | `take_over` | what no map shows, taken over from a former model |
-//! | `assumed` | owners that were made up, and what later maps tell of them |
+//! | `inferred` | owners that were made up, and what later maps tell of them |
 //! | `journal`, `in_call` | what a call has changed, for an owner of the pages that refuses it; the end of a call |
-//! | `shared`, `remembered` | looking from other threads; what their faults have found before |
+//! | `shared`, `vma_cache` | looking from other threads; what their faults have found before |
 //! | `maps`, `check` | the map as text; its invariants |
 
+pub(crate) mod address;
 pub(crate) mod areas;
-mod assumed;
 pub(crate) mod check;
 pub(crate) mod counts;
 pub(crate) mod fault;
@@ -29,20 +29,20 @@ mod fork;
 mod guards;
 pub(crate) mod huge;
 pub(crate) mod in_call;
+mod inferred;
 pub(crate) mod journal;
 mod limits;
 pub(crate) mod maps;
 pub(crate) mod merge;
 pub(crate) mod obstacles;
-pub(crate) mod place;
 mod poison;
 pub(crate) mod ranges;
-mod remembered;
 pub(crate) mod shared;
 mod stack;
 mod take_over;
 pub(crate) mod vma;
 pub(crate) mod vma_box;
+mod vma_cache;
 pub(crate) mod vma_lock;
 
 use alloc::boxed::Box;
@@ -111,7 +111,7 @@ pub struct SeedVma {
     /// A name in brackets that the kernel gave at exec, such as `[vdso]`, or that was given by `PR_SET_VMA_ANON_NAME` (`[anon:…]`); not
     /// `[heap]` and `[stack]`, which are computed.
     pub name: Option<Box<str>>,
-    /// It has private pages. Their owner is [assumed](AnonVma::is_assumed) to be its own.
+    /// It has private pages. Their owner is [assumed](AnonVma::is_inferred) to be its own.
     pub touched: bool,
 }
 
@@ -249,10 +249,10 @@ impl AddressSpace {
         if span.over.areas > 0 {
             return Err(Errno::EEXIST);
         }
-        let anon = seed.touched.then(|| AnonVma::assumed(&mut self.next_anon));
+        let anon = seed.touched.then(|| AnonVma::inferred(&mut self.next_anon));
         let vma = seed.vma(self.layout.stack_top, anon)?;
-        let put = self.areas.put(&span, VmaBox::try_new(vma)?);
-        self.areas.reopen();
+        let put = self.areas.insert(&span, VmaBox::try_new(vma)?);
+        self.areas.open_locks();
         put
     }
 

@@ -40,7 +40,7 @@ impl AddressSpace {
             let (from, to) = (area.start.max(start), area.end.min(end));
             next = area.end;
             self.guards_mut()?.poison(from, to)?;
-            self.areas.note(from, from + 1)?;
+            self.areas.before_change(from, from + 1)?;
             self.touch(from);
         }
         Ok(())

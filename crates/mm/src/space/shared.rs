@@ -14,9 +14,9 @@ use crate::heap::counted::Counted;
 use crate::space::AddressSpace;
 use crate::space::areas::{Retired, Shared, area};
 use crate::space::maps::{MapsLine, line};
-use crate::space::remembered::{Found, Known, Remembered, let_go};
 use crate::space::vma::{Area, Vma};
 use crate::space::vma_box::VmaBox;
+use crate::space::vma_cache::{CacheLookup, Found, VmaCache, release};
 use crate::space::vma_lock::Hold;
 
 /// How often a look-up begins anew that the end of a call has overtaken.
@@ -81,7 +81,7 @@ const ATTEMPTS: usize = 16;
 pub struct SharedMap {
     shared: Counted<Shared>,
     /// What holders have found; nothing where there was no memory for it.
-    remembered: Option<Counted<Remembered<Vma>>>,
+    vma_cache: Option<Counted<VmaCache<Vma>>>,
 }
 
 /// A reader of a [`SharedMap`]: areas that it finds stay as long as it does. Not for keeping: memory waits for it.
@@ -93,8 +93,8 @@ impl AddressSpace {
     /// A handle for looking at the map from other threads while it is changed here. O(1). Changes cost more as long as it, or a
     /// clone of it, is there. It outlives the address space, and then shows the map as it was last.
     pub fn share(&mut self) -> SharedMap {
-        let (shared, remembered) = self.areas.share();
-        SharedMap { shared, remembered }
+        let (shared, vma_cache) = self.areas.share();
+        SharedMap { shared, vma_cache }
     }
 }
 
@@ -108,21 +108,21 @@ impl SharedMap {
     /// change the map.
     #[inline]
     pub fn hold(&self, address: u64) -> Option<HeldArea<'_>> {
-        let known = match &self.remembered {
-            Some(remembered) => remembered.hold(address),
-            None => Known::Another,
+        let known = match &self.vma_cache {
+            Some(vma_cache) => vma_cache.hold(address),
+            None => CacheLookup::Conflict,
         };
-        if let Known::This(found, holders) = known {
+        if let CacheLookup::Hit(found, holders) = known {
             return Some(HeldArea { found, holders });
         }
         let held = self.hold_found(address)?;
-        if known.yields_to(address)
-            && let Some(remembered) = &self.remembered
-            && remembered.is_next(address, &held.found)
+        if known.may_be_replaced(address)
+            && let Some(vma_cache) = &self.vma_cache
+            && vma_cache.should_insert(address, &held.found)
         {
             let lock = &held.area().vma.lock;
-            lock.note();
-            remembered.set(address, held.found, || lock.is_open(&self.shared.calls));
+            lock.mark_cached();
+            vma_cache.insert(address, held.found, || lock.is_open(&self.shared.calls));
         }
         Some(held)
     }
@@ -186,7 +186,7 @@ impl HeldArea<'_> {
 impl Drop for HeldArea<'_> {
     #[inline]
     fn drop(&mut self) {
-        let_go(self.holders);
+        release(self.holders);
     }
 }
 

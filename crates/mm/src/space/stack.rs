@@ -2,7 +2,7 @@
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_MASK, VmFlags};
-use crate::pages::{Coming, NoPages, Pages};
+use crate::pages::{NoPages, Pages, PrepareOp};
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
 use crate::space::in_call::InCall;
@@ -60,7 +60,7 @@ impl AddressSpace {
         let (old, end, flags) = (area.start, area.end, area.vma.flags);
         let grown = old - start;
         // It has an owner from now on, even if a limit keeps it from growing.
-        self.areas.note(old, old + 1)?;
+        self.areas.before_change(old, old + 1)?;
         self.touch(old);
         if !self.may_expand(flags, grown >> 12)
             || end - start > self.limits.stack
@@ -70,14 +70,14 @@ impl AddressSpace {
         {
             return Err(Errno::ENOMEM);
         }
-        self.prepare(pages, Coming::Map { start, end: old })?;
+        self.prepare(pages, PrepareOp::Map { start, end: old })?;
         let vma = match self.areas.at(old) {
             Some(area) => VmaBox::try_copy(area.vma)?,
             None => return Err(Errno::EFAULT),
         };
         let mut span = Span::new(start, end);
         self.areas.overlap(&mut span);
-        self.areas.put(&span, vma)?;
-        self.tell_map(pages, start, old)
+        self.areas.insert(&span, vma)?;
+        self.notify_map(pages, start, old)
     }
 }

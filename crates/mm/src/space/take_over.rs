@@ -58,13 +58,13 @@ impl AddressSpace {
                 last = Some((end, old.start));
             }
             if touched && owner.is_none() {
-                owner = Some(AnonVma::assumed(&mut self.next_anon));
+                owner = Some(AnonVma::inferred(&mut self.next_anon));
             }
             vma.anon.set(owner);
             self.areas.replace(start, vma)?;
         }
         self.guards = guards;
-        self.areas.reopen();
+        self.areas.open_locks();
         Ok(())
     }
 

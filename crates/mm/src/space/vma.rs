@@ -157,8 +157,8 @@ pub struct AnonVma(u64);
 
 impl AnonVma {
     const INHERITED: u64 = 1 << 63;
-    const ASSUMED: u64 = 1 << 62;
-    const MARKS: u64 = Self::INHERITED | Self::ASSUMED;
+    const INFERRED: u64 = 1 << 62;
+    const MARKS: u64 = Self::INHERITED | Self::INFERRED;
 
     /// A new one: the number after the `last` that was given away.
     pub(crate) fn next(last: &mut u64) -> Self {
@@ -167,8 +167,8 @@ impl AnonVma {
     }
 
     /// As [`next`](Self::next), for an area of which nobody knows whether others have the same owner.
-    pub(crate) fn assumed(last: &mut u64) -> Self {
-        AnonVma(Self::next(last).0 | Self::ASSUMED)
+    pub(crate) fn inferred(last: &mut u64) -> Self {
+        AnonVma(Self::next(last).0 | Self::INFERRED)
     }
 
     /// The child's own, on top of those that it inherits by fork.
@@ -187,8 +187,14 @@ impl AnonVma {
     }
 
     /// Whether it was made up for an area that was found with private pages ([`SeedVma::touched`](crate::SeedVma::touched)): several of these may stand for one.
+    pub const fn is_inferred(self) -> bool {
+        self.0 & Self::INFERRED != 0
+    }
+
+    /// Returns the same as [`is_inferred`](Self::is_inferred), by its former name.
+    #[deprecated(note = "renamed to `is_inferred`")]
     pub const fn is_assumed(self) -> bool {
-        self.0 & Self::ASSUMED != 0
+        self.is_inferred()
     }
 
     /// A number unique to this anon_vma within its address space.
@@ -271,7 +277,7 @@ impl Eq for Sticky {}
 impl fmt::Debug for AnonVma {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = if self.is_inherited() { "^" } else { "" };
-        let guess = if self.is_assumed() { "?" } else { "" };
+        let guess = if self.is_inferred() { "?" } else { "" };
         write!(f, "anon{}{mark}{guess}", self.number())
     }
 }
@@ -317,7 +323,7 @@ impl Vma {
     }
 
     /// Whether it may not be cut.
-    pub(crate) fn is_whole(&self) -> bool {
+    pub(crate) fn is_unsplittable(&self) -> bool {
         match &self.backing {
             Backing::Special(_) => true,
             Backing::File(file) => file.kind == FileKind::WholeDevice,
@@ -336,9 +342,9 @@ impl Vma {
     }
 
     /// It may be cut at multiples of this; nowhere if there is none.
-    pub(crate) fn grain(&self) -> Option<u64> {
+    pub(crate) fn split_alignment(&self) -> Option<u64> {
         match self.file().map(|file| file.kind) {
-            _ if self.is_whole() => None,
+            _ if self.is_unsplittable() => None,
             Some(FileKind::HugeTlb(size)) => Some(size),
             _ if self.flags.contains(VmFlags::HUGETLB) => Some(PMD_SIZE),
             _ => Some(PAGE_SIZE),

@@ -93,7 +93,7 @@ impl VmaBox {
     // In line: as an argument, the area would be moved once more.
     #[inline(always)]
     pub(crate) fn try_new(vma: Vma) -> Result<Self, Errno> {
-        Ok(Room::try_new()?.fill(vma))
+        Ok(UninitVma::try_new()?.fill(vma))
     }
 
     /// Puts a [copy](Vma::try_clone) of an area on the heap, by itself.
@@ -103,20 +103,20 @@ impl VmaBox {
     #[inline(always)]
     pub(crate) fn try_copy(vma: &Vma) -> Result<Self, Errno> {
         let name = vma.try_name()?;
-        Ok(Room::try_new()?.fill(vma.named(name)))
+        Ok(UninitVma::try_new()?.fill(vma.named(name)))
     }
 }
 
-/// Room on the heap for an area by itself. It comes before the area, which is then made there, or moved there once: were memory asked for while the area is
+/// UninitVma on the heap for an area by itself. It comes before the area, which is then made there, or moved there once: were memory asked for while the area is
 /// there, it would be kept elsewhere meanwhile.
-pub(crate) struct Room(Box<MaybeUninit<Cell>>);
+pub(crate) struct UninitVma(Box<MaybeUninit<Cell>>);
 
-impl Room {
+impl UninitVma {
     /// # Errors
     /// `ENOMEM` when the allocator has nothing.
     #[inline(always)]
     pub(crate) fn try_new() -> Result<Self, Errno> {
-        try_room().map(Room)
+        try_room().map(UninitVma)
     }
 
     #[inline(always)]
@@ -145,7 +145,7 @@ impl Drop for VmaBox {
             (*cell).group
         };
         match group {
-            // SAFETY: allocated as [`Room`] with this layout.
+            // SAFETY: allocated as [`UninitVma`] with this layout.
             None => unsafe { dealloc(cell.cast(), Layout::new::<Cell>()) },
             // SAFETY: the area is counted in its group, which has been there until now.
             Some(group) => unsafe { Group::leave(group, 1) },
@@ -216,20 +216,20 @@ unsafe impl Value for VmaBox {
 }
 
 /// What a copy of an area has otherwise than the area.
-pub(crate) struct Heir {
+pub(crate) struct CopyAttrs {
     pub(crate) flags: VmFlags,
     pub(crate) anon: Option<AnonVma>,
     /// Whether who watches the area watches the copy, too.
-    pub(crate) watched: bool,
+    pub(crate) keep_uffd: bool,
 }
 
-impl Heir {
+impl CopyAttrs {
     /// Nothing differs.
     pub(crate) fn same(vma: &Vma) -> Self {
-        Heir {
+        CopyAttrs {
             flags: vma.flags,
             anon: vma.anon(),
-            watched: true,
+            keep_uffd: true,
         }
     }
 }
@@ -261,7 +261,7 @@ impl Batch {
     /// # Errors
     /// `ENOMEM`.
     #[inline]
-    pub(crate) fn copy(&mut self, vma: &Vma, heir: Heir) -> Result<VmaBox, Errno> {
+    pub(crate) fn copy(&mut self, vma: &Vma, attrs: CopyAttrs) -> Result<VmaBox, Errno> {
         let name = vma.try_name()?;
         let group = match self.group {
             Some(group) => group,
@@ -273,14 +273,14 @@ impl Batch {
             cell.write(Cell {
                 group: Some(group),
                 vma: Vma {
-                    flags: heir.flags,
+                    flags: attrs.flags,
                     shift: vma.shift,
                     backing: vma.backing.clone(),
-                    anon: heir.anon.into(),
+                    anon: attrs.anon.into(),
                     guarded: vma.guarded.get().into(),
                     lock: VmaLock::new(),
                     policy: vma.policy,
-                    uffd: vma.uffd.filter(|_| heir.watched),
+                    uffd: vma.uffd.filter(|_| attrs.keep_uffd),
                     name,
                 },
             });
@@ -354,7 +354,7 @@ mod tests {
             for (promised, step) in [(count, 1), (count + 5, 2), (0, 7), (GROUP, 11)] {
                 let mut batch = Batch::new(promised);
                 let mut areas: Vec<_> = (0..count)
-                    .map(|_| batch.copy(&original, Heir::same(&original)).unwrap())
+                    .map(|_| batch.copy(&original, CopyAttrs::same(&original)).unwrap())
                     .collect();
                 // Some before the batch ends, the others after.
                 let mut at = 0;
@@ -380,7 +380,7 @@ mod tests {
         let original = vma(&name);
         let mut batch = Batch::new(GROUP);
         let mut areas: Vec<_> = (0..GROUP - 2)
-            .map(|_| batch.copy(&original, Heir::same(&original)).unwrap())
+            .map(|_| batch.copy(&original, CopyAttrs::same(&original)).unwrap())
             .collect();
         let others = areas.split_off(GROUP / 2);
         std::thread::scope(|s| {
@@ -396,7 +396,7 @@ mod tests {
         let name = SpecialObject::try_new(Box::from("[area]"), Object::none()).unwrap();
         let mut batch = Batch::new(2);
         let original = vma(&name);
-        let mut grouped = batch.copy(&original, Heir::same(&original)).unwrap();
+        let mut grouped = batch.copy(&original, CopyAttrs::same(&original)).unwrap();
         let mut single = VmaBox::try_new(original).unwrap();
         core::mem::swap(&mut *grouped, &mut *single);
         drop(grouped);

@@ -29,9 +29,9 @@
 //!
 //! # An area that is remembered
 //!
-//! A fault that holds a lock may note what it found, and the next ones there hold that instead, without 1 to 6: `remembered` has that part of the protocol.
+//! A fault that holds a lock may note what it found, and the next ones there hold that instead, without 1 to 6: `vma_cache` has that part of the protocol.
 //! Between A and B the call takes away what is noted of the area that it closes, and waits for those who hold it there. Nobody notes it after A: whoever does asks first
-//! whether the lock [is open](VmaLock::is_open). Whether there may be something to take away, the lock tells: whoever notes the area [says so](VmaLock::note) before that.
+//! whether the lock [is open](VmaLock::is_open). Whether there may be something to take away, the lock tells: whoever notes the area [says so](VmaLock::mark_cached) before that.
 //!
 //! `loom/protocol` has all of this as a state machine, with areas that split, join, move and are freed, and shows what fails without each step.
 //!
@@ -40,7 +40,7 @@
 
 use core::fmt;
 
-use super::remembered::let_go;
+use super::vma_cache::release;
 use crate::atomic::{AtomicU32, Ordering, checkers_fence, relax};
 
 /// How many calls there have been: the number of the one under way.
@@ -79,11 +79,11 @@ pub(crate) enum Hold {
 }
 
 /// Beside the holders: the area may be noted.
-const NOTED: u32 = 1 << 31;
+const CACHED: u32 = 1 << 31;
 
 /// The lock of one area.
 pub(crate) struct VmaLock {
-    /// Faults under way in the area, and [`NOTED`].
+    /// Faults under way in the area, and [`CACHED`].
     holders: AtomicU32,
     /// The call that closed it last.
     closed_in: AtomicU32,
@@ -120,26 +120,26 @@ impl VmaLock {
         } else {
             return Hold::Held;
         };
-        self.let_go();
+        self.release();
         result
     }
 
-    /// Those that hold it, of whom each [lets go](let_go).
+    /// Those that hold it, of whom each [lets go](release).
     #[inline]
     pub(crate) fn holders(&self) -> &AtomicU32 {
         &self.holders
     }
 
     #[inline]
-    pub(crate) fn let_go(&self) {
-        let_go(&self.holders);
+    pub(crate) fn release(&self) {
+        release(&self.holders);
     }
 
     /// Comes before a holder notes the area.
     #[inline]
-    pub(crate) fn note(&self) {
-        if self.holders.load(Ordering::Relaxed) & NOTED == 0 {
-            self.holders.fetch_or(NOTED, Ordering::SeqCst);
+    pub(crate) fn mark_cached(&self) {
+        if self.holders.load(Ordering::Relaxed) & CACHED == 0 {
+            self.holders.fetch_or(CACHED, Ordering::SeqCst);
         }
     }
 
@@ -166,15 +166,15 @@ impl VmaLock {
 
     #[cold]
     fn wait(&self, forget: impl FnOnce()) {
-        if self.holders.load(Ordering::SeqCst) & NOTED != 0 {
+        if self.holders.load(Ordering::SeqCst) & CACHED != 0 {
             forget();
         }
         // Faults hold locks while they copy a page at the most: what takes longer is done without.
-        while self.holders.load(Ordering::SeqCst) & !NOTED != 0 {
+        while self.holders.load(Ordering::SeqCst) & !CACHED != 0 {
             relax();
         }
         // Who had said so has noted nothing, or that is taken away.
-        self.holders.fetch_and(!NOTED, Ordering::Relaxed);
+        self.holders.fetch_and(!CACHED, Ordering::Relaxed);
     }
 
     /// Closes the lock of an area that is in no tree yet.
@@ -195,6 +195,6 @@ impl Eq for VmaLock {}
 impl fmt::Debug for VmaLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let holders = self.holders.load(Ordering::Relaxed);
-        write!(f, "held by {}", holders & !NOTED)
+        write!(f, "held by {}", holders & !CACHED)
     }
 }

@@ -130,7 +130,7 @@ fn next_stretch<P: Platform>(mm: &Mm<P>, from: u64) -> Option<u64> {
     if from >= end {
         return None;
     }
-    space.areas.within(from..end).find_map(|area| {
+    space.areas.in_range(from..end).find_map(|area| {
         let whole = whole_stretches(area.start.max(from), area.end)?;
         wants(area.vma).then_some(whole.start)
     })
@@ -171,7 +171,7 @@ impl<P: Platform> Mm<P> {
     /// Collapses a stretch if it still is within the limits.
     fn collapse_if(&self, start: u64, limits: CollapseLimits) -> Result<bool, Errno> {
         let mut space = self.space.write();
-        space.areas.close(start, start + PMD_SIZE);
+        space.areas.close_locks(start, start + PMD_SIZE);
         let area = space.areas.at(start);
         let fits = area.filter(|area| {
             start + PMD_SIZE <= area.end && wants(area.vma) && self.is_collapsible(start, limits)

@@ -277,7 +277,7 @@ fn candidates<P: Platform>(mm: &Counted<Mm<P>>, from: u64, most: usize) -> ([u64
     if from >= end {
         return (found, 0);
     }
-    for area in space.areas.within(from..end) {
+    for area in space.areas.in_range(from..end) {
         if !area.vma.flags.contains(VmFlags::MERGEABLE) {
             continue;
         }

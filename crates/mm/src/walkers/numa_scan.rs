@@ -66,7 +66,7 @@ impl NumaScan {
         let end = space.config.task_size;
         for area in space
             .areas
-            .within(self.next.min(end.saturating_sub(1))..end)
+            .in_range(self.next.min(end.saturating_sub(1))..end)
         {
             if !is_scanned(area.vma) {
                 continue;

@@ -19,8 +19,8 @@ use guest::Guest;
 use rng::Rng;
 use samara_mm::abi::{self, SyncFlags};
 use samara_mm::{
-    AddressSpace, Area, Call, Calls, Capabilities, Coming, Config, Discard, Errno, FileArg,
-    HugePool, Layout, Limits, Moving, Object, Pages, SeedVma, VmFlags, Vma,
+    AddressSpace, Area, Call, Calls, Capabilities, Config, Errno, FileArg, HugePool, Layout,
+    Limits, Moving, Object, PageAdvice, Pages, PrepareOp, SeedVma, VmFlags, Vma,
 };
 
 const PAGE: u64 = 4096;
@@ -76,17 +76,17 @@ impl Pages for Owner<'_> {
         self.look(start, end);
     }
 
-    fn prepare(&mut self, coming: Coming) -> Result<(), Errno> {
-        match coming {
-            Coming::Map { start, end }
-            | Coming::Unmap { start, end }
-            | Coming::Protect { start, end } => self.answer(start, end),
-            Coming::Cut { at } => self.answer(at, at + PAGE),
-            Coming::Move { from, to, len } => {
+    fn prepare(&mut self, op: PrepareOp) -> Result<(), Errno> {
+        match op {
+            PrepareOp::Map { start, end }
+            | PrepareOp::Unmap { start, end }
+            | PrepareOp::Protect { start, end } => self.answer(start, end),
+            PrepareOp::Split { at } => self.answer(at, at + PAGE),
+            PrepareOp::Move { from, to, len } => {
                 self.look(from, from + len);
                 self.answer(to, to + len)
             }
-            _ => panic!("{coming:?}"),
+            _ => panic!("{op:?}"),
         }
     }
 
@@ -111,7 +111,7 @@ impl Pages for Owner<'_> {
         self.answer(to, to + len)
     }
 
-    fn discard(&mut self, start: u64, end: u64, _: &Vma, _: Discard) -> Result<(), Errno> {
+    fn advise(&mut self, start: u64, end: u64, _: &Vma, _: PageAdvice) -> Result<(), Errno> {
         self.answer(start, end)
     }
 

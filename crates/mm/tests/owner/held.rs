@@ -6,8 +6,8 @@ use std::thread;
 
 use samara_mm::abi::SyncFlags;
 use samara_mm::{
-    AddressSpace, Area, Coming, Discard, Errno, MmapOptions, MremapOptions, Object, Pages, Prot,
-    SharedMap, Vma, Watch,
+    AddressSpace, Area, Errno, MmapOptions, MremapOptions, Object, PageAdvice, Pages, PrepareOp,
+    Prot, SharedMap, Vma, Watch,
 };
 
 use crate::world::space;
@@ -50,10 +50,10 @@ impl Pages for Guard {
     }
 
     /// What is divided now is not to be put together by a fault before it is told of.
-    fn prepare(&mut self, coming: Coming) -> Result<(), Errno> {
-        let (start, end) = match coming {
-            Coming::Unmap { start, end } | Coming::Protect { start, end } => (start, end),
-            Coming::Move { from, len, .. } => (from, from + len),
+    fn prepare(&mut self, op: PrepareOp) -> Result<(), Errno> {
+        let (start, end) = match op {
+            PrepareOp::Unmap { start, end } | PrepareOp::Protect { start, end } => (start, end),
+            PrepareOp::Move { from, len, .. } => (from, from + len),
             _ => return Ok(()),
         };
         self.look(start, end)
@@ -80,7 +80,7 @@ impl Pages for Guard {
         self.undoing = true;
     }
 
-    fn discard(&mut self, _: u64, _: u64, _: &Vma, _: Discard) -> Result<(), Errno> {
+    fn advise(&mut self, _: u64, _: u64, _: &Vma, _: PageAdvice) -> Result<(), Errno> {
         Ok(())
     }
 

@@ -19,10 +19,10 @@ mod again;
 mod generate;
 mod held;
 mod mirror;
+mod notified;
 #[path = "../oracle/op.rs"]
 mod op;
 mod panics;
-mod told;
 mod world;
 
 use std::alloc::{GlobalAlloc, Layout as Memory, System};
@@ -298,8 +298,8 @@ impl samara_mm::Pages for Patient {
         self.0.refuses
     }
 
-    fn prepare(&mut self, coming: samara_mm::Coming) -> Result<(), Errno> {
-        self.while_fed(|mirror| mirror.prepare(coming))
+    fn prepare(&mut self, op: samara_mm::PrepareOp) -> Result<(), Errno> {
+        self.while_fed(|mirror| mirror.prepare(op))
     }
 
     fn map(&mut self, start: u64, end: u64, vma: &samara_mm::Vma) -> Result<(), Errno> {
@@ -318,14 +318,14 @@ impl samara_mm::Pages for Patient {
         self.while_fed(|mirror| mirror.relocate(from, to, len))
     }
 
-    fn discard(
+    fn advise(
         &mut self,
         start: u64,
         end: u64,
         vma: &samara_mm::Vma,
-        how: samara_mm::Discard,
+        advice: samara_mm::PageAdvice,
     ) -> Result<(), Errno> {
-        self.while_fed(|mirror| mirror.discard(start, end, vma, how))
+        self.while_fed(|mirror| mirror.advise(start, end, vma, advice))
     }
 
     fn populate(

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use samara_mm::{
-    AddressSpace, Area, Backing, Coming, Discard, Errno, Object, Pages, SyncFlags, VmFlags, Vma,
+    AddressSpace, Area, Backing, Errno, Object, PageAdvice, Pages, PrepareOp, SyncFlags, VmFlags,
+    Vma,
 };
 
 const PAGE: u64 = 4096;
@@ -126,15 +127,15 @@ impl Pages for Mirror {
         self.refuses
     }
 
-    fn prepare(&mut self, coming: Coming) -> Result<(), Errno> {
-        match coming {
-            Coming::Map { start, end } | Coming::Unmap { start, end } => {
+    fn prepare(&mut self, op: PrepareOp) -> Result<(), Errno> {
+        match op {
+            PrepareOp::Map { start, end } | PrepareOp::Unmap { start, end } => {
                 assert!(start < end);
             }
-            Coming::Protect { start, end } => {
+            PrepareOp::Protect { start, end } => {
                 assert!(each(start, end).all(|address| self.pages.contains_key(&address)));
             }
-            Coming::Move { from, to, len } => {
+            PrepareOp::Move { from, to, len } => {
                 assert!(each(from, from + len).all(|address| self.pages.contains_key(&address)));
                 assert!(to >= from + len || from >= to + len);
             }
@@ -178,7 +179,7 @@ impl Pages for Mirror {
         Ok(())
     }
 
-    fn discard(&mut self, start: u64, end: u64, vma: &Vma, _: Discard) -> Result<(), Errno> {
+    fn advise(&mut self, start: u64, end: u64, vma: &Vma, _: PageAdvice) -> Result<(), Errno> {
         self.answer()?;
         self.is_part(start, end, vma);
         Ok(())

@@ -3,8 +3,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use samara_mm::{
-    AddressSpace, Advice, Area, Coming, Discard, Errno, MmapOptions, MremapOptions, Object, Pages,
-    Prot, SyncFlags, Vma,
+    AddressSpace, Advice, Area, Errno, MmapOptions, MremapOptions, Object, PageAdvice, Pages,
+    PrepareOp, Prot, SyncFlags, Vma,
 };
 
 use crate::mirror::Mirror;
@@ -38,9 +38,9 @@ impl Pages for Panicky {
         true
     }
 
-    fn prepare(&mut self, coming: Coming) -> Result<(), Errno> {
+    fn prepare(&mut self, op: PrepareOp) -> Result<(), Errno> {
         self.look();
-        self.mirror.prepare(coming)
+        self.mirror.prepare(op)
     }
 
     fn map(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
@@ -63,9 +63,9 @@ impl Pages for Panicky {
         self.mirror.relocate(from, to, len)
     }
 
-    fn discard(&mut self, start: u64, end: u64, vma: &Vma, how: Discard) -> Result<(), Errno> {
+    fn advise(&mut self, start: u64, end: u64, vma: &Vma, advice: PageAdvice) -> Result<(), Errno> {
         self.look();
-        self.mirror.discard(start, end, vma, how)
+        self.mirror.advise(start, end, vma, advice)
     }
 
     fn populate(

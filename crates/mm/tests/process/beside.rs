@@ -8,7 +8,7 @@ use samara_mm::abi::{
     MREMAP_FIXED, MREMAP_MAYMOVE, SyncFlags,
 };
 use samara_mm::process::{Access, Fault, ForkMode};
-use samara_mm::{Area, Call, Counted, Discard, Errno, File, Object, Pages, Vma};
+use samara_mm::{Area, Call, Counted, Errno, File, Object, PageAdvice, Pages, Vma};
 
 use crate::world::{
     BASE, Disk, Hosted, PAGE, anonymous, byte, free_frames, machine, mapping, open, process,
@@ -161,7 +161,7 @@ impl Pages for Moody {
         self.answer()
     }
 
-    fn discard(&mut self, _: u64, _: u64, _: &Vma, _: Discard) -> Result<(), Errno> {
+    fn advise(&mut self, _: u64, _: u64, _: &Vma, _: PageAdvice) -> Result<(), Errno> {
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use samara_mm::abi::{
     MADV_DONTFORK, MADV_DONTNEED, MADV_GUARD_INSTALL, MADV_HUGEPAGE, MREMAP_FIXED, MREMAP_MAYMOVE,
     PROT_READ, PROT_WRITE, SyncFlags,
 };
-use samara_mm::{Area, Call, Discard, Errno, Object, PMD_SIZE, Pages, Vma};
+use samara_mm::{Area, Call, Errno, Object, PMD_SIZE, PageAdvice, Pages, Vma};
 
 use crate::world::{BASE, PAGE, anonymous, byte, machine, process};
 
@@ -43,7 +43,7 @@ impl Pages for Record {
         Ok(())
     }
 
-    fn discard(&mut self, _: u64, _: u64, _: &Vma, _: Discard) -> Result<(), Errno> {
+    fn advise(&mut self, _: u64, _: u64, _: &Vma, _: PageAdvice) -> Result<(), Errno> {
         match &mut self.discards {
             Some(0) => return Err(Errno::EBUSY),
             Some(left) => *left -= 1,

@@ -64,7 +64,7 @@ impl Owners {
             let joined = area.start < start || area.end > end;
             area.vma.anon().filter(|_| joined)
         });
-        self.own.extend(beside.filter(|owner| owner.is_assumed()));
+        self.own.extend(beside.filter(|owner| owner.is_inferred()));
     }
 
     /// Notes what a call has brought about.
@@ -114,7 +114,7 @@ fn pair(a: AnonVma, b: AnonVma) -> Pair {
 /// The owners of two areas that only these keep apart, one of them made up.
 fn kept_apart(lower: &Area<'_>, upper: &Area<'_>) -> Option<Pair> {
     let (a, b) = (lower.vma.anon()?, upper.vma.anon()?);
-    let assumed = a.is_assumed() || b.is_assumed();
+    let assumed = a.is_inferred() || b.is_inferred();
     (assumed && a != b && lower.obstacles(upper) == Obstacles::OWNER).then(|| pair(a, b))
 }
 
@@ -210,7 +210,7 @@ impl Side {
     fn learn_one_area(&mut self, (start, end): Range, unknown: Unknown<'_>) -> Option<bool> {
         let known = |area: &Area<'_>| {
             let owner = area.vma.anon();
-            owner.is_some_and(|owner| !owner.is_assumed()) && !unknown((area.start, area.end))
+            owner.is_some_and(|owner| !owner.is_inferred()) && !unknown((area.start, area.end))
         };
         let of = |area: &Area<'_>| start <= area.start && area.end <= end;
         if self.engine.areas().any(|area| of(&area) && known(&area)) {

@@ -1,8 +1,8 @@
 //! `mremap(2)`.
 
+mod move_several;
 mod relocate;
 mod request;
-mod several;
 
 use crate::abi;
 use crate::errno::Errno;
@@ -10,10 +10,10 @@ use crate::file::{File, FileKind};
 use crate::flags::VmFlags;
 use crate::heap::Counted;
 use crate::kernel::Rule;
-use crate::pages::{Coming, Pages};
+use crate::pages::{Pages, PrepareOp};
 use crate::space::AddressSpace;
+use crate::space::address::HugeAlignment;
 use crate::space::areas::Span;
-use crate::space::place::Huge;
 use crate::space::vma::{Area, Backing};
 
 use request::Request;
@@ -37,7 +37,7 @@ impl AddressSpace {
         if !request.has(abi::MREMAP_FIXED) {
             return self.mremap_one(&request, forced, pages);
         }
-        self.unless_memory_runs_out(pages, |space, pages| {
+        self.undo_if_out_of_memory(pages, |space, pages| {
             if request.old_len == request.new_len
                 && space.config.kernel.has(Rule::MremapMovesSeveral)
             {
@@ -69,7 +69,7 @@ impl AddressSpace {
             return None;
         }
         let area = self.areas.at(old)?;
-        self.move_place(&request, &area).ok()
+        self.move_address(&request, &area).ok()
     }
 
     /// One area: shrink, grow in place, or move.
@@ -110,17 +110,17 @@ impl AddressSpace {
             self.areas.overlap(&mut span);
             self.check_unmap(new, &span.over, pages)?;
             // All that needs memory first: what is at the destination does not come back.
-            self.prepare(pages, Coming::Unmap { start: new, end })?;
+            self.prepare(pages, PrepareOp::Unmap { start: new, end })?;
             // What reaches beyond the end of addresses is refused below, when the destination has gone.
             let end = old.checked_add(old_len);
             if let Some(end) = end.filter(|&end| end <= self.config.task_size) {
                 if old_len > new_len {
                     let start = old + new_len;
-                    self.prepare(pages, Coming::Unmap { start, end })?;
+                    self.prepare(pages, PrepareOp::Unmap { start, end })?;
                 }
                 if kept > 0 {
                     let (from, to, len) = (old, new, kept);
-                    self.prepare(pages, Coming::Move { from, to, len })?;
+                    self.prepare(pages, PrepareOp::Move { from, to, len })?;
                 }
             }
             // The destination goes first, whatever comes of the move, but for want of memory.
@@ -143,16 +143,16 @@ impl AddressSpace {
             if !checks_first {
                 let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
                 let checked = self.check_source(&kept, &area);
-                checked.map_err(|errno| self.limited(errno))?;
+                checked.map_err(|errno| self.keep_effects(errno))?;
             }
             self.charge_copy(&kept)?;
-            let to = self.place(new, new_len, abi::MAP_FIXED, Huge::No);
-            let to = to.map_err(|errno| self.limited(errno))?;
+            let to = self.choose_address(new, new_len, abi::MAP_FIXED, HugeAlignment::No);
+            let to = to.map_err(|errno| self.keep_effects(errno))?;
             self.charge_what_is_left_behind(request)?;
             return self.relocate(&kept, to, pages);
         }
         if request.has(abi::MREMAP_DONTUNMAP) {
-            let place = self.move_place(request, &area);
+            let place = self.move_address(request, &area);
             self.charge_copy(request)?;
             let place = place?;
             return self.relocate(request, forced.unwrap_or(place), pages);
@@ -170,12 +170,12 @@ impl AddressSpace {
         if !request.has(abi::MREMAP_MAYMOVE) {
             return Err(Errno::ENOMEM);
         }
-        let place = self.move_place(request, &area)?;
+        let place = self.move_address(request, &area)?;
         self.relocate(request, forced.unwrap_or(place), pages)
     }
 
     /// Where the kernel would move the area to.
-    fn move_place(&self, request: &Request, area: &Area<'_>) -> Result<u64, Errno> {
+    fn move_address(&self, request: &Request, area: &Area<'_>) -> Result<u64, Errno> {
         let offset = area.vma.page_offset(request.old) << 12;
         let huge = match &area.vma.backing {
             Backing::File(file)
@@ -184,18 +184,18 @@ impl AddressSpace {
                         && !area.vma.flags.contains(VmFlags::MAYSHARE)
                         && self.config.kernel.has(Rule::ZeroIsAligned) =>
             {
-                Huge::File(offset)
+                HugeAlignment::File(offset)
             }
             Backing::File(file) if file.kind == FileKind::Shmem && self.config.shmem_huge => {
-                Huge::File(offset)
+                HugeAlignment::File(offset)
             }
             Backing::SharedAnonymous(_) | Backing::Shm { .. } if self.config.shmem_huge => {
-                Huge::File(offset)
+                HugeAlignment::File(offset)
             }
-            Backing::Anonymous => Huge::Anonymous,
-            _ => Huge::No,
+            Backing::Anonymous => HugeAlignment::Anonymous,
+            _ => HugeAlignment::No,
         };
-        self.place(request.new_hint(), request.new_len, 0, huge)
+        self.choose_address(request.new_hint(), request.new_len, 0, huge)
     }
 
     /// The area ends where the old range does, and there is room above.
@@ -231,13 +231,13 @@ impl AddressSpace {
         }
         self.prepare(
             pages,
-            Coming::Map {
+            PrepareOp::Map {
                 start: from,
                 end: to,
             },
         )?;
         self.extend(from, to)?;
-        self.tell_map(pages, from, to)?;
+        self.notify_map(pages, from, to)?;
         if flags.contains(VmFlags::LOCKED) {
             let _ = self.populate(from, to, pages);
         }

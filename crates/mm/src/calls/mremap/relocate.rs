@@ -2,14 +2,14 @@
 
 use super::{Request, SPARE_AREAS};
 use crate::abi;
-use crate::calls::uffd::unwatch;
+use crate::calls::uffd::unregister;
 use crate::errno::Errno;
 use crate::flags::VmFlags;
 use crate::kernel::Rule;
-use crate::pages::{Coming, Pages};
+use crate::pages::{Pages, PrepareOp};
 use crate::space::AddressSpace;
-use crate::space::areas::{Beside, Span};
-use crate::space::merge::Union;
+use crate::space::areas::{Neighbours, Span};
+use crate::space::merge::Merge;
 use crate::space::vma::{Backing, Vma};
 use crate::space::vma_box::VmaBox;
 
@@ -28,11 +28,11 @@ impl AddressSpace {
             ..
         } = request;
         if self.areas.count() >= (self.config.max_map_count as usize).saturating_sub(SPARE_AREAS) {
-            return Err(self.limited(Errno::ENOMEM));
+            return Err(self.keep_effects(Errno::ENOMEM));
         }
         let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
         let (start, end, flags) = (area.start, area.end, area.vma.flags);
-        if area.vma.is_whole() && (start, end) != (old, old + old_len) {
+        if area.vma.is_unsplittable() && (start, end) != (old, old + old_len) {
             return Err(Errno::EINVAL);
         }
         if flags.contains(VmFlags::ACCOUNT) {
@@ -42,7 +42,7 @@ impl AddressSpace {
                 new_len.saturating_sub(old_len)
             };
             if !self.may_commit(charged >> 12) {
-                return Err(self.limited(Errno::ENOMEM));
+                return Err(self.keep_effects(Errno::ENOMEM));
             }
         }
         let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
@@ -71,36 +71,36 @@ impl AddressSpace {
         };
         if old_len > 0 && !request.has(abi::MREMAP_FIXED) {
             let len = old_len;
-            self.prepare(pages, Coming::Move { from: old, to, len })?;
+            self.prepare(pages, PrepareOp::Move { from: old, to, len })?;
         }
         if new_len > old_len {
             let (start, end) = (to + old_len, to + new_len);
-            self.prepare(pages, Coming::Map { start, end })?;
+            self.prepare(pages, PrepareOp::Map { start, end })?;
         }
         self.all_or_nothing(|space| {
             if cut {
-                space.cut_for_unmap(old)?;
-                space.cut_for_unmap(old + old_len)?;
+                space.split_for_unmap(old)?;
+                space.split_for_unmap(old + old_len)?;
             }
             let watched = copy.uffd.is_some();
             let source = apart.then_some(source);
-            space.lay_copy((old, to, new_len), source, copy)?;
+            space.insert_copy((old, to, new_len), source, copy)?;
             if flags.contains(VmFlags::HUGETLB) {
                 space.shift_huge(old, old_len, start..end, to)?;
             }
             if watched {
-                space.unwatch_moved(to)?;
+                space.unregister_moved(to)?;
             }
             space.empty_source(request, to, whole, emptied)
         })?;
         if old_len > 0 {
-            self.tell_relocate(pages, old, to, old_len)?;
+            self.notify_relocate(pages, old, to, old_len)?;
         }
         if request.has(abi::MREMAP_DONTUNMAP) {
-            self.tell_map(pages, old, old + old_len)?;
+            self.notify_map(pages, old, old + old_len)?;
         }
         if new_len > old_len {
-            self.tell_map(pages, to + old_len, to + new_len)?;
+            self.notify_map(pages, to + old_len, to + new_len)?;
         }
         if flags.contains(VmFlags::LOCKED) && new_len > old_len {
             let _ = self.populate(to + old_len, to + new_len, pages);
@@ -111,37 +111,37 @@ impl AddressSpace {
     /// Lays what is moved from `old` over `to..to + len`, joined with its neighbours; if it has a source to stay apart from, not with that. A call, whose
     /// frame is given up before the source is emptied.
     #[inline(never)]
-    fn lay_copy(
+    fn insert_copy(
         &mut self,
         (old, to, len): (u64, u64, u64),
         source: Option<(u64, u64)>,
         copy: VmaBox,
     ) -> Result<(), Errno> {
         let mut span = Span::new(to, to + len);
-        let beside = self.areas.look(&mut span);
+        let neighbours = self.areas.neighbours(&mut span);
         let kernel = self.config.kernel;
-        let union = if let Some(source) = source {
-            let (own, others) = split(source, to > old, beside);
+        let merge = if let Some(source) = source {
+            let (own, others) = split(source, to > old, neighbours);
             let alone = kernel.has(Rule::CopyBesideStaysAlone)
-                && Union::new(&span, &own, &copy, kernel).is_some();
-            Union::new(&span, &others, &copy, kernel).filter(|_| !alone)
+                && Merge::new(&span, &own, &copy, kernel).is_some();
+            Merge::new(&span, &others, &copy, kernel).filter(|_| !alone)
         } else {
-            Union::new(&span, &beside, &copy, kernel)
+            Merge::new(&span, &neighbours, &copy, kernel)
         };
-        match union {
-            Some(union) => self.join(&span, &union, copy.flags),
-            None => self.areas.put(&span, copy),
+        match merge {
+            Some(merge) => self.merge_into(&span, &merge, copy.flags),
+            None => self.areas.insert(&span, copy),
         }
     }
 
     /// What is moved is no longer watched by a userfaultfd; nor is, then, the neighbour that it has joined. It joins no other for that.
-    fn unwatch_moved(&mut self, to: u64) -> Result<(), Errno> {
+    fn unregister_moved(&mut self, to: u64) -> Result<(), Errno> {
         let Some(area) = self.areas.at(to) else {
             return Ok(());
         };
         let start = area.start;
         let mut vma = VmaBox::try_copy(area.vma)?;
-        unwatch(&mut vma);
+        unregister(&mut vma);
         self.areas.replace(start, vma)
     }
 
@@ -181,8 +181,8 @@ impl AddressSpace {
         emptied: Option<VmaBox>,
     ) -> Result<(), Errno> {
         if whole {
-            self.areas.note(old, old + 1)?;
-            self.areas.set_owner(old, None);
+            self.areas.before_change(old, old + 1)?;
+            self.areas.set_anon_vma(old, None);
         }
         let Some(area) = self.areas.at(old) else {
             return Ok(());
@@ -201,19 +201,23 @@ impl AddressSpace {
 }
 
 /// Returns of the neighbours of a copy the area `source` that it is of, which lies `below` it or above, and the others.
-fn split(source: (u64, u64), below: bool, beside: Beside<'_>) -> (Beside<'_>, Beside<'_>) {
-    let Beside { lower, upper, .. } = beside;
+fn split(
+    source: (u64, u64),
+    below: bool,
+    neighbours: Neighbours<'_>,
+) -> (Neighbours<'_>, Neighbours<'_>) {
+    let Neighbours { lower, upper, .. } = neighbours;
     let is_lower = below && lower.is_some_and(|lower| lower.start == source.0);
     let is_upper = !below && upper.is_some_and(|upper| upper.end == source.1);
-    let own = Beside {
+    let own = Neighbours {
         lower: lower.filter(|_| is_lower),
         upper: upper.filter(|_| is_upper),
-        ..beside
+        ..neighbours
     };
-    let others = Beside {
+    let others = Neighbours {
         lower: lower.filter(|_| !is_lower),
         upper: upper.filter(|_| !is_upper),
-        ..beside
+        ..neighbours
     };
     (own, others)
 }

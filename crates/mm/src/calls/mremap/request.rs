@@ -156,7 +156,7 @@ impl AddressSpace {
         }
         let area = self.areas.at(request.old).ok_or(Errno::EFAULT)?;
         match area.vma.flags.contains(VmFlags::ACCOUNT) {
-            true => Err(self.limited(Errno::ENOMEM)),
+            true => Err(self.keep_effects(Errno::ENOMEM)),
             false => Ok(()),
         }
     }
@@ -167,7 +167,7 @@ impl AddressSpace {
         if request.has(abi::MREMAP_DONTUNMAP)
             && !self.may_expand(area.vma.flags, request.old_len >> 12)
         {
-            return Err(self.limited(Errno::ENOMEM));
+            return Err(self.keep_effects(Errno::ENOMEM));
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ use crate::abi::{MAP_LOCKED, MREMAP_FIXED, SyncFlags};
 use crate::call::Call;
 use crate::errno::Errno;
 use crate::flags::{PAGE_MASK, PAGE_SIZE, PMD_SIZE, VmFlags, page_align};
-use crate::pages::{Coming, Discard, Moving, Object, Pages};
+use crate::pages::{Moving, Object, PageAdvice, Pages, PrepareOp};
 use crate::process::fault::allowed;
 use crate::process::file::{Inode, Zeroes};
 use crate::process::machine::Machine;
@@ -317,21 +317,21 @@ impl<P: Platform> Pages for Owner<'_, P> {
         self.gathers
     }
 
-    fn prepare(&mut self, coming: Coming) -> Result<(), Errno> {
-        if let Coming::Move { from, to, len } = coming {
+    fn prepare(&mut self, op: PrepareOp) -> Result<(), Errno> {
+        if let PrepareOp::Move { from, to, len } = op {
             self.set_aside(from, to, len)?;
         }
         if !self.mm.divisible() {
             return Ok(());
         }
-        match coming {
-            Coming::Unmap { start, end } => {
+        match op {
+            PrepareOp::Unmap { start, end } => {
                 self.divide_at(start)?;
                 self.divide_at(end)
             }
-            Coming::Protect { start, end } => self.divide(start, end),
-            Coming::Cut { at } => self.cut(at),
-            Coming::Move { from, len, .. } => self.divide(from, from + len),
+            PrepareOp::Protect { start, end } => self.divide(start, end),
+            PrepareOp::Split { at } => self.cut(at),
+            PrepareOp::Move { from, len, .. } => self.divide(from, from + len),
             _ => Ok(()),
         }
     }
@@ -377,16 +377,16 @@ impl<P: Platform> Pages for Owner<'_, P> {
         let _ = self.tell(Act::Leave(start..end, below, above));
     }
 
-    fn discard(&mut self, start: u64, end: u64, vma: &Vma, how: Discard) -> Result<(), Errno> {
-        match how {
-            Discard::DontNeed => self.tell(Act::Empty(start..end)),
-            Discard::GuardInstall => {
+    fn advise(&mut self, start: u64, end: u64, vma: &Vma, advice: PageAdvice) -> Result<(), Errno> {
+        match advice {
+            PageAdvice::DontNeed => self.tell(Act::Empty(start..end)),
+            PageAdvice::GuardInstall => {
                 self.tell(Act::Empty(start..end))?;
                 self.tell(Act::Mark(start..end, GUARD))
             }
-            Discard::GuardRemove => self.tell(Act::Unmark(start..end, GUARD)),
-            Discard::Remove => self.note(Later::of(start, end, vma, What::Punch)),
-            Discard::Free => {
+            PageAdvice::GuardRemove => self.tell(Act::Unmark(start..end, GUARD)),
+            PageAdvice::Remove => self.note(Later::of(start, end, vma, What::Punch)),
+            PageAdvice::Free => {
                 // Clean private memory may be dropped. The next write takes a fault, which makes the page dirty again: who runs programs over the tables need not
                 // keep dirty bits.
                 let change = Change::without(Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED);
@@ -396,14 +396,14 @@ impl<P: Platform> Pages for Owner<'_, P> {
                 }
                 Ok(())
             }
-            Discard::Cold => {
+            PageAdvice::Cold => {
                 let change = Change::without(Attrs::ACCESSED);
                 self.tell(Act::Advise(start..end, change.among(Among::Alone)))
             }
-            Discard::PageOut => self.page_out(start, end, vma),
+            PageAdvice::PageOut => self.page_out(start, end, vma),
             // No byte changes: it need not be undone.
-            Discard::Collapse => self.mm.collapse(start, end, vma),
-            Discard::Unmerge => self.mm.unmerge(&Area { start, end, vma }, start, end),
+            PageAdvice::Collapse => self.mm.collapse(start, end, vma),
+            PageAdvice::Unmerge => self.mm.unmerge(&Area { start, end, vma }, start, end),
             _ => Ok(()),
         }
     }

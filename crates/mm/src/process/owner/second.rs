@@ -2,7 +2,7 @@
 
 use crate::abi::SyncFlags;
 use crate::errno::Errno;
-use crate::pages::{Coming, Discard, Moving, Object, Pages};
+use crate::pages::{Moving, Object, PageAdvice, Pages, PrepareOp};
 use crate::process::owner::Owner;
 use crate::process::platform::Platform;
 use crate::space::vma::{Area, Vma};
@@ -52,9 +52,9 @@ impl<P: Platform> Pages for Both<'_, '_, P> {
         self.tables.gathers
     }
 
-    fn prepare(&mut self, coming: Coming) -> Result<(), Errno> {
-        self.tables.prepare(coming)?;
-        self.other.prepare(coming)
+    fn prepare(&mut self, op: PrepareOp) -> Result<(), Errno> {
+        self.tables.prepare(op)?;
+        self.other.prepare(op)
     }
 
     fn map(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
@@ -90,9 +90,9 @@ impl<P: Platform> Pages for Both<'_, '_, P> {
         self.tables.left_around(start, end, below, above);
     }
 
-    fn discard(&mut self, start: u64, end: u64, vma: &Vma, how: Discard) -> Result<(), Errno> {
-        let told = self.other.discard(start, end, vma, how);
-        self.then(told, |tables| tables.discard(start, end, vma, how))
+    fn advise(&mut self, start: u64, end: u64, vma: &Vma, advice: PageAdvice) -> Result<(), Errno> {
+        let told = self.other.advise(start, end, vma, advice);
+        self.then(told, |tables| tables.advise(start, end, vma, advice))
     }
 
     fn is_owned_by_reading(&mut self, start: u64, end: u64, area: &Area<'_>) -> bool {

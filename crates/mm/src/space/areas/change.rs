@@ -4,7 +4,7 @@ use core::ops::ControlFlow;
 
 use crate::errno::Errno;
 use crate::flags::VmFlags;
-use crate::space::areas::look::{Overlap, Span};
+use crate::space::areas::lookup::{Overlap, Span};
 use crate::space::areas::{Areas, Seat, area};
 use crate::space::counts::{Class, Counts};
 use crate::space::vma::AnonVma;
@@ -20,46 +20,46 @@ impl Areas {
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
     #[inline(always)]
-    pub(crate) fn put(&mut self, span: &Span, boxed: VmaBox) -> Result<(), Errno> {
-        match self.put_near(span, boxed) {
+    pub(crate) fn insert(&mut self, span: &Span, boxed: VmaBox) -> Result<(), Errno> {
+        match self.insert_at_seat(span, boxed) {
             Ok(()) => Ok(()),
-            Err(pair) => self.put_far(span, pair),
+            Err(pair) => self.insert_slow(span, pair),
         }
     }
 
-    /// As [`put`](Self::put), where the look has been. Gives back what is to be put another way, and its upper part. Of the two calls this is the
+    /// As [`put`](Self::insert), where the look has been. Gives back what is to be put another way, and its upper part. Of the two calls this is the
     /// usual one, and its frame is given up for the other, from which the tree goes deep.
     #[inline(never)]
-    fn put_near(&mut self, span: &Span, mut boxed: VmaBox) -> Result<(), Pair> {
+    fn insert_at_seat(&mut self, span: &Span, mut boxed: VmaBox) -> Result<(), Pair> {
         let &Span { start, end, .. } = span;
         let over = &span.over;
         let flags = boxed.flags;
-        let noted = self.note_new(start, end, &mut boxed);
+        let noted = self.before_insert(start, end, &mut boxed);
         // Only now, so that its lock is closed, too.
-        let Ok(twin) = noted.and_then(|()| self.twin(span)) else {
-            self.starved = true;
+        let Ok(upper_part) = noted.and_then(|()| self.upper_part(span)) else {
+            self.out_of_memory = true;
             return Err((boxed, None));
         };
         self.discount(start, end, over);
-        let refused = match self.fresh(span) {
+        let refused = match self.valid_seat(span) {
             // SAFETY: a span is used with the areas that it comes from. What is fresh has been found there by a look at `start`, after which
             // the tree has not been changed: `writer_now` counts.
             Some(seat) => unsafe {
                 let done = self
                     .writer_now()
-                    .store_here(seat, (start, end - 1), boxed, twin);
-                self.here(seat, done)
+                    .store_here(seat, (start, end - 1), boxed, upper_part);
+                self.keep_seat(seat, done)
             },
-            None => Err((boxed, twin)),
+            None => Err((boxed, upper_part)),
         };
         refused?;
-        self.has_put(span, flags);
+        self.count_inserted(span, flags);
         Ok(())
     }
 
     /// Counts what has been put.
     #[inline(always)]
-    fn has_put(&mut self, span: &Span, flags: VmFlags) {
+    fn count_inserted(&mut self, span: &Span, flags: VmFlags) {
         let &Span { start, end, .. } = span;
         let over = &span.over;
         self.pages.add(Class::of(flags), (end - start) >> 12);
@@ -69,12 +69,12 @@ impl Areas {
 
     /// Lets the area at `keeper` take in all of `[start, end)`: the part of it that is laid down anew, `span`, which is to have these flags, and areas that
     /// are like it, `joined` of them with itself. Allocates no area. Returns `false` if that is not possible where the look has been:
-    /// [`grow_far`](Self::grow_far) follows, when the frame of this has been given up.
+    /// [`grow_slow`](Self::grow_slow) follows, when the frame of this has been given up.
     ///
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
     #[inline(always)]
-    pub(crate) fn grow_near(
+    pub(crate) fn grow_at_seat(
         &mut self,
         keeper: u64,
         (start, end): (u64, u64),
@@ -82,25 +82,25 @@ impl Areas {
         joined: usize,
         flags: VmFlags,
     ) -> Result<bool, Errno> {
-        self.note(start, end)?;
+        self.before_change(start, end)?;
         self.discount(span.start, span.end, &span.over);
-        let done = match self.fresh(span) {
-            // SAFETY: as in `put_near`; the range begins with `span`, or with the area that ends there.
+        let done = match self.valid_seat(span) {
+            // SAFETY: as in `insert_at_seat`; the range begins with `span`, or with the area that ends there.
             Some(seat) => unsafe {
                 let done = self.writer_now().grow_here(seat, keeper, (start, end - 1));
-                self.here(seat, done.then_some(()).ok_or(())).is_ok()
+                self.keep_seat(seat, done.then_some(()).ok_or(())).is_ok()
             },
             None => false,
         };
         if done {
-            self.has_grown(start, span, joined, flags);
+            self.count_grown(start, span, joined, flags);
         }
         Ok(done)
     }
 
     /// Counts what has grown from `start`.
     #[inline(always)]
-    fn has_grown(&mut self, start: u64, span: &Span, joined: usize, flags: VmFlags) {
+    fn count_grown(&mut self, start: u64, span: &Span, joined: usize, flags: VmFlags) {
         self.pages
             .add(Class::of(flags), (span.end - span.start) >> 12);
         self.count = self.count + 1 - joined - span.over.covered();
@@ -113,51 +113,53 @@ impl Areas {
     /// `ENOMEM`, and nothing has changed.
     #[inline(always)]
     pub(crate) fn clear(&mut self, span: &Span) -> Result<(), Errno> {
-        match self.clear_near(span) {
+        match self.clear_at_seat(span) {
             Ok(()) => Ok(()),
-            Err(twin) => self.clear_far(span, twin),
+            Err(upper_part) => self.clear_slow(span, upper_part),
         }
     }
 
-    /// As [`clear`](Self::clear), where the look has been, and as [`put_near`](Self::put_near).
+    /// As [`clear`](Self::clear), where the look has been, and as [`insert_at_seat`](Self::insert_at_seat).
     #[inline(never)]
-    fn clear_near(&mut self, span: &Span) -> Result<(), Option<VmaBox>> {
+    fn clear_at_seat(&mut self, span: &Span) -> Result<(), Option<VmaBox>> {
         let &Span { start, end, .. } = span;
         let over = &span.over;
         if over.areas == 0 {
             return Ok(());
         }
-        let noted = self.note(start, end);
+        let noted = self.before_change(start, end);
         // Only now, so that its lock is closed, too.
-        let Ok(twin) = noted.and_then(|()| self.twin(span)) else {
-            self.starved = true;
+        let Ok(upper_part) = noted.and_then(|()| self.upper_part(span)) else {
+            self.out_of_memory = true;
             return Err(None);
         };
         self.discount(start, end, over);
-        let refused = match self.fresh(span) {
-            // SAFETY: as in `put_near`.
+        let refused = match self.valid_seat(span) {
+            // SAFETY: as in `insert_at_seat`.
             Some(seat) => unsafe {
-                let done = self.writer_now().erase_here(seat, (start, end - 1), twin);
-                self.here(seat, done)
+                let done = self
+                    .writer_now()
+                    .erase_here(seat, (start, end - 1), upper_part);
+                self.keep_seat(seat, done)
             },
-            None => Err(twin),
+            None => Err(upper_part),
         };
         refused?;
-        self.has_cleared(over);
+        self.count_cleared(over);
         Ok(())
     }
 
     #[inline(always)]
-    fn has_cleared(&mut self, over: &Overlap) {
+    fn count_cleared(&mut self, over: &Overlap) {
         self.count = self.count + over.kept as usize - over.areas as usize;
         self.peak = self.peak.max(self.count);
     }
 
     /// After a change that went on from a seat: the next look may, too, if nothing but the leaf has changed.
     #[inline(always)]
-    fn here<E>(&mut self, seat: &Seat, done: Result<(), E>) -> Result<(), E> {
+    fn keep_seat<E>(&mut self, seat: &Seat, done: Result<(), E>) -> Result<(), E> {
         if done.is_ok() {
-            self.near = Some(*seat);
+            self.last_seat = Some(*seat);
         }
         done
     }
@@ -167,44 +169,44 @@ impl Areas {
     /// # Errors
     /// `ENOMEM`.
     #[inline(always)]
-    fn twin(&self, span: &Span) -> Result<Option<VmaBox>, Errno> {
+    fn upper_part(&self, span: &Span) -> Result<Option<VmaBox>, Errno> {
         if !span.over.is_divided() {
             return Ok(None);
         }
-        let around = match self.fresh(span) {
-            // SAFETY: as in `put_near`.
+        let around = match self.valid_seat(span) {
+            // SAFETY: as in `insert_at_seat`.
             Some(seat) => unsafe { self.writer().get_here(seat) },
             None => self.at(span.start).map(|area| area.vma),
         };
         around.map(VmaBox::try_copy).transpose()
     }
 
-    /// The end of [`put`](Self::put), wherever it is.
+    /// The end of [`put`](Self::insert), wherever it is.
     #[cold]
     #[inline(never)]
-    fn put_far(&mut self, span: &Span, pair: Pair) -> Result<(), Errno> {
-        if core::mem::take(&mut self.starved) {
+    fn insert_slow(&mut self, span: &Span, pair: Pair) -> Result<(), Errno> {
+        if core::mem::take(&mut self.out_of_memory) {
             return Err(Errno::ENOMEM);
         }
-        let (boxed, twin) = pair;
+        let (boxed, upper_part) = pair;
         let (start, end, flags) = (span.start, span.end, boxed.flags);
         let range = start..=end - 1;
         let done = self
             .writer_now()
-            .store_range_splitting(range, boxed, |_, _| twin);
+            .store_range_splitting(range, boxed, |_, _| upper_part);
         if done.is_err() {
             return Err(self.refused(start, end, &span.over));
         }
-        self.has_put(span, flags);
+        self.count_inserted(span, flags);
         Ok(())
     }
 
-    /// The end of [`grow_near`](Self::grow_near), wherever it is.
+    /// The end of [`grow_at_seat`](Self::grow_at_seat), wherever it is.
     ///
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
     #[inline(always)]
-    pub(crate) fn grow_far(
+    pub(crate) fn grow_slow(
         &mut self,
         keeper: u64,
         (start, end): (u64, u64),
@@ -215,25 +217,25 @@ impl Areas {
         if self.writer_now().grow(keeper, start..=end - 1) != Ok(true) {
             return Err(self.refused(span.start, span.end, &span.over));
         }
-        self.has_grown(start, span, joined, flags);
+        self.count_grown(start, span, joined, flags);
         Ok(())
     }
 
     /// The end of [`clear`](Self::clear), wherever it is.
     #[cold]
     #[inline(never)]
-    fn clear_far(&mut self, span: &Span, twin: Option<VmaBox>) -> Result<(), Errno> {
-        if core::mem::take(&mut self.starved) {
+    fn clear_slow(&mut self, span: &Span, upper_part: Option<VmaBox>) -> Result<(), Errno> {
+        if core::mem::take(&mut self.out_of_memory) {
             return Err(Errno::ENOMEM);
         }
         let (start, end) = (span.start, span.end);
         let done = self
             .writer_now()
-            .erase_range_splitting(start..=end - 1, |_, _| twin);
+            .erase_range_splitting(start..=end - 1, |_, _| upper_part);
         if done.is_err() {
             return Err(self.refused(start, end, &span.over));
         }
-        self.has_cleared(&span.over);
+        self.count_cleared(&span.over);
         Ok(())
     }
 
@@ -282,8 +284,8 @@ impl Areas {
     }
 
     /// Gives the whole area that holds `address`, if there is one, another owner of private pages. Allocates nothing. A journal is not kept of
-    /// it: see [`note`](Self::note).
-    pub(crate) fn set_owner(&mut self, address: u64, owner: Option<AnonVma>) {
+    /// it: see [`note`](Self::before_change).
+    pub(crate) fn set_anon_vma(&mut self, address: u64, owner: Option<AnonVma>) {
         if let Some(area) = self.at(address) {
             area.vma.anon.set(owner);
         }

@@ -3,9 +3,9 @@
 //! | file | concept |
 //! |---|---|
 //! | `mod` | the tree with its one writer; finding areas and gaps |
-//! | `look` | what lies in a range and beside it, and where in the tree that is |
+//! | `lookup` | what lies in a range and beside it, and where in the tree that is |
 //! | `change` | writes, and the counts that go with them |
-//! | `watched` | what comes before a write that somebody may see, or that may be undone |
+//! | `before_change` | what comes before a write that somebody may see, or that may be undone |
 //! | `retired` | areas that have left the tree and may still be seen |
 //!
 //! Ranges here are half-open and page-aligned, `start < end`. Counts of pages by kind are kept up with every
@@ -20,14 +20,14 @@
 //! change that finds no handle left switches RCU mode off, and changes are made in place again. An area's
 //! owner of private pages is all that ever changes in an area that is in the tree; it is an atomic word.
 
+mod before_change;
 mod change;
-mod look;
+mod lookup;
 mod retired;
-mod watched;
 
-pub(crate) use look::{Beside, Overlap, Span};
+pub(crate) use before_change::Figures;
+pub(crate) use lookup::{Neighbours, Overlap, Span};
 pub(crate) use retired::Retired;
-pub(crate) use watched::Figures;
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -41,9 +41,9 @@ use crate::heap::counted::Counted;
 use crate::heap::place::fill;
 use crate::space::counts::{Class, Counts};
 use crate::space::journal::Journal;
-use crate::space::remembered::Remembered;
 use crate::space::vma::{Area, Vma};
-use crate::space::vma_box::{Batch, Heir, VmaBox};
+use crate::space::vma_box::{Batch, CopyAttrs, VmaBox};
+use crate::space::vma_cache::VmaCache;
 use crate::space::vma_lock::Calls;
 
 /// Areas by address.
@@ -58,7 +58,7 @@ pub(crate) struct Shared {
 
 /// The writer of a tree whose handles are beside it. Not as itself: it refers to what the last handle drops, and a function that is given a reference
 /// (the structure with both by value, say) may rely on its target's outliving the function.
-type Sole = MaybeUninit<Writer<'static, u64, VmaBox, Retired>>;
+type SoleWriter = MaybeUninit<Writer<'static, u64, VmaBox, Retired>>;
 
 /// A place in the tree.
 type Seat = maple_tree::Seat<u64>;
@@ -66,24 +66,24 @@ type Seat = maple_tree::Seat<u64>;
 /// Areas by address, with their counts.
 pub(crate) struct Areas {
     /// The one writer of `tree`, which never leaves this place; dropping it would do nothing.
-    writer: Sole,
+    writer: SoleWriter,
     shared: Counted<Shared>,
     /// What holders have found, while there may be other handles; nothing where there was no memory for it.
-    remembered: Option<Counted<Remembered<Vma>>>,
+    vma_cache: Option<Counted<VmaCache<Vma>>>,
     /// How many changes have begun: what was found before the last of them says nothing any more.
     changes: u64,
     /// Where the last change was made, if it changed just a leaf: the next look is often near.
-    near: Option<Seat>,
+    last_seat: Option<Seat>,
     /// The tree is in RCU mode, as it must be while there is another handle.
     concurrent: bool,
     /// That, or a journal is kept: a change is not to begin at once.
-    watched: bool,
+    is_observed: bool,
     /// A lock was closed since the last call ended.
-    closed: bool,
+    locks_closed: bool,
     /// So was that of an area which may have more than memory to give up.
-    prompt: bool,
+    flush_at_end: bool,
     /// A change was refused for want of memory before it looked where to go.
-    starved: bool,
+    out_of_memory: bool,
     journal: Option<Box<Journal>>,
     count: usize,
     peak: usize,
@@ -111,18 +111,18 @@ impl Areas {
     /// # Errors
     /// `ENOMEM`; the tree is dropped.
     fn of(tree: Tree, count: usize, pages: Counts, guarded_from: u64) -> Result<Self, Errno> {
-        let (shared, writer) = Self::alone(tree)?;
+        let (shared, writer) = Self::with_one_writer(tree)?;
         Ok(Areas {
             writer,
             shared,
-            remembered: None,
+            vma_cache: None,
             changes: 0,
-            near: None,
+            last_seat: None,
             concurrent: false,
-            watched: false,
-            closed: false,
-            prompt: false,
-            starved: false,
+            is_observed: false,
+            locks_closed: false,
+            flush_at_end: false,
+            out_of_memory: false,
             journal: None,
             count,
             peak: count,
@@ -136,10 +136,10 @@ impl Areas {
     /// # Errors
     /// `ENOMEM`; the tree is dropped.
     #[inline]
-    fn alone(tree: Tree) -> Result<(Counted<Shared>, Sole), Errno> {
+    fn with_one_writer(tree: Tree) -> Result<(Counted<Shared>, SoleWriter), Errno> {
         // SAFETY:
         // - nobody else has the tree yet;
-        // - while RCU mode is off there is one handle (`share` switches it on before there is a second, `settle` off when
+        // - while RCU mode is off there is one handle (`share` switches it on before there is a second, `prepare_change` off when
         //   there is none left), and whoever writes through that one borrows it exclusively.
         unsafe { tree.set_in_rcu(false) };
         let fill = |place: &mut MaybeUninit<Shared>| {
@@ -178,21 +178,21 @@ impl Areas {
         start: u64,
         end: u64,
     ) -> Result<&mut Writer<'static, u64, VmaBox, Retired>, Errno> {
-        self.note(start, end)?;
+        self.before_change(start, end)?;
         Ok(self.writer_now())
     }
 
-    /// The tree, for a change that has been [noted](Self::note).
+    /// The tree, for a change that has been [noted](Self::before_change).
     #[inline(always)]
     fn writer_now(&mut self) -> &mut Writer<'static, u64, VmaBox, Retired> {
         self.changes += 1;
-        self.near = None;
+        self.last_seat = None;
         // SAFETY: as in `writer`.
         unsafe { self.writer.assume_init_mut() }
     }
 
     /// The areas that intersect a range, upwards.
-    pub(crate) fn within(&self, range: Range<u64>) -> impl Iterator<Item = Area<'_>> {
+    pub(crate) fn in_range(&self, range: Range<u64>) -> impl Iterator<Item = Area<'_>> {
         self.writer().range(range).map(area)
     }
 
@@ -267,7 +267,7 @@ impl Areas {
     pub(crate) fn try_clone_into(
         &self,
         place: &mut MaybeUninit<Areas>,
-        mut inherit: impl FnMut(RangeInclusive<u64>, &Vma) -> Option<Heir>,
+        mut inherit: impl FnMut(RangeInclusive<u64>, &Vma) -> Option<CopyAttrs>,
     ) -> Result<(), Errno> {
         // Most areas count for what they counted for before.
         // SAFETY: a field of the place.
@@ -282,37 +282,37 @@ impl Areas {
             .writer()
             .try_clone_with_error(|range, vma| {
                 let len = range.end() - range.start() + 1;
-                let Some(heir) = inherit(range, vma) else {
+                let Some(attrs) = inherit(range, vma) else {
                     pages.sub(Class::of(vma.flags), len >> 12);
                     count -= 1;
                     return Ok(None);
                 };
-                if heir.flags != vma.flags {
+                if attrs.flags != vma.flags {
                     pages.sub(Class::of(vma.flags), len >> 12);
-                    pages.add(Class::of(heir.flags), len >> 12);
+                    pages.add(Class::of(attrs.flags), len >> 12);
                 }
-                batch.copy(vma, heir).map(Some)
+                batch.copy(vma, attrs).map(Some)
             })
             .map_err(|error| match error {
                 CloneError::Alloc => Errno::ENOMEM,
                 CloneError::Entry(errno) => errno,
             })?;
         let tree = SyncMapleTree::from_exclusive(tree, Retired::new());
-        let (shared, writer) = Self::alone(tree)?;
+        let (shared, writer) = Self::with_one_writer(tree)?;
         fill!(
             place,
             Areas {
                 pages,
                 writer: writer,
                 shared: shared,
-                remembered: None,
+                vma_cache: None,
                 changes: 0,
-                near: None,
+                last_seat: None,
                 concurrent: false,
-                watched: false,
-                closed: false,
-                prompt: false,
-                starved: false,
+                is_observed: false,
+                locks_closed: false,
+                flush_at_end: false,
+                out_of_memory: false,
                 journal: None,
                 count: count,
                 peak: count,

@@ -234,7 +234,7 @@ impl HugePool {
             };
         }
         let promised = i64::try_from(pages).map_err(|_| Errno::ENOMEM)?;
-        let missing = promised.saturating_sub(state.spare());
+        let missing = promised.saturating_sub(state.unreserved());
         let missing = u64::try_from(missing).unwrap_or(0);
         // More than there are free is never promised, though promises may have fallen below 0.
         let allowed = missing <= state.overcommit.saturating_sub(state.surplus)
@@ -278,7 +278,7 @@ impl HugePool {
             return Ok(());
         }
         let mut state = self.state(size);
-        if state.free > 0 && (promised || state.spare() > 0) {
+        if state.free > 0 && (promised || state.unreserved() > 0) {
             state.free -= 1;
         } else if state.surplus < state.overcommit {
             state.surplus += 1;
@@ -344,7 +344,7 @@ impl HugePool {
 
 impl State {
     /// Free pages that nobody was promised.
-    fn spare(&self) -> i64 {
+    fn unreserved(&self) -> i64 {
         (self.free as i64).saturating_sub(self.reserved)
     }
 

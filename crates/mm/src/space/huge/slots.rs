@@ -400,7 +400,7 @@ impl Slots {
     }
 
     /// Puts a copy back that was made before a call.
-    pub(crate) fn put_back(&mut self, mut before: Slots) {
+    pub(crate) fn roll_back(&mut self, mut before: Slots) {
         for size in self.slots.iter().chain(&before.slots).map(|s| s.size) {
             let by = before.unused(size) - self.unused(size);
             if by != 0 {

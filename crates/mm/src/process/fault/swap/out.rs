@@ -19,7 +19,7 @@ impl<P: Platform> Process<P> {
         if start >= end {
             return 0;
         }
-        space.areas.close(start, end);
+        space.areas.close_locks(start, end);
         let mut done = 0;
         let mut next = start;
         while let Some(area) = space.areas.find_in(next, end) {

@@ -1,8 +1,8 @@
 //! Single things that an owner is told, step by step.
 
 use samara_mm::{
-    AddressSpace, Advice, Area, Call, Coming, Discard, Errno, LockFlags, MapFlags, MmapOptions,
-    MremapOptions, Prot, SyncFlags, Vma, Watch,
+    AddressSpace, Advice, Area, Call, Errno, LockFlags, MapFlags, MmapOptions, MremapOptions,
+    PageAdvice, PrepareOp, Prot, SyncFlags, Vma, Watch,
 };
 
 use crate::world::space;
@@ -15,7 +15,7 @@ const BASE: u64 = 0x1_0000_0000;
 struct Diary {
     lines: Vec<String>,
     /// Prepared, too.
-    coming: bool,
+    shows_preparation: bool,
 }
 
 fn page(address: u64) -> u64 {
@@ -41,20 +41,22 @@ fn prot(vma: &Vma) -> String {
 }
 
 impl Watch for Diary {
-    fn prepare(&mut self, coming: Coming) {
-        if !self.coming {
+    fn prepare(&mut self, op: PrepareOp) {
+        if !self.shows_preparation {
             return;
         }
-        self.write(match coming {
-            Coming::Map { start, end } => format!("coming: map {}-{}", page(start), page(end)),
-            Coming::Unmap { start, end } => format!("coming: unmap {}-{}", page(start), page(end)),
-            Coming::Protect { start, end } => {
-                format!("coming: protect {}-{}", page(start), page(end))
+        self.write(match op {
+            PrepareOp::Map { start, end } => format!("prepare: map {}-{}", page(start), page(end)),
+            PrepareOp::Unmap { start, end } => {
+                format!("prepare: unmap {}-{}", page(start), page(end))
             }
-            Coming::Move { from, to, len } => {
-                format!("coming: {} to {}, {}", page(from), page(to), len / PAGE)
+            PrepareOp::Protect { start, end } => {
+                format!("prepare: protect {}-{}", page(start), page(end))
             }
-            Coming::Cut { at } => format!("coming: cut {}", page(at)),
+            PrepareOp::Move { from, to, len } => {
+                format!("prepare: {} to {}, {}", page(from), page(to), len / PAGE)
+            }
+            PrepareOp::Split { at } => format!("prepare: split {}", page(at)),
             _ => unreachable!(),
         });
     }
@@ -80,8 +82,8 @@ impl Watch for Diary {
         self.write(format!("{} to {}, {}", page(from), page(to), len / PAGE));
     }
 
-    fn discard(&mut self, start: u64, end: u64, _: &Vma, how: Discard) {
-        self.write(format!("{how:?} {}-{}", page(start), page(end)));
+    fn advise(&mut self, start: u64, end: u64, _: &Vma, advice: PageAdvice) {
+        self.write(format!("{advice:?} {}-{}", page(start), page(end)));
     }
 
     fn populate(&mut self, start: u64, end: u64, _: &Area<'_>, write: bool) -> Result<(), Errno> {
@@ -136,9 +138,14 @@ fn munmap_tells_each_stretch_without_a_hole() {
     s.map(&memory(6, 1).prot(Prot::READ));
     s.map(&memory(9, 4));
     s.diary.read();
-    s.diary.coming = true;
+    s.diary.shows_preparation = true;
     s.space.with(&mut s.diary).munmap(at(1), 10 * PAGE).unwrap();
-    s.tells(&["coming: unmap 1-11", "unmap 1-3", "unmap 5-7", "unmap 9-11"]);
+    s.tells(&[
+        "prepare: unmap 1-11",
+        "unmap 1-3",
+        "unmap 5-7",
+        "unmap 9-11",
+    ]);
     s.space.with(&mut s.diary).munmap(at(2), 5 * PAGE).unwrap();
     s.tells(&[]);
 }
@@ -184,20 +191,20 @@ fn mremap_tells_of_each_of_its_forms() {
     // Over another, shorter and longer than it was.
     s.map(&memory(20, 4));
     s.diary.read();
-    s.diary.coming = true;
+    s.diary.shows_preparation = true;
     let over = MremapOptions::new(at(0), 6 * PAGE, 2 * PAGE).to(at(22));
     assert_eq!(
         remap(&mut s, over),
         [
-            "coming: unmap 22-24",
-            "coming: unmap 2-6",
-            "coming: 0 to 22, 2",
+            "prepare: unmap 22-24",
+            "prepare: unmap 2-6",
+            "prepare: 0 to 22, 2",
             "unmap 22-24",
             "unmap 2-6",
             "0 to 22, 2"
         ]
     );
-    s.diary.coming = false;
+    s.diary.shows_preparation = false;
     let longer = MremapOptions::new(at(22), 2 * PAGE, 3 * PAGE).to(at(30));
     assert_eq!(remap(&mut s, longer), ["22 to 30, 2", "map 32-33 rw"]);
     // The source stays.

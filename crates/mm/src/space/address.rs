@@ -17,7 +17,7 @@ const LOW_32BIT: (u64, u64) = (0x4000_0000, 0x8000_0000);
 
 /// What the object says about the alignment of its mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Huge {
+pub(crate) enum HugeAlignment {
     /// Any page will do.
     No,
     /// Private anonymous memory: aligned if the length is a whole number of huge pages.
@@ -29,7 +29,13 @@ pub(crate) enum Huge {
 impl AddressSpace {
     /// The address for a mapping of `len` bytes (a page multiple, not 0), or the error that Linux gives.
     #[inline(always)]
-    pub(crate) fn place(&self, addr: u64, len: u64, flags: u64, huge: Huge) -> Result<u64, Errno> {
+    pub(crate) fn choose_address(
+        &self,
+        addr: u64,
+        len: u64,
+        flags: u64,
+        huge: HugeAlignment,
+    ) -> Result<u64, Errno> {
         let task_size = self.config.task_size;
         if len > task_size {
             return Err(Errno::ENOMEM);
@@ -41,7 +47,7 @@ impl AddressSpace {
             }
             addr
         } else {
-            self.choose(addr, len, flags, huge)?
+            self.unmapped_area(addr, len, flags, huge)?
         };
         if address > task_size - len {
             return Err(Errno::ENOMEM);
@@ -64,36 +70,42 @@ impl AddressSpace {
     }
 
     #[inline(always)]
-    fn choose(&self, hint: u64, len: u64, flags: u64, huge: Huge) -> Result<u64, Errno> {
+    fn unmapped_area(
+        &self,
+        hint: u64,
+        len: u64,
+        flags: u64,
+        huge: HugeAlignment,
+    ) -> Result<u64, Errno> {
         // The length first: it settles most calls.
         let aligned = match huge {
-            Huge::No => false,
-            Huge::Anonymous => {
+            HugeAlignment::No => false,
+            HugeAlignment::Anonymous => {
                 len.is_multiple_of(PMD_SIZE)
                     && hint == 0
                     && self.config.kernel.has(Rule::AnonymousIsAligned)
             }
-            Huge::File(offset) => covers_huge_page(offset, len),
+            HugeAlignment::File(offset) => covers_huge_page(offset, len),
         } && self.config.transparent_huge_pages
             // In 32 bits there is no room for it.
             && self.config.calls_are_wide();
         if aligned {
             let offset = match huge {
-                Huge::File(offset) => offset,
+                HugeAlignment::File(offset) => offset,
                 _ => 0,
             };
-            if let Some(address) = self.choose_aligned(hint, len, flags, offset) {
+            if let Some(address) = self.unmapped_aligned_area(hint, len, flags, offset) {
                 return Ok(address);
             }
         }
-        self.choose_plain(hint, len, flags)
+        self.unmapped_plain_area(hint, len, flags)
     }
 
     /// Looks for room for the mapping and a huge page more, and takes the place in it that lines up.
     #[inline(never)]
-    fn choose_aligned(&self, hint: u64, len: u64, flags: u64, offset: u64) -> Option<u64> {
+    fn unmapped_aligned_area(&self, hint: u64, len: u64, flags: u64, offset: u64) -> Option<u64> {
         let padded = len.checked_add(PMD_SIZE)?;
-        let found = self.choose_plain(hint, padded, flags).ok()?;
+        let found = self.unmapped_plain_area(hint, padded, flags).ok()?;
         if hint != 0 && found == hint {
             return Some(found);
         }
@@ -136,36 +148,42 @@ impl AddressSpace {
     }
 
     #[inline(always)]
-    fn choose_plain(&self, hint: u64, len: u64, flags: u64) -> Result<u64, Errno> {
+    fn unmapped_plain_area(&self, hint: u64, len: u64, flags: u64) -> Result<u64, Errno> {
         if len > self.config.task_size {
             return Err(Errno::ENOMEM);
         }
-        self.choose_grained(hint, len, flags, PAGE_SIZE)
+        self.unmapped_area_at_multiple(hint, len, flags, PAGE_SIZE)
     }
 
-    /// As [`choose_plain`](Self::choose_plain), at a multiple of `grain`: with room to spare for that.
+    /// As [`unmapped_plain_area`](Self::unmapped_plain_area), at a multiple of `align`: with room to spare for that.
     #[cold]
-    pub(crate) fn choose_huge(
+    pub(crate) fn unmapped_hugetlb_area(
         &self,
         hint: u64,
         len: u64,
         flags: u64,
-        grain: u64,
+        align: u64,
     ) -> Result<u64, Errno> {
         if self.config.kernel.has(Rule::HugeIsPlacedAsAny) {
-            let hint = hint.checked_next_multiple_of(grain).unwrap_or(0);
-            return self.choose_grained(hint, len, flags, grain);
+            let hint = hint.checked_next_multiple_of(align).unwrap_or(0);
+            return self.unmapped_area_at_multiple(hint, len, flags, align);
         }
-        let below = hint & !(grain - 1);
+        let below = hint & !(align - 1);
         // Address 0 is taken, too.
         if hint != 0 && self.hint_is_in_window(below, len) && self.hint_is_free(below, len) {
             return Ok(below);
         }
-        self.choose_grained(below, len, flags & !abi::MAP_32BIT, grain)
+        self.unmapped_area_at_multiple(below, len, flags & !abi::MAP_32BIT, align)
     }
 
     #[inline(always)]
-    fn choose_grained(&self, hint: u64, len: u64, flags: u64, grain: u64) -> Result<u64, Errno> {
+    fn unmapped_area_at_multiple(
+        &self,
+        hint: u64,
+        len: u64,
+        flags: u64,
+        align: u64,
+    ) -> Result<u64, Errno> {
         // Calls of i386 have 32 bits in any case.
         let low_32 = flags & abi::MAP_32BIT != 0 && self.config.calls_are_wide();
         if hint != 0 && !low_32 && self.hint_is_in_window(hint, len) && self.hint_is_free(hint, len)
@@ -173,7 +191,7 @@ impl AddressSpace {
             return Ok(hint);
         }
         let (base, mut low, mut high) = self.window(low_32)?;
-        let padded = len.checked_add(grain - PAGE_SIZE).ok_or(Errno::ENOMEM)?;
+        let padded = len.checked_add(align - PAGE_SIZE).ok_or(Errno::ENOMEM)?;
         let (task_size, window) = (self.config.task_size, self.config.window);
         if !(self.layout.bottom_up || low_32) {
             let top = if hint > window {
@@ -185,7 +203,7 @@ impl AddressSpace {
             let bottom = PAGE_SIZE.max(self.config.mmap_min_addr);
             if let Some(found) = self.gap_down(bottom, top, padded) {
                 let highest = found + (padded - len);
-                return Ok(highest & !(grain - 1));
+                return Ok(highest & !(align - 1));
             }
         }
         if hint > window {
@@ -202,7 +220,7 @@ impl AddressSpace {
         }
         let low = low.max(self.config.task_base);
         let found = self.gap_up(low, high, padded).ok_or(Errno::ENOMEM)?;
-        Ok(found.next_multiple_of(grain))
+        Ok(found.next_multiple_of(align))
     }
 
     /// A hint is taken when nothing is in the way, the guard gap of an area above included; that of

@@ -9,8 +9,8 @@ use crate::heap::counted::Counted;
 use crate::space::areas::{Areas, Shared};
 use crate::space::counts::Counts;
 use crate::space::journal::Journal;
-use crate::space::remembered::{Found, Remembered};
 use crate::space::vma::{Backing, Vma};
+use crate::space::vma_cache::{Found, VmaCache};
 
 /// The numbers that are kept up with the areas.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ pub(crate) struct Figures {
 
 impl Areas {
     /// A handle for looking at the tree from anywhere, and what those who hold areas have found.
-    pub(crate) fn share(&mut self) -> (Counted<Shared>, Option<Counted<Remembered<Vma>>>) {
+    pub(crate) fn share(&mut self) -> (Counted<Shared>, Option<Counted<VmaCache<Vma>>>) {
         // Faults of several threads come this way. Without memory they wait for one another.
         // SAFETY: no other writer; switching RCU mode on asks for nothing else.
         unsafe {
@@ -31,11 +31,11 @@ impl Areas {
             self.shared.tree.set_in_rcu(true);
         }
         self.concurrent = true;
-        self.watched = true;
-        if self.remembered.is_none() {
-            self.remembered = Counted::try_new(Remembered::new()).ok();
+        self.is_observed = true;
+        if self.vma_cache.is_none() {
+            self.vma_cache = Counted::try_new(VmaCache::new()).ok();
         }
-        (self.shared.clone(), self.remembered.clone())
+        (self.shared.clone(), self.vma_cache.clone())
     }
 
     /// Comes before a change of a range and of the areas that reach into it, or of what changes in areas themselves.
@@ -43,22 +43,27 @@ impl Areas {
     /// # Errors
     /// `ENOMEM`, while a journal is kept; nothing has changed.
     #[inline(always)]
-    pub(crate) fn note(&mut self, start: u64, end: u64) -> Result<(), Errno> {
-        if self.watched {
-            self.settle(start, end)?;
+    pub(crate) fn before_change(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        if self.is_observed {
+            self.prepare_change(start, end)?;
         }
         Ok(())
     }
 
-    /// As [`note`](Self::note), where an area is about to be laid down: its lock is closed, too.
+    /// As [`note`](Self::before_change), where an area is about to be laid down: its lock is closed, too.
     ///
     /// # Errors
-    /// As [`note`](Self::note).
+    /// As [`note`](Self::before_change).
     #[inline(always)]
-    pub(super) fn note_new(&mut self, start: u64, end: u64, vma: &mut Vma) -> Result<(), Errno> {
-        if self.watched {
+    pub(super) fn before_insert(
+        &mut self,
+        start: u64,
+        end: u64,
+        vma: &mut Vma,
+    ) -> Result<(), Errno> {
+        if self.is_observed {
             self.close_new(vma);
-            self.settle(start, end)?;
+            self.prepare_change(start, end)?;
         }
         Ok(())
     }
@@ -69,23 +74,23 @@ impl Areas {
     /// `ENOMEM`, while a journal is kept.
     #[cold]
     #[inline(never)]
-    fn settle(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+    fn prepare_change(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         if self.concurrent && self.shared.is_alone() {
             // SAFETY: this is the only handle, and stays it during the borrow: no reader is about and none can come.
             // All that readers did happened before.
             unsafe { self.shared.tree.set_in_rcu(false) };
             self.concurrent = false;
             // Changes are no longer told.
-            self.remembered = None;
-            self.give_up_retired();
+            self.vma_cache = None;
+            self.flush_retired();
         }
-        self.close(start, end);
+        self.close_locks(start, end);
         let Some(mut journal) = self.journal.take() else {
-            self.watched = self.concurrent;
+            self.is_observed = self.concurrent;
             return Ok(());
         };
         let copied = journal.begin(start, end).and_then(|()| {
-            let copied = self.copy_before(&mut journal, start, end);
+            let copied = self.copy_old_areas(&mut journal, start, end);
             if copied.is_err() {
                 // The change does not come.
                 drop(journal.pop());
@@ -97,31 +102,31 @@ impl Areas {
     }
 
     /// Closes the locks of the areas that intersect `[start, end)`, and waits until no fault holds one. They stay closed until
-    /// [`reopen`](Self::reopen). Does nothing while there is no other handle, since then nobody can hold one.
+    /// [`open_locks`](Self::open_locks). Does nothing while there is no other handle, since then nobody can hold one.
     #[inline(always)]
-    pub(crate) fn close(&mut self, start: u64, end: u64) {
+    pub(crate) fn close_locks(&mut self, start: u64, end: u64) {
         if self.concurrent {
-            self.close_each(start, end);
+            self.close_each_lock(start, end);
         }
     }
 
     #[cold]
-    fn close_each(&mut self, start: u64, end: u64) {
-        self.closed = true;
+    fn close_each_lock(&mut self, start: u64, end: u64) {
+        self.locks_closed = true;
         let number = self.shared.calls.now();
-        let mut prompt = self.prompt;
+        let mut flush = self.flush_at_end;
         for (range, vma) in self.writer().range(start..=end - 1) {
-            vma.lock.close(number, || self.forget(range, vma));
-            prompt |= !matches!(vma.backing, Backing::Anonymous);
+            vma.lock.close(number, || self.uncache(range, vma));
+            flush |= !matches!(vma.backing, Backing::Anonymous);
         }
-        self.prompt = prompt;
+        self.flush_at_end = flush;
     }
 
     /// What is noted of an area that is being closed is taken away.
     #[cold]
-    fn forget(&self, range: RangeInclusive<u64>, vma: &Vma) {
-        if let Some(remembered) = &self.remembered {
-            remembered.clear(&Found {
+    fn uncache(&self, range: RangeInclusive<u64>, vma: &Vma) {
+        if let Some(vma_cache) = &self.vma_cache {
+            vma_cache.remove(&Found {
                 start: *range.start(),
                 end: *range.end() + 1,
                 area: NonNull::from(vma),
@@ -133,35 +138,35 @@ impl Areas {
     #[inline(always)]
     pub(super) fn close_new(&mut self, vma: &mut Vma) {
         if self.concurrent {
-            self.closed = true;
+            self.locks_closed = true;
             vma.lock.close_new(self.shared.calls.now());
         }
     }
 
     /// The call has ended: all locks are open.
     #[inline]
-    pub(crate) fn reopen(&mut self) {
-        if self.closed {
-            self.closed = false;
+    pub(crate) fn open_locks(&mut self) {
+        if self.locks_closed {
+            self.locks_closed = false;
             self.shared.calls.end();
-            if self.prompt {
-                self.give_up_retired();
+            if self.flush_at_end {
+                self.flush_retired();
             }
         }
     }
 
     /// Areas that have left the tree are freed as soon as nobody can see them any more.
     #[cold]
-    fn give_up_retired(&mut self) {
-        self.prompt = false;
+    fn flush_retired(&mut self) {
+        self.flush_at_end = false;
         // SAFETY: the tree's one writer is borrowed.
         unsafe { self.shared.tree.reclaim().flush() };
     }
 
     /// Keeps a journal from now on.
-    pub(crate) fn keep(&mut self, journal: Box<Journal>) {
+    pub(crate) fn start_journal(&mut self, journal: Box<Journal>) {
         self.journal = Some(journal);
-        self.watched = true;
+        self.is_observed = true;
     }
 
     /// The journal that is kept.
@@ -170,17 +175,17 @@ impl Areas {
     }
 
     /// Keeps it no longer; its nodes can be had by writes now.
-    pub(crate) fn give_up(&mut self) -> Option<Box<Journal>> {
-        self.watched = self.concurrent;
+    pub(crate) fn end_journal(&mut self) -> Option<Box<Journal>> {
+        self.is_observed = self.concurrent;
         let mut journal = self.journal.take()?;
-        // SAFETY: they came from this allocator, in `copy_before`.
-        unsafe { journal.spare.release(self.shared.tree.allocator()) };
+        // SAFETY: they came from this allocator, in `copy_old_areas`.
+        unsafe { journal.nodes.release(self.shared.tree.allocator()) };
         Some(journal)
     }
 
     /// Copies what a change that was begun concerns, and sets nodes aside to put it back.
     #[cold]
-    fn copy_before(&self, journal: &mut Journal, start: u64, end: u64) -> Result<(), Errno> {
+    fn copy_old_areas(&self, journal: &mut Journal, start: u64, end: u64) -> Result<(), Errno> {
         let mut next = start;
         while let Some(area) = self.find_in(next, end) {
             journal.copy(&area)?;
@@ -188,7 +193,7 @@ impl Areas {
         }
         let nodes = self.nodes_for(journal.writes);
         journal
-            .spare
+            .nodes
             .fill(nodes, self.shared.tree.allocator())
             .map_err(|_| Errno::ENOMEM)
     }
@@ -218,9 +223,9 @@ impl Areas {
     }
 
     /// Takes back what the journal has, last change first. Takes no memory but nodes that were set aside.
-    pub(crate) fn put_back(&mut self, journal: &mut Journal, before: Figures) {
+    pub(crate) fn roll_back(&mut self, journal: &mut Journal, before: Figures) {
         // What the call had laid down goes.
-        self.prompt = self.concurrent;
+        self.flush_at_end = self.concurrent;
         let writer = self.writer_now();
         while let Some((change, areas)) = journal.pop() {
             // Upwards: what reaches into a range that is put back begins there, so that nothing is divided.

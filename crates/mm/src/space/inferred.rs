@@ -14,7 +14,7 @@ use crate::space::vma::{AnonVma, Area, Backing};
 use crate::space::vma_box::VmaBox;
 
 impl AddressSpace {
-    /// The process's own map shows one area in `start..end`. If there are several here, and nothing but [assumed](AnonVma::is_assumed) owners keeps them
+    /// The process's own map shows one area in `start..end`. If there are several here, and nothing but [assumed](AnonVma::is_inferred) owners keeps them
     /// apart, these owners are one from now on, wherever they are, and the areas are joined. Says whether that is so; otherwise nothing has
     /// changed. O(n).
     ///
@@ -34,22 +34,22 @@ impl AddressSpace {
             if let (Some(a), Some(b)) = (lower.vma.anon(), upper.vma.anon())
                 && a != b
             {
-                let (goes, stays) = match (a.is_assumed(), b.is_assumed()) {
+                let (goes, stays) = match (a.is_inferred(), b.is_inferred()) {
                     (true, true) if b.is_inherited() => (a, b),
                     (_, true) => (b, a),
                     _ => (a, b),
                 };
-                self.rename_owner(goes, stays);
+                self.replace_anon_vma(goes, stays);
             }
-            self.heal(boundary)?;
+            self.merge_at(boundary)?;
             boundary = next;
         }
-        self.areas.reopen();
+        self.areas.open_locks();
         Ok(true)
     }
 
     /// The process's own map shows `start..end`, which was mapped just now, as an area of its own. If it has joined an area with an
-    /// [assumed](AnonVma::is_assumed) owner here, that one may be shared with a parent, as it [is](AnonVma::is_inherited) from now on, wherever it is; and what was
+    /// [assumed](AnonVma::is_inferred) owner here, that one may be shared with a parent, as it [is](AnonVma::is_inherited) from now on, wherever it is; and what was
     /// mapped is an area of its own that nobody has written to. Says whether that is so; otherwise nothing has changed. O(n).
     ///
     /// # Errors
@@ -59,15 +59,15 @@ impl AddressSpace {
             .around(start, end)
             .filter(|area| (area.start, area.end) != (start, end));
         let owner = joined.and_then(|area| area.vma.anon());
-        let Some(owner) = owner.filter(|owner| owner.is_assumed() && !owner.is_inherited()) else {
+        let Some(owner) = owner.filter(|owner| owner.is_inferred() && !owner.is_inherited()) else {
             return Ok(false);
         };
         for boundary in [start, end] {
             self.areas.split(boundary)?;
         }
-        self.areas.set_owner(start, None);
-        self.rename_owner(owner, owner.inherited());
-        self.areas.reopen();
+        self.areas.set_anon_vma(start, None);
+        self.replace_anon_vma(owner, owner.inherited());
+        self.areas.open_locks();
         Ok(true)
     }
 
@@ -94,9 +94,9 @@ impl AddressSpace {
         if charged {
             vma.flags |= VmFlags::ACCOUNT;
         }
-        vma.anon.set(Some(AnonVma::assumed(&mut self.next_anon)));
+        vma.anon.set(Some(AnonVma::inferred(&mut self.next_anon)));
         self.areas.replace(start, vma)?;
-        self.areas.reopen();
+        self.areas.open_locks();
         Ok(true)
     }
 
@@ -104,7 +104,7 @@ impl AddressSpace {
     fn around(&self, start: u64, end: u64) -> Option<Area<'_>> {
         let aligned = start.is_multiple_of(PAGE_SIZE) && end.is_multiple_of(PAGE_SIZE);
         let area = self.areas.at(start).filter(|_| aligned && start < end)?;
-        (end <= area.end && !area.vma.is_whole()).then_some(area)
+        (end <= area.end && !area.vma.is_unsplittable()).then_some(area)
     }
 
     /// Do areas fill `start..end` that only assumed owners keep apart, and do these keep any apart?
@@ -118,7 +118,7 @@ impl AddressSpace {
             };
             if let Some(lower) = lower {
                 match obstacles(lower.vma, area.vma) {
-                    Obstacles::OWNER if is_assumption(&lower, &area) => told = true,
+                    Obstacles::OWNER if is_inference(&lower, &area) => told = true,
                     none if none.is_empty() => {}
                     _ => return false,
                 }
@@ -133,7 +133,7 @@ impl AddressSpace {
     }
 
     /// All areas of one owner get another.
-    fn rename_owner(&mut self, goes: AnonVma, stays: AnonVma) {
+    fn replace_anon_vma(&mut self, goes: AnonVma, stays: AnonVma) {
         for area in self.areas.iter() {
             if area.vma.anon() == Some(goes) {
                 area.vma.anon.set(Some(stays));
@@ -143,9 +143,9 @@ impl AddressSpace {
 }
 
 /// Have the two owners of which one was made up?
-fn is_assumption(lower: &Area<'_>, upper: &Area<'_>) -> bool {
+fn is_inference(lower: &Area<'_>, upper: &Area<'_>) -> bool {
     match (lower.vma.anon(), upper.vma.anon()) {
-        (Some(a), Some(b)) => a.is_assumed() || b.is_assumed(),
+        (Some(a), Some(b)) => a.is_inferred() || b.is_inferred(),
         _ => false,
     }
 }

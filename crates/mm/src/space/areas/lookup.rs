@@ -37,12 +37,12 @@ impl Span {
 
 /// The areas in a range and beside it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Beside<'a> {
+pub(crate) struct Neighbours<'a> {
     /// The area that begins below the range and ends where it begins, or in it, or above it.
     pub(crate) lower: Option<Area<'a>>,
     /// The first area in the range.
     pub(crate) first: Option<Area<'a>>,
-    /// The area that ends above the range and begins in it, or where it ends; after [`Areas::look_ahead`] it may also begin above.
+    /// The area that ends above the range and begins in it, or where it ends; after [`Areas::neighbours_and_above`] it may also begin above.
     pub(crate) upper: Option<Area<'a>>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Overlap {
     /// How many areas come before the first one that is sealed.
     pub(crate) sealed: Option<u32>,
     /// Of the pieces outside, those of areas that may not be cut there: below the range, and above it.
-    pub(crate) whole: (bool, bool),
+    pub(crate) unsplittable: (bool, bool),
 }
 
 impl Overlap {
@@ -69,26 +69,28 @@ impl Overlap {
         self.pages.add(Class::of(flags), (high - low) >> 12);
         // What may not be cut is never without the second.
         if flags.intersects(VmFlags::SEALED | VmFlags::DONTEXPAND) {
-            self.note(area, start, end);
+            self.before_change(area, start, end);
         }
         self.areas += 1;
         self.kept += u32::from(area.start < start) + u32::from(area.end > end);
     }
 
     #[cold]
-    fn note(&mut self, area: &Area<'_>, start: u64, end: u64) {
+    fn before_change(&mut self, area: &Area<'_>, start: u64, end: u64) {
         if area.vma.flags.contains(VmFlags::SEALED) {
             self.sealed = self.sealed.or(Some(self.areas));
         }
-        let grain = area.vma.grain();
-        let may_be_cut = |address: u64| grain.is_some_and(|grain| address.is_multiple_of(grain));
-        self.whole.0 |= area.start < start && !may_be_cut(start);
-        self.whole.1 |= area.end > end && !may_be_cut(end);
+        let split_alignment = area.vma.split_alignment();
+        let may_be_cut = |address: u64| {
+            split_alignment.is_some_and(|split_alignment| address.is_multiple_of(split_alignment))
+        };
+        self.unsplittable.0 |= area.start < start && !may_be_cut(start);
+        self.unsplittable.1 |= area.end > end && !may_be_cut(end);
     }
 
     /// Whether what is to be cut at an end of the range may not be.
-    pub(crate) fn cuts_whole(&self) -> bool {
-        self.whole.0 || self.whole.1
+    pub(crate) fn splits_unsplittable(&self) -> bool {
+        self.unsplittable.0 || self.unsplittable.1
     }
 
     /// How many areas lie within the range.
@@ -105,36 +107,36 @@ impl Overlap {
 impl Areas {
     /// What lies in a range and directly beside it, in one walk. O(log n) and the areas in it.
     #[inline]
-    pub(crate) fn look(&self, span: &mut Span) -> Beside<'_> {
-        self.look_around::<false, false>(span)
+    pub(crate) fn neighbours(&self, span: &mut Span) -> Neighbours<'_> {
+        self.scan::<false, false>(span)
     }
 
-    /// As [`look`](Self::look), and further up if nothing lies in the range.
+    /// As [`neighbours`](Self::neighbours), and further up if nothing lies in the range.
     #[inline]
-    pub(crate) fn look_ahead(&self, span: &mut Span) -> Beside<'_> {
-        self.look_around::<false, true>(span)
+    pub(crate) fn neighbours_and_above(&self, span: &mut Span) -> Neighbours<'_> {
+        self.scan::<false, true>(span)
     }
 
-    /// As [`look`](Self::look), at the part of the range that lies in the first area there, to which it is cut down.
+    /// As [`neighbours`](Self::neighbours), at the part of the range that lies in the first area there, to which it is cut down.
     #[inline]
-    pub(crate) fn look_at_part(&self, span: &mut Span) -> Beside<'_> {
-        self.look_around::<true, false>(span)
+    pub(crate) fn neighbours_of_part(&self, span: &mut Span) -> Neighbours<'_> {
+        self.scan::<true, false>(span)
     }
 
     /// All that is found is written to where it stays at once: there is more of it than registers.
     #[inline(always)]
-    fn look_around<const PART: bool, const AHEAD: bool>(&self, span: &mut Span) -> Beside<'_> {
-        let mut beside = Beside::default();
+    fn scan<const PART: bool, const AHEAD: bool>(&self, span: &mut Span) -> Neighbours<'_> {
+        let mut neighbours = Neighbours::default();
         let (start, mut end) = (span.start, span.end);
-        let Some(look) = self.look_from(start) else {
-            return beside;
+        let Some(look) = self.scan_from(start) else {
+            return neighbours;
         };
         span.seat = Some(look.seat());
         span.changes = self.changes;
         if *look.here().0.start() == start
             && let Some((range, Some(vma))) = look.before()
         {
-            beside.lower = Some(area((range, vma)));
+            neighbours.lower = Some(area((range, vma)));
         }
         for (range, vma) in look {
             let Some(vma) = vma else {
@@ -145,38 +147,38 @@ impl Areas {
             };
             let area = area((range, vma));
             if area.start < end {
-                if beside.first.is_none() {
-                    beside.first = Some(area);
+                if neighbours.first.is_none() {
+                    neighbours.first = Some(area);
                     if PART {
                         if start < area.start {
                             span.start = area.start;
                             // It was looked at where there is nothing.
                             span.seat = None;
-                            beside.lower = None;
+                            neighbours.lower = None;
                         }
                         end = end.min(area.end);
                         span.end = end;
                     }
                     if area.start < start {
-                        beside.lower = Some(area);
+                        neighbours.lower = Some(area);
                     }
                 }
                 let start = if PART { span.start } else { start };
                 span.over.add(&area, start, end);
             }
             if area.end > end {
-                beside.upper = Some(area);
+                neighbours.upper = Some(area);
                 break;
             }
         }
-        beside
+        neighbours
     }
 
     /// What a removal of a range concerns, in one walk. O(log n) and the areas in it.
     #[inline]
     pub(crate) fn overlap(&self, span: &mut Span) {
         let (start, end) = (span.start, span.end);
-        let Some(look) = self.look_from(start) else {
+        let Some(look) = self.scan_from(start) else {
             return;
         };
         span.seat = Some(look.seat());
@@ -197,14 +199,14 @@ impl Areas {
 
     /// Areas and holes from `address` on. `None` in an empty tree.
     #[inline(always)]
-    fn look_from(&self, address: u64) -> Option<maple_tree::Look<'_, u64, VmaBox>> {
+    fn scan_from(&self, address: u64) -> Option<maple_tree::Look<'_, u64, VmaBox>> {
         // SAFETY: `near` is forgotten by all changes but those that went on from it.
-        unsafe { self.writer().look(self.near.as_ref(), address) }
+        unsafe { self.writer().look(self.last_seat.as_ref(), address) }
     }
 
     /// The seat of a span, if the tree has not been changed since.
     #[inline(always)]
-    pub(super) fn fresh<'s>(&self, span: &'s Span) -> Option<&'s Seat> {
+    pub(super) fn valid_seat<'s>(&self, span: &'s Span) -> Option<&'s Seat> {
         span.seat.as_ref().filter(|_| span.changes == self.changes)
     }
 }

@@ -68,20 +68,20 @@ impl<T> Found<T> {
 }
 
 /// How many places there are: 8 KiB of them.
-const PLACES: usize = if cfg!(samara_loom) { 1 } else { 64 };
+const SLOTS: usize = if cfg!(samara_loom) { 1 } else { 64 };
 
 /// What has a place, as a power of two.
-const STRETCH: u32 = 21;
+const REGION_SHIFT: u32 = 21;
 
 /// Of so many pages whose place another area has, the first takes it away.
-const PATIENCE: u64 = 8;
+const CONFLICT_INTERVAL: u64 = 8;
 
 /// In the word of a place: somebody writes there.
 const WRITER: u32 = 1 << 31;
 
 /// On lines of the cache of its own, which processors fetch by twos.
 #[repr(align(128))]
-struct Place<T> {
+struct Slot<T> {
     /// Faults under way that have found their area here, and [`WRITER`].
     word: AtomicU32,
     start: AtomicU64,
@@ -92,9 +92,9 @@ struct Place<T> {
     last: AtomicU64,
 }
 
-impl<T> Place<T> {
+impl<T> Slot<T> {
     fn new() -> Self {
-        Place {
+        Slot {
             word: AtomicU32::new(0),
             start: AtomicU64::new(0),
             end: AtomicU64::new(0),
@@ -114,10 +114,10 @@ impl<T> Place<T> {
 
     /// Steps a and b.
     #[inline]
-    fn hold(&self, address: u64) -> Known<'_, T> {
+    fn hold(&self, address: u64) -> CacheLookup<'_, T> {
         match self.read() {
-            None => return Known::Nothing,
-            Some(found) if !found.has(address) => return Known::Another,
+            None => return CacheLookup::Miss,
+            Some(found) if !found.has(address) => return CacheLookup::Conflict,
             Some(_) => {}
         }
         if self.word.load(Ordering::Relaxed) & WRITER == 0 {
@@ -126,11 +126,11 @@ impl<T> Place<T> {
                 && let Some(found) = self.read()
                 && found.has(address)
             {
-                return Known::This(found, &self.word);
+                return CacheLookup::Hit(found, &self.word);
             }
-            let_go(&self.word);
+            release(&self.word);
         }
-        Known::Nothing
+        CacheLookup::Miss
     }
 
     /// Steps v to x.
@@ -189,71 +189,71 @@ impl<T> Place<T> {
 
 /// The holder has done. Release: the call that waits for it sees what it did.
 #[inline]
-pub(crate) fn let_go(holders: &AtomicU32) {
+pub(crate) fn release(holders: &AtomicU32) {
     holders.fetch_sub(1, Ordering::Release);
 }
 
 /// The place of a stretch.
 #[inline]
-fn place_of(stretch: u64) -> usize {
+fn slot_of(region: u64) -> usize {
     // The upper bits of a multiple of 2^64 over the golden ratio: stretches at regular distances are spread, too.
-    let spread = stretch.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (spread >> 58) as usize % PLACES
+    let spread = region.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (spread >> 58) as usize % SLOTS
 }
 
 /// What faults have found.
-pub(crate) struct Remembered<T>([Place<T>; PLACES]);
+pub(crate) struct VmaCache<T>([Slot<T>; SLOTS]);
 
-impl<T> Remembered<T> {
+impl<T> VmaCache<T> {
     pub(crate) fn new() -> Self {
-        Remembered(core::array::from_fn(|_| Place::new()))
+        VmaCache(core::array::from_fn(|_| Slot::new()))
     }
 
     #[inline]
-    fn place(&self, address: u64) -> &Place<T> {
-        &self.0[place_of(address >> STRETCH)]
+    fn slot(&self, address: u64) -> &Slot<T> {
+        &self.0[slot_of(address >> REGION_SHIFT)]
     }
 
     /// Holds what was found around an address, if it is there as it was.
     #[inline]
-    pub(crate) fn hold(&self, address: u64) -> Known<'_, T> {
-        self.place(address).hold(address)
+    pub(crate) fn hold(&self, address: u64) -> CacheLookup<'_, T> {
+        self.slot(address).hold(address)
     }
 
     /// Whether the fault before was in the same area, at another page: then this one is to be [noted](Self::set).
     #[inline]
-    pub(crate) fn is_next(&self, address: u64, found: &Found<T>) -> bool {
-        let place = self.place(address);
+    pub(crate) fn should_insert(&self, address: u64, found: &Found<T>) -> bool {
+        let slot = self.slot(address);
         let page = address >> 12 << 12;
-        let last = place.last.load(Ordering::Relaxed);
+        let last = slot.last.load(Ordering::Relaxed);
         if last != page {
-            place.last.store(page, Ordering::Relaxed);
+            slot.last.store(page, Ordering::Relaxed);
         }
         last != page && found.has(last)
     }
 
     /// Notes what was found around an address. The caller holds the area's lock, and has [said so](super::vma_lock::VmaLock::note); whether that is open, it tells.
     #[inline]
-    pub(crate) fn set(&self, address: u64, found: Found<T>, is_open: impl FnOnce() -> bool) {
-        self.place(address).write(found, is_open);
+    pub(crate) fn insert(&self, address: u64, found: Found<T>, is_open: impl FnOnce() -> bool) {
+        self.slot(address).write(found, is_open);
     }
 
     /// Takes away what is noted of an area, and then waits until nobody holds it. Its lock is closed.
-    pub(crate) fn clear(&self, found: &Found<T>) {
+    pub(crate) fn remove(&self, found: &Found<T>) {
         let area = found.area.as_ptr().cast_const();
-        let (first, last) = (found.start >> STRETCH, (found.end - 1) >> STRETCH);
+        let (first, last) = (found.start >> REGION_SHIFT, (found.end - 1) >> REGION_SHIFT);
         // Places, a bit each.
         let mut closed: u64 = 0;
-        let mut close = |place: usize| {
+        let mut close = |slot: usize| {
             // Several stretches may have the same place.
-            if closed >> place & 1 == 0 && self.0[place].close(area) {
-                closed |= 1 << place;
+            if closed >> slot & 1 == 0 && self.0[slot].close(area) {
+                closed |= 1 << slot;
             }
         };
-        if last - first >= PLACES as u64 {
-            (0..PLACES).for_each(close);
+        if last - first >= SLOTS as u64 {
+            (0..SLOTS).for_each(close);
         } else {
-            (first..=last).for_each(|stretch| close(place_of(stretch)));
+            (first..=last).for_each(|region| close(slot_of(region)));
         }
         while closed != 0 {
             self.0[closed.trailing_zeros() as usize].open();
@@ -263,18 +263,18 @@ impl<T> Remembered<T> {
 }
 
 /// What is remembered around an address.
-pub(crate) enum Known<'a, T> {
+pub(crate) enum CacheLookup<'a, T> {
     /// This was found there, and is held: by this count.
-    This(Found<T>, &'a AtomicU32),
+    Hit(Found<T>, &'a AtomicU32),
     /// Something that may still be there, but elsewhere.
-    Another,
-    Nothing,
+    Conflict,
+    Miss,
 }
 
-impl<T> Known<'_, T> {
+impl<T> CacheLookup<'_, T> {
     /// Whether what is found now at an address is to be noted: in the place of another only now and then, since two areas that are used in turn would be written all the time.
     #[inline]
-    pub(crate) fn yields_to(&self, address: u64) -> bool {
-        !matches!(self, Known::Another) || (address >> 12).is_multiple_of(PATIENCE)
+    pub(crate) fn may_be_replaced(&self, address: u64) -> bool {
+        !matches!(self, CacheLookup::Conflict) || (address >> 12).is_multiple_of(CONFLICT_INTERVAL)
     }
 }

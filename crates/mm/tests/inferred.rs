@@ -105,7 +105,7 @@ fn owners_that_kept_areas_apart_are_one_everywhere() {
     assert_eq!(ends(&space), [6, 8]);
     assert!(one_area(&mut space, 0, 8));
     assert_eq!(ends(&space), [8]);
-    assert!(owner(&space, 0).is_some_and(AnonVma::is_assumed));
+    assert!(owner(&space, 0).is_some_and(AnonVma::is_inferred));
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn owners_that_are_known_are_two() {
     // They were written apart.
     for at in [0, 3] {
         space.fault(page(at), true).unwrap();
-        assert!(!owner(&space, at).unwrap().is_assumed());
+        assert!(!owner(&space, at).unwrap().is_inferred());
     }
     map(&mut space, 2, 3, 3);
     assert_eq!(ends(&space), [3, 5]);
@@ -163,7 +163,7 @@ fn owners_that_are_known_are_two() {
 fn a_childs_owners_are_its_own() {
     let mut parent = found(&[(0, 2, 3, true), (2, 4, 3, true)]);
     let mut child = parent.fork().unwrap();
-    assert!(!owner(&child, 0).unwrap().is_assumed());
+    assert!(!owner(&child, 0).unwrap().is_inferred());
     assert!(!one_area(&mut child, 0, 4));
     assert!(one_area(&mut parent, 0, 4));
     let child = parent.fork().unwrap();
@@ -201,7 +201,7 @@ fn what_no_page_shows_is_owned_where_it_joins_nothing() {
     space.check().unwrap();
     assert_eq!(ends(&space), [2, 4]);
     let owners = [0, 2].map(|at| owner(&space, at).unwrap());
-    assert!(owners[0] != owners[1] && owners[1].is_assumed());
+    assert!(owners[0] != owners[1] && owners[1].is_inferred());
     assert!(!space.note_owned_area(page(2), page(4), true).unwrap());
     assert!(!space.note_owned_area(page(3), page(5), true).unwrap());
 }

@@ -4,19 +4,19 @@ use alloc::vec::Vec;
 
 use crate::errno::Errno;
 use crate::flags::PAGE_SIZE;
-use crate::pages::{Coming, Discard, Pages};
+use crate::pages::{PageAdvice, Pages, PrepareOp};
 use crate::space::AddressSpace;
 use crate::space::areas::{Areas, Overlap};
-use crate::space::journal::Told;
+use crate::space::journal::Notification;
 
 /// The stretches of a range that are mapped, each without a hole: noted before they go, told when they have gone.
 #[derive(Debug, Default)]
-pub(crate) struct Stretches {
+pub(crate) struct MappedRanges {
     first: Option<(u64, u64)>,
     more: Vec<(u64, u64)>,
 }
 
-impl Stretches {
+impl MappedRanges {
     /// Those of `[start, end)`, in which `over` is. None for an owner that does not listen.
     ///
     /// # Errors
@@ -32,7 +32,7 @@ impl Stretches {
             return Ok(Self::default());
         }
         if over.pages.total() == (end - start) >> 12 {
-            return Ok(Stretches {
+            return Ok(MappedRanges {
                 first: Some((start, end)),
                 more: Vec::new(),
             });
@@ -83,19 +83,19 @@ impl AddressSpace {
     pub(crate) fn prepare<P: Pages + ?Sized>(
         &mut self,
         pages: &mut P,
-        coming: Coming,
+        op: PrepareOp,
     ) -> Result<(), Errno> {
         if pages.listens() {
             // What is divided now must not be put together by a fault before it goes.
-            match coming {
-                Coming::Unmap { start, end } | Coming::Protect { start, end } => {
-                    self.areas.close(start, end);
+            match op {
+                PrepareOp::Unmap { start, end } | PrepareOp::Protect { start, end } => {
+                    self.areas.close_locks(start, end);
                 }
-                Coming::Move { from, len, .. } => self.areas.close(from, from + len),
-                Coming::Cut { at } => self.areas.close(at, at + PAGE_SIZE),
-                Coming::Map { .. } => {}
+                PrepareOp::Move { from, len, .. } => self.areas.close_locks(from, from + len),
+                PrepareOp::Split { at } => self.areas.close_locks(at, at + PAGE_SIZE),
+                PrepareOp::Map { .. } => {}
             }
-            let answer = pages.prepare(coming);
+            let answer = pages.prepare(op);
             return self.answered(pages, answer);
         }
         Ok(())
@@ -103,7 +103,7 @@ impl AddressSpace {
 
     /// `[start, end)`, which lies in one area, is mapped now.
     #[inline(always)]
-    pub(crate) fn tell_map<P: Pages + ?Sized>(
+    pub(crate) fn notify_map<P: Pages + ?Sized>(
         &mut self,
         pages: &mut P,
         start: u64,
@@ -112,9 +112,9 @@ impl AddressSpace {
         if !pages.listens() || !pages.listens_to_maps() && !pages.refuses() {
             return Ok(());
         }
-        self.tell(
+        self.notify(
             pages,
-            Told::Map { start, end },
+            Notification::Map { start, end },
             |space, pages| match space.areas.at(start) {
                 Some(area) => pages.map(start, end, area.vma),
                 None => Ok(()),
@@ -124,15 +124,15 @@ impl AddressSpace {
 
     /// These stretches of a range, which are all that was mapped in it, are mapped no more.
     #[inline(always)]
-    pub(crate) fn tell_unmap<P: Pages + ?Sized>(
+    pub(crate) fn notify_unmap<P: Pages + ?Sized>(
         &mut self,
         pages: &mut P,
         (start, end): (u64, u64),
-        gone: &Stretches,
+        gone: &MappedRanges,
     ) -> Result<(), Errno> {
         if pages.listens() && gone.first.is_some() {
             for (start, end) in gone.iter() {
-                self.tell(pages, Told::Unmap { start, end }, |_, pages| {
+                self.notify(pages, Notification::Unmap { start, end }, |_, pages| {
                     pages.unmap(start, end)
                 })?;
             }
@@ -141,7 +141,7 @@ impl AddressSpace {
             let answer = pages.vacate(start, end);
             self.answered(pages, answer)?;
             if pages.asks_what_is_left() {
-                self.tell_what_is_left(pages, start, end);
+                self.notify_neighbours(pages, start, end);
             }
         }
         Ok(())
@@ -149,7 +149,7 @@ impl AddressSpace {
 
     /// What is around `[start, end)`, where another area may already be in the place of what was there.
     #[cold]
-    fn tell_what_is_left<P: Pages + ?Sized>(&self, pages: &mut P, start: u64, end: u64) {
+    fn notify_neighbours<P: Pages + ?Sized>(&self, pages: &mut P, start: u64, end: u64) {
         let below = self
             .areas
             .before(start)
@@ -163,7 +163,7 @@ impl AddressSpace {
 
     /// `[start, end)`, which lies in one area, has another protection now.
     #[inline(always)]
-    pub(crate) fn tell_protect<P: Pages + ?Sized>(
+    pub(crate) fn notify_protect<P: Pages + ?Sized>(
         &mut self,
         pages: &mut P,
         start: u64,
@@ -172,9 +172,9 @@ impl AddressSpace {
         if !pages.listens() {
             return Ok(());
         }
-        self.tell(
+        self.notify(
             pages,
-            Told::Protect { start, end },
+            Notification::Protect { start, end },
             |space, pages| match space.areas.at(start) {
                 Some(area) => pages.protect(start, end, area.vma),
                 None => Ok(()),
@@ -184,7 +184,7 @@ impl AddressSpace {
 
     /// What was at `from` is at `to` now.
     #[inline(always)]
-    pub(crate) fn tell_relocate<P: Pages + ?Sized>(
+    pub(crate) fn notify_relocate<P: Pages + ?Sized>(
         &mut self,
         pages: &mut P,
         from: u64,
@@ -194,13 +194,15 @@ impl AddressSpace {
         if !pages.listens() {
             return Ok(());
         }
-        self.tell(pages, Told::Relocate { from, to, len }, |_, pages| {
-            pages.relocate(from, to, len)
-        })?;
+        self.notify(
+            pages,
+            Notification::Relocate { from, to, len },
+            |_, pages| pages.relocate(from, to, len),
+        )?;
         if pages.asks_what_is_left() {
             match self.areas.at(from) {
                 Some(_) => pages.left_around(from, from + len, from, from),
-                None => self.tell_what_is_left(pages, from, from + len),
+                None => self.notify_neighbours(pages, from, from + len),
             }
         }
         Ok(())
@@ -208,22 +210,22 @@ impl AddressSpace {
 
     /// The pages of `[start, end)`, which lies in one area, are given up.
     #[inline(always)]
-    pub(crate) fn tell_discard<P: Pages + ?Sized>(
+    pub(crate) fn notify_advice<P: Pages + ?Sized>(
         &mut self,
         pages: &mut P,
         start: u64,
         end: u64,
-        how: Discard,
+        advice: PageAdvice,
     ) -> Result<(), Errno> {
         if !pages.listens() {
             return Ok(());
         }
-        if matches!(how, Discard::Collapse | Discard::PageOut) {
+        if matches!(advice, PageAdvice::Collapse | PageAdvice::PageOut) {
             // No fault maps a page that is being copied, and none that is being written to swap becomes accessible or goes.
-            self.areas.close(start, end);
+            self.areas.close_locks(start, end);
         }
         if let Some(area) = self.areas.at(start) {
-            let answer = pages.discard(start, end, area.vma, how);
+            let answer = pages.advise(start, end, area.vma, advice);
             return self.answered(pages, answer);
         }
         Ok(())
@@ -231,7 +233,7 @@ impl AddressSpace {
 
     /// Pages of `[start, end)`, which lies in one area, are to be there.
     #[inline(always)]
-    pub(crate) fn tell_populate<P: Pages + ?Sized>(
+    pub(crate) fn notify_populate<P: Pages + ?Sized>(
         &mut self,
         pages: &mut P,
         start: u64,
