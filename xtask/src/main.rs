@@ -16,6 +16,7 @@ mod kernel;
 mod kernel_bench;
 mod package;
 mod panics;
+mod paths;
 mod prose;
 mod repeat;
 mod setup;

@@ -13,6 +13,7 @@ use crate::crates_picture;
 use crate::excerpts;
 use crate::gate;
 use crate::package;
+use crate::paths;
 use crate::prose;
 use crate::setup::{self, NIGHTLY};
 use crate::site;
@@ -210,6 +211,7 @@ pub(crate) fn formatting(shell: &Shell) -> Result<()> {
     }
     excerpts::run(shell, false)?;
     crates_picture::run(shell, false)?;
+    paths::run(shell)?;
     prose::run(shell, &[])
 }
 
