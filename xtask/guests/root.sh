@@ -1,7 +1,7 @@
 #!/bin/sh
-# Fills a folder with what a guest runs: root.sh FOLDER PROGRAM…
+# Fills a folder with the files of a guest: root.sh FOLDER PROGRAM…
 #
-# Programs come with the libraries that they name, Python with the modules that the guest's programs import.
+# It adds the libraries of the programs, and the Python modules that the guest's programs import.
 set -eu
 root=$1
 shift
@@ -9,7 +9,7 @@ here=$(dirname "$0")
 rm -rf "$root"
 mkdir -p "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$root/bin"
 
-# A program or library, at its own path, and what it is linked with.
+# Copies a program or library to its own path, with the libraries it is linked with.
 put() {
     mkdir -p "$root$(dirname "$1")"
     cp -L "$1" "$root$1"
@@ -35,7 +35,7 @@ if [ -e /usr/bin/python3 ]; then
     done
     find "$root$library" -name __pycache__ -prune -exec rm -rf {} +
 fi
-# Programs with 32-bit addresses, and one of 64 bits that makes calls of both tables.
+# 32-bit programs, and a 64-bit program that makes calls of both system call tables.
 programs=$here/../../tools/samara/tests/programs
 for kind in "" -static -no-pie -static-pie "-z execstack"; do
     narrow=/bin/narrow$(echo "$kind" | tr -d ' ')
@@ -49,8 +49,9 @@ done
 cc -O1 -pthread -o "$root/bin/wide" "$programs/calls/narrow.c"
 cc -O1 -static -o "$root/bin/huge-hints" "$programs/huge/huge_hints.c"
 cc -O1 -w -pthread -o "$root/bin/any-calls" "$programs/random/any_calls.c"
-# What once was followed wrongly. Those that are left out want arguments or input, wait until they are killed (shared_kinds), or make so many areas
-# that comparing all of them after each call takes hours (more_areas).
+# Programs that were once traced wrongly. Left out are those that want arguments or input, that wait
+# until they are killed (shared_kinds), or that create so many VMAs that comparing all of them after
+# each call takes hours (more_areas).
 mkdir "$root/bin/found"
 for source in "$programs"/*/*.c; do
     name=$(basename "$source" .c)

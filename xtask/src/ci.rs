@@ -1,10 +1,12 @@
 //! `cargo xtask ci`: what continuous integration runs.
 //!
-//! Tiers run two at a time, each in a process of its own: much of many tiers is one long compilation or one long test. The longest come first, so that no
-//! processor is idle near the end. The output of a tier is printed as a whole when the tier has ended.
+//! Two tiers run at a time, each in a process of its own, because most of many tiers is one long
+//! compilation or one long test. The longest tiers come first, so that no processor is idle near
+//! the end. The output of a tier is printed as a whole when the tier has ended.
 //!
-//! Tiers that run at the same time have different target directories, of which cargo allows one build at a time. The only tiers that share one are `unit` and
-//! `lint`; the first has compiled all it needs long before the second starts.
+//! Cargo allows one build at a time in a target directory, so tiers that run at the same time have
+//! different ones. Only `unit` and `lint` share one. `unit` has compiled all it needs long before
+//! `lint` starts.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -18,7 +20,8 @@ use xshell::Shell;
 use crate::repeat;
 use crate::tiers::{self, Tier};
 
-/// The tiers that fit the time of continuous integration, in descending order of the processor time that they take.
+/// The tiers that fit into the time of continuous integration, in descending order of their
+/// processor time.
 const TIERS: [Tier; 14] = [
     Tier::Unit,
     Tier::Sanitize,
@@ -35,7 +38,7 @@ const TIERS: [Tier; 14] = [
     Tier::Deny,
     Tier::Semver,
 ];
-/// Tiers that run at the same time.
+/// The number of tiers that run at the same time.
 const WORKERS: usize = 2;
 
 /// A tier that has ended.
@@ -43,21 +46,21 @@ struct Done {
     tier: Tier,
     succeeded: bool,
     wall: Duration,
-    /// Processor time of all its processes.
+    /// The processor time of all its processes.
     cpu: Duration,
-    /// The commands that repeat what failed.
+    /// The commands that repeat the failed tests.
     repeats: Vec<String>,
 }
 
-/// Runs all tiers. Once one has failed, no further ones start, and those that run are waited for.
+/// Runs all tiers. After a failure, no further tier starts, and the running ones are waited for.
 pub(crate) fn run(shell: &Shell) -> Result<()> {
     let start = Instant::now();
-    // Seconds, so that its failure is told at once.
+    // It takes seconds, so it comes first.
     tiers::formatting(shell)?;
     let root = shell.current_dir();
     let folder = root.join("target/ci");
     fs::create_dir_all(&folder).context("cannot make the folder target/ci")?;
-    // A tier may build this program anew, so the tiers run a copy.
+    // A tier may rebuild this program, so the tiers run a copy.
     let program = folder.join("xtask");
     let _ = fs::remove_file(&program);
     fs::copy(std::env::current_exe()?, &program).context("cannot copy this program")?;
@@ -76,7 +79,8 @@ pub(crate) fn run(shell: &Shell) -> Result<()> {
         thread::sleep(Duration::from_millis(100));
         let mut still_running = Vec::new();
         for mut tier in running {
-            // Taken for one process at a time, the increase of the children's time is that process's.
+            // One process is waited for at a time, so the increase of the children's time is that
+            // process's.
             let before = children_cpu();
             match tier.child.try_wait()? {
                 None => still_running.push(tier),
@@ -95,7 +99,7 @@ pub(crate) fn run(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-/// A tier in its process.
+/// A running tier.
 struct Running {
     tier: Tier,
     child: Child,
@@ -123,7 +127,7 @@ impl Running {
         })
     }
 
-    /// Prints the output.
+    /// Prints the output, and returns the result.
     fn finish(self, status: ExitStatus, cpu: Duration) -> Done {
         let output = fs::read(&self.log).unwrap_or_default();
         let output = String::from_utf8_lossy(&output);
@@ -164,10 +168,12 @@ fn summary(done: &[Done], wall: Duration) {
     );
 }
 
-/// Returns the processor time of all children that were waited for, and of theirs; zero where `/proc` does not tell it.
+/// Returns the processor time of all descendants that were waited for, or zero if `/proc` does not
+/// report it.
 fn children_cpu() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // After the program's name in parentheses: `cutime` and `cstime` are fields 16 and 17 of proc_pid_stat(5), in hundredths of a second.
+    // `cutime` and `cstime` are fields 16 and 17 of proc_pid_stat(5), in hundredths of a second.
+    // The second field is the program's name, in parentheses.
     let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
     let fields = fields.split_whitespace().skip(13).take(2);
     let ticks: u64 = fields.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();

@@ -1,5 +1,7 @@
-//! Code that the documentation shows is the code that is built. A text names a part of a source file, and holds a copy of it, so that it can be read wherever the
-//! text is; a copy that differs from its source fails the checks, and `cargo xtask excerpts` renews all.
+//! Excerpts of the sources in the documentation.
+//!
+//! A text names a part of a source file and holds a copy of it, so that it can be read anywhere.
+//! The checks refuse a copy that differs from its source. `cargo xtask excerpts` renews all copies.
 //!
 //! In the text:
 //!
@@ -10,15 +12,16 @@
 //! ```
 //! ````
 //!
-//! In the source, around the part, as mdBook has it: `// ANCHOR: platform` and `// ANCHOR_END: platform`. Parts may overlap.
+//! In the source, `// ANCHOR: platform` and `// ANCHOR_END: platform` enclose the part, as in
+//! mdBook. Parts may overlap.
 
 use anyhow::{Context, Result, bail};
 use xshell::Shell;
 
-/// Texts with excerpts.
+/// The texts with excerpts.
 const TEXTS: [&str; 2] = ["docs/guides/kernel.md", "docs/guides/emulator.md"];
 
-/// Compares the excerpts with their sources; or renews them, if `renew`.
+/// Compares the excerpts with their sources. With `renew`, renews them.
 pub(crate) fn run(shell: &Shell, renew: bool) -> Result<()> {
     for text in TEXTS {
         let before = shell.read_file(text)?;
@@ -38,7 +41,7 @@ pub(crate) fn run(shell: &Shell, renew: bool) -> Result<()> {
 
 const MARK: &str = "<!-- excerpt: ";
 
-/// The text with its excerpts as their sources are now.
+/// Returns the text with its excerpts as the sources are now.
 fn renewed(text: &str, mut read: impl FnMut(&str) -> Result<String>) -> Result<String> {
     let mut out = String::with_capacity(text.len());
     let mut lines = text.lines();
@@ -63,7 +66,7 @@ fn renewed(text: &str, mut read: impl FnMut(&str) -> Result<String>) -> Result<S
     Ok(out)
 }
 
-/// A part of a source file, without its common indentation and without anchors.
+/// Returns a part of a source file, without its common indentation and without anchors.
 fn part(source: &str, name: &str) -> Result<String> {
     let anchor = |line: &str, mark: &str| line.trim().strip_prefix(mark).map(str::to_owned);
     let mut inside = false;

@@ -1,14 +1,15 @@
-//! The figures that the README and the table of all operations show: measured, drawn, filled in.
+//! Measures, draws and fills in the figures of the README and of docs/benchmarks.md.
 
 use anyhow::Result;
 use xshell::{Shell, cmd};
 
 use crate::kernel_bench;
 
-/// Where the figures are kept: JSON as measured, SVG as drawn.
+/// The folder of the figures: measurements as JSON, and pictures as SVG.
 const FOLDER: &str = "docs/figures";
 
-/// Runs the benchmarks (unless the JSON that is there is to be used, or for one name only), draws, and fills the tables.
+/// Runs the benchmarks, or the one named `only`, draws the pictures, and fills the tables. With
+/// `draw_only`, uses the latest measurements.
 pub(crate) fn run(shell: &Shell, quick: bool, only: Option<&str>, draw_only: bool) -> Result<()> {
     let manifest = [
         "--release",

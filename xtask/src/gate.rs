@@ -1,13 +1,16 @@
-//! The regression gate: instructions that each operation of the maple tree, and each sequence of calls on an address space, takes, counted by callgrind and compared
-//! with the committed counts.
+//! The regression gate. It counts the instructions of the maple tree's operations and of sequences
+//! of calls on an address space, with callgrind, and compares them with the committed counts.
 //!
-//! Time on a shared machine varies by tens of percents, instructions do not: the program that is counted
-//! (`bench/counts`) takes no input from the machine. It is built by the pinned toolchain for one processor model, linked
-//! statically against musl (the usual C library chooses its `memcpy` by what the processor can do), has an allocator of
-//! its own, fixed data, and an empty environment.
+//! Time on a shared machine varies by tens of percent, but instruction counts do not. The counted
+//! program (`bench/counts`) takes no input from the machine:
 //!
-//! It is built twice: as a whole, in which every call may be a part of its caller whatever crate that is in, and as clients build who have said nothing of it. Of the
-//! latter a few rows are counted, whose names end in [`AS_CLIENTS`].
+//! - The pinned toolchain builds it for one processor model.
+//! - It is linked statically against musl, because glibc chooses its `memcpy` by the processor.
+//! - It has its own allocator, fixed data, and an empty environment.
+//!
+//! It is built twice: with optimisation across crates, and with the settings that a client's build
+//! has by default. From the second build, a few rows are counted, whose names end in
+//! [`AS_CLIENTS`].
 
 use std::collections::BTreeMap;
 
@@ -16,18 +19,20 @@ use xshell::{Shell, cmd};
 
 use crate::setup;
 
-/// What the counts are of: nothing else is compared.
+/// The only target whose counts are compared.
 const TARGET: &str = "x86_64-unknown-linux-musl";
-/// The oldest model of that target, so that no newer instructions are used whatever machine builds it.
+/// The oldest processor model of that target, so that the instructions do not depend on the
+/// building machine.
 const FLAGS: &str = "-C target-cpu=x86-64";
-/// Without optimisation across crates, and in units: what `cargo build --release` does where no profile says otherwise.
+/// The default settings of `cargo build --release`: no optimisation across crates, and several
+/// codegen units.
 const CLIENTS_PROFILE: [(&str, &str); 2] = [
     ("CARGO_PROFILE_RELEASE_LTO", "false"),
     ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
 ];
-/// How the names of operations end that are counted in that build,
+/// The suffix of the operations that are counted in the clients' build.
 const AS_CLIENTS: &str = ":default";
-/// and how they begin.
+/// The prefixes of the operations that are counted in the clients' build.
 const CLIENTS_ROWS: [&str; 6] = [
     "cursor-",
     "sync-cursor-",
@@ -36,12 +41,13 @@ const CLIENTS_ROWS: [&str; 6] = [
     "c-find",
     "mm-",
 ];
-/// The committed counts: a line for each operation.
+/// The committed counts, one line for each operation.
 const COUNTS: &str = "bench/counts/counts.txt";
-/// By how much a count may differ from the committed one, in percent.
+/// The most by which a count may differ from the committed one, in percent.
 const TOLERANCE: f64 = 3.0;
-/// The most that some operations may take in either build, whatever is committed: many small changes within the tolerance could add up to more.
-const MOST: [(&str, f64); 21] = [
+/// The most instructions of some operations in either build, whatever is committed. Many small
+/// changes within the tolerance could add up to more.
+const LIMITS: [(&str, f64); 21] = [
     ("cursor-find", 85.0),
     ("cursor-next", 85.0),
     ("cursor-prev", 85.0),
@@ -65,7 +71,7 @@ const MOST: [(&str, f64); 21] = [
     ("append-one", 5000.0),
 ];
 
-/// Counts, and compares; or writes the counts down, if `bless`.
+/// Counts and compares. With `bless`, writes the counts to the committed file.
 pub(crate) fn run(shell: &Shell, bless: bool) -> Result<()> {
     setup::debian(shell, "valgrind", "valgrind")?;
     setup::targets(shell, None, &[TARGET])?;
@@ -88,7 +94,8 @@ pub(crate) fn run(shell: &Shell, bless: bool) -> Result<()> {
     compare(&counted, &read(shell)?)
 }
 
-/// The program, built in a directory of its own with these settings beside those of its profile.
+/// Builds the program in a directory of its own, with these settings in addition to the profile's.
+/// Returns its path.
 fn build(shell: &Shell, directory: &str, profile: &[(&str, &str)]) -> Result<String> {
     let target_dir = shell
         .var("CARGO_TARGET_DIR")
@@ -106,7 +113,7 @@ fn build(shell: &Shell, directory: &str, profile: &[(&str, &str)]) -> Result<Str
     Ok(format!("{target_dir}/{TARGET}/release/samara-counts"))
 }
 
-/// Instructions a call.
+/// Returns the instructions for each call.
 fn count(shell: &Shell, program: &str, name: &str) -> Result<f64> {
     let path = shell.var("PATH")?;
     let output = cmd!(
@@ -119,7 +126,7 @@ fn count(shell: &Shell, program: &str, name: &str) -> Result<f64> {
     let calls: f64 = String::from_utf8_lossy(&output.stdout)
         .trim()
         .parse()
-        .with_context(|| format!("{name} does not tell its calls"))?;
+        .with_context(|| format!("{name} does not report its calls"))?;
     let log = String::from_utf8_lossy(&output.stderr).into_owned();
     let instructions: f64 = log
         .lines()
@@ -131,7 +138,7 @@ fn count(shell: &Shell, program: &str, name: &str) -> Result<f64> {
     Ok(instructions / calls)
 }
 
-/// Decimals that are kept: what is rounded off is far below the tolerance.
+/// Returns the number of decimals to keep. Rounding is far below the tolerance.
 fn digits(count: f64) -> usize {
     if count < 10.0 { 3 } else { 1 }
 }
@@ -174,7 +181,7 @@ fn compare(counted: &[(String, f64)], committed: &BTreeMap<String, f64>) -> Resu
         };
         let change = (count / before - 1.0) * 100.0;
         let operation = name.strip_suffix(AS_CLIENTS).unwrap_or(name);
-        let most = MOST.iter().find(|(limited, _)| *limited == operation);
+        let most = LIMITS.iter().find(|(limited, _)| *limited == operation);
         let mark = if most.is_some_and(|(_, most)| count > most) {
             "  too much"
         } else if change.abs() <= TOLERANCE {
@@ -190,13 +197,13 @@ fn compare(counted: &[(String, f64)], committed: &BTreeMap<String, f64>) -> Resu
     }
     for name in committed.keys() {
         if !counted.iter().any(|(known, _)| known == name) {
-            println!("{name:27} is committed and not counted any more");
+            println!("{name:27} is committed, but no longer counted");
             outside += 1;
         }
     }
     if outside > 0 {
         bail!(
-            "{outside} of {} counts differ from {COUNTS} by more than {TOLERANCE} %, or are more than they may be; if a difference is meant, `cargo xtask gate --bless` and say why in the commit",
+            "{outside} of {} counts differ from {COUNTS} by more than {TOLERANCE} %, or exceed their limits; if that is intended, run `cargo xtask gate --bless` and give the reason in the commit",
             counted.len()
         );
     }

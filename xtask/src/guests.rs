@@ -1,4 +1,5 @@
-//! Other kernels: Debian's, in QEMU with software emulation, running the oracle and traced programs.
+//! Tests on other kernels: Debian's kernels run the oracle and traced programs, in QEMU with
+//! software emulation.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -9,28 +10,29 @@ use xshell::{Shell, cmd};
 
 use crate::setup;
 
-/// The versions, and the releases of Debian that have them.
+/// The kernels' versions, and the releases of Debian that have them.
 const KERNELS: [(&str, &str); 2] = [("6.1", "bookworm"), ("6.12", "trixie")];
-/// Emulated machines stop after so many seconds.
-const PATIENCE: &str = "7200";
+/// The seconds after which an emulated machine is stopped.
+const TIMEOUT: &str = "7200";
 
-/// What the guests are to do.
+/// The work of a guest.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work<'a> {
     /// Random calls in each suite.
     pub(crate) calls: u32,
-    /// Files at random that are executed.
+    /// The number of random files that are executed.
     pub(crate) files: u32,
-    /// Of the first history, and of the files.
+    /// The seed of the first history and of the files.
     pub(crate) seed: u32,
-    /// Some of `programs`, `found`, `oracle`, `exec`, `callers`, with commas between them.
+    /// Some of `programs`, `found`, `oracle`, `exec`, `callers`, separated by commas.
     pub(crate) parts: &'a str,
-    /// Part of the names of the oracle's suites; all, if it is empty.
+    /// A part of the names of the oracle's suites, or empty for all.
     pub(crate) suite: &'a str,
 }
 
 impl Work<'_> {
-    /// What may come out otherwise where page tables have five levels: only hints are answered by addresses above 47 bits.
+    /// Returns the part of the work whose results may differ with five levels of page tables. Only
+    /// placement hints make Linux choose addresses above 47 bits.
     fn wide(self) -> Self {
         Work {
             parts: "programs,oracle",
@@ -40,7 +42,7 @@ impl Work<'_> {
     }
 }
 
-/// Boots each kernel, or one.
+/// Boots each kernel, or the one named `only`.
 pub(crate) fn run(shell: &Shell, only: Option<&str>, work: Work<'_>) -> Result<()> {
     setup::debian(shell, "qemu-system-x86_64", "qemu-system-x86")?;
     setup::debian(shell, "cpio", "cpio")?;
@@ -66,7 +68,7 @@ pub(crate) fn run(shell: &Shell, only: Option<&str>, work: Work<'_>) -> Result<(
     Ok(())
 }
 
-/// What the guests run, as an archive that the kernel unpacks.
+/// Builds the guests' root archive.
 fn image(shell: &Shell, folder: &Path) -> Result<PathBuf> {
     cmd!(shell, "cargo build --locked -p samara").run()?;
     let built = cmd!(
@@ -89,7 +91,7 @@ fn image(shell: &Shell, folder: &Path) -> Result<PathBuf> {
     let ranges = test("one_range.rs").context("cargo does not say where the test of ranges is")?;
     let programs = [&samara, &oracle, &exec, &ranges];
     cmd!(shell, "sh xtask/guests/root.sh {root} {programs...}").run()?;
-    // By their names in the guest: cargo's have numbers.
+    // Cargo's names have hashes.
     for (path, name) in [
         (&oracle, "oracle"),
         (&exec, "exec-test"),
@@ -104,14 +106,16 @@ fn image(shell: &Shell, folder: &Path) -> Result<PathBuf> {
     Ok(archive)
 }
 
-/// Returns the folder of the newest point release of a version that Debian offers, as a cloud kernel. It is fetched unless it is there, without touching
-/// the machine's own packages; without a network, what was known of last time counts.
+/// Returns the folder of Debian's newest point release of a version, as a cloud kernel.
+///
+/// Downloads the kernel if it is missing, without touching the machine's own packages. Without a
+/// network, the package lists of the last run count.
 pub(crate) fn newest(shell: &Shell, place: &Path, version: &str, suite: &str) -> Result<PathBuf> {
     shell.create_dir(place.join("lists/partial"))?;
     shell.create_dir(place.join("cache/archives/partial"))?;
     let (sources, state) = (place.join("sources.list"), place.join("lists"));
     let keyring = "/usr/share/keyrings/debian-archive-keyring.gpg";
-    // Most point releases come as corrections of security, months before they are in the suite itself.
+    // Most point releases come as security updates, months before they are in the suite itself.
     let archives = [
         format!("debian {suite}"),
         format!("debian {suite}-updates"),
@@ -128,7 +132,7 @@ pub(crate) fn newest(shell: &Shell, place: &Path, version: &str, suite: &str) ->
         format!("-oDir::Cache={}", cache.display()),
     ];
     let options = &options;
-    // Standard output is for what the caller prints.
+    // The caller prints its results on standard output.
     cmd!(shell, "apt-get {options...} -qq update")
         .ignore_stdout()
         .run()?;
@@ -166,7 +170,7 @@ pub(crate) fn newest(shell: &Shell, place: &Path, version: &str, suite: &str) ->
     Ok(folder)
 }
 
-/// The image of a kernel that was unpacked into a folder.
+/// Returns the kernel image in a folder of an unpacked package.
 pub(crate) fn image_in(shell: &Shell, folder: &Path) -> Option<PathBuf> {
     let files = shell.read_dir(folder.join("boot")).ok()?;
     files
@@ -174,7 +178,7 @@ pub(crate) fn image_in(shell: &Shell, folder: &Path) -> Option<PathBuf> {
         .find(|file| file.to_string_lossy().contains("vmlinuz"))
 }
 
-/// The name and version of the newest among packages that `apt-cache show` describes.
+/// Returns the name and version of the newest package that `apt-cache show` describes.
 fn newest_of(described: &str) -> Option<(String, String)> {
     let packages = described.split("\n\n").filter_map(|package| {
         let field = |name: &str| package.lines().find_map(|line| line.strip_prefix(name));
@@ -188,11 +192,12 @@ fn newest_of(described: &str) -> Option<(String, String)> {
     Some((package.to_owned(), version.to_owned()))
 }
 
-/// What the guests run, with file systems that are modules of the kernel: a second archive behind the first.
+/// Returns a root archive with file systems that are modules of the kernel: a second archive after
+/// the first.
 fn with_modules(shell: &Shell, place: &Path, root: &Path) -> Result<PathBuf> {
     setup::debian(shell, "xz", "xz-utils")?;
     let _folder = shell.push_dir(place);
-    // FUSE is built into newer kernels, and no module of them.
+    // Newer kernels have FUSE built in, and no module of it.
     let script = "set -e
         dpkg-deb --fsys-tarfile ./*.deb | tar -x --wildcards --transform 's,.*/,,' '*/overlay.ko*' '*/fuse.ko*' 2>tar.log || true
         [ ! -e overlay.ko.xz ] || xz -d -f ./*.ko.xz
@@ -211,7 +216,8 @@ fn boot(shell: &Shell, kernel: &Path, root: &Path, levels: &str, work: Work<'_>)
         parts,
         suite,
     } = work;
-    // Without cx16: QEMU 7.2 emulates that instruction wrongly. With la57, page tables have five levels.
+    // Without cx16, because QEMU 7.2 emulates the instruction wrongly. With la57, page tables have
+    // five levels.
     let append = format!(
         "console=ttyS0 quiet panic=-1 SAMARA_GUEST={parts} SAMARA_ORACLE_CALLS={calls} SAMARA_ORACLE_SEED={seed} SAMARA_ORACLE_SUITE={suite} SAMARA_EXEC_FILES={files} SAMARA_EXEC_SEED={seed}"
     );
@@ -221,22 +227,22 @@ fn boot(shell: &Shell, kernel: &Path, root: &Path, levels: &str, work: Work<'_>)
     let machine = machine.split(' ');
     let machine = cmd!(
         shell,
-        "timeout {PATIENCE} qemu-system-x86_64 {machine...} -kernel {kernel} -initrd {root} -append {append}"
+        "timeout {TIMEOUT} qemu-system-x86_64 {machine...} -kernel {kernel} -initrd {root} -append {append}"
     );
-    let agrees = told_live(machine.into()).context("the guest does not start")?;
+    let agrees = print_live(machine.into()).context("the guest does not start")?;
     ensure!(agrees, "the guest did not end with \"all agree\"");
     Ok(())
 }
 
-/// Prints what a guest tells as it tells it, and returns whether all agreed.
-fn told_live(mut machine: Command) -> std::io::Result<bool> {
+/// Prints the guest's console line by line, and returns `true` if all agreed.
+fn print_live(mut machine: Command) -> std::io::Result<bool> {
     let mut guest = machine.stdout(Stdio::piped()).spawn()?;
     let mut agrees = false;
     if let Some(console) = guest.stdout.take() {
         for line in BufReader::new(console).split(b'\n') {
             let line = line?;
             let line = String::from_utf8_lossy(&line);
-            // What the firmware draws is left out.
+            // Lines of the firmware, which draws with escapes, are left out.
             if !line.contains('\u{1b}') {
                 println!("{}", line.trim_end());
                 agrees |= line.trim_end() == "guest: all agree";

@@ -1,7 +1,11 @@
 //! `cargo xtask kernel`: builds the kernel, boots it in QEMU and ends with its status.
 //!
-//! The guest's serial port is standard input and output. On a second one, or by semihosting, the kernel writes its messages. A line there that begins with byte 1 is for this
-//! command (`status N`), one that begins with byte 2 is told even if messages are not wanted, and byte 3 begins bytes of the record (`--trace`).
+//! The guest's serial port is standard input and output. The kernel writes its log to a second
+//! port, or by semihosting. The first byte of a line of the log may have a meaning:
+//!
+//! - Byte 1 begins a line for this command: `status N`.
+//! - Byte 2 begins a line that is printed even with `--quiet`.
+//! - Byte 3 begins bytes of the trace (`--trace`).
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -28,51 +32,53 @@ pub(crate) use machines::Arch;
 
 #[derive(Args)]
 pub(crate) struct Options {
-    /// The processor's architecture.
+    /// Architecture of the machine.
     #[arg(long, value_enum, default_value = "x86_64")]
     arch: Arch,
-    /// QEMU's machine. On x86-64 `q35`, or `microvm`, which has fewer devices; else `virt`.
+    /// QEMU's machine: on x86-64 `q35`, or `microvm`, which has fewer devices; otherwise `virt`.
     #[arg(long)]
     machine: Option<String>,
-    /// Memory of the machine, as QEMU writes it.
+    /// Memory of the machine, in QEMU's notation.
     #[arg(long, default_value = "512M")]
     memory: String,
     /// Processors of the machine.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=64))]
     cpus: u8,
-    /// An archive with the first files, of the kind newc. Otherwise one with BusyBox is made.
+    /// Archive with the initial files, in the format newc [default: one with BusyBox].
     #[arg(long)]
     initrd: Option<PathBuf>,
-    /// Seconds after which the machine is stopped. Unless it is given: none on a terminal, else 300.
+    /// Seconds after which the machine is stopped [default: none on a terminal, otherwise 300].
     #[arg(long)]
     timeout: Option<u64>,
-    /// Write the record of all memory calls that `samara replay` performs again to this file.
+    /// Write a trace of all memory calls to this file, for `samara replay`.
     #[arg(long)]
     trace: Option<PathBuf>,
-    /// What a fork does with page tables: both processes use them until one writes, or they are copied, as by Linux, or what suits the size of the process.
+    /// The treatment of page tables by forks: share them until a process writes, copy them, as Linux
+    /// does, or choose by the size of the process.
     #[arg(long, value_parser = ["share", "copy", "auto"], default_value = "auto")]
     fork: String,
-    /// Nanoseconds of the machine's time that an instruction takes, as a power of two. All processors then take turns in one thread.
+    /// Nanoseconds of the machine's time that an instruction takes, as a power of two. All
+    /// processors then take turns in one thread.
     #[arg(long, hide = true)]
     icount: Option<u8>,
-    /// Features of the kernel that tests have, with commas.
+    /// Features of the kernel for tests, separated by commas.
     #[arg(long, default_value = "", hide = true)]
     features: String,
-    /// Leave the kernel's messages out; a panic is told always.
+    /// Print no messages of the kernel, except that of a panic.
     #[arg(long)]
     quiet: bool,
-    /// The first program, with its arguments; a shell if there is none.
+    /// The first program and its arguments [default: a shell].
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     program: Vec<OsString>,
 }
 
-/// Statuses of this command's own.
+/// The statuses of this command itself.
 const NOT_STARTED: u8 = 2;
 const NO_STATUS: u8 = 101;
-const LATE: u8 = 124;
+const TIMED_OUT: u8 = 124;
 
-/// Seconds that a machine without a terminal gets.
-const PATIENCE: u64 = 300;
+/// The timeout in seconds of a machine without a terminal.
+const DEFAULT_TIMEOUT: u64 = 300;
 
 pub(crate) fn run(shell: &Shell, options: &Options) -> ExitCode {
     let prepared = prepare(shell, options);
@@ -85,12 +91,12 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> ExitCode {
     }
 }
 
-/// Builds all that the machine needs. Returns the command that starts it.
+/// Builds everything that the machine needs. Returns the command that starts it.
 fn prepare(shell: &Shell, options: &Options) -> Result<Command> {
     let memory = options.memory.trim_end_matches(['M', 'G', 'K']);
     ensure!(
         memory.parse::<u32>().is_ok_and(|memory| memory > 0),
-        "--memory takes a number with K, M or G behind it, not {:?}",
+        "--memory takes a number followed by K, M or G, not {:?}",
         options.memory
     );
     let mut machine = machines::command(shell, options)?;
@@ -121,14 +127,15 @@ fn prepare(shell: &Shell, options: &Options) -> Result<Command> {
     Ok(machine)
 }
 
-/// What the kernel is told: words for itself, and the program.
+/// Returns the kernel's command line: words for the kernel, and the program.
 pub(crate) fn command_line(own: &[&str], program: &[OsString]) -> String {
     let words = program.iter().map(|word| encoded(word.as_bytes()));
     let words: Vec<String> = words.collect();
     format!("{} -- {}", own.join(" "), words.join(" "))
 }
 
-/// A word of the kernel's command line: what would end it is written as `%` and two digits.
+/// Encodes a word of the kernel's command line. A byte that would end the word is written as `%`
+/// and two digits.
 fn encoded(word: &[u8]) -> String {
     if word.is_empty() {
         return "%00".to_owned();
@@ -144,7 +151,7 @@ fn encoded(word: &[u8]) -> String {
     })
 }
 
-/// Where what is made for an architecture lies.
+/// Returns the folder for an architecture's build products.
 fn folder(shell: &Shell, arch: Arch) -> PathBuf {
     let all = shell.current_dir().join("target/kernel");
     match arch {
@@ -153,13 +160,13 @@ fn folder(shell: &Shell, arch: Arch) -> PathBuf {
     }
 }
 
-/// An archive with a static BusyBox, and its applets as links.
+/// Creates an archive with a static BusyBox, and its applets as links.
 fn initial_files(shell: &Shell, arch: Arch) -> Result<PathBuf> {
     let root = root_folder(shell, arch)?;
     archive(shell, &root)
 }
 
-/// Makes the folder that the archive is made of.
+/// Creates the folder from which the archive is made.
 pub(crate) fn root_folder(shell: &Shell, arch: Arch) -> Result<PathBuf> {
     let folder = folder(shell, arch);
     shell.create_dir(&folder)?;
@@ -170,7 +177,7 @@ pub(crate) fn root_folder(shell: &Shell, arch: Arch) -> Result<PathBuf> {
     };
     let names = match names {
         Some(names) => names,
-        // Debian builds it in the same way for all.
+        // Debian's BusyBox has the same applets on all architectures.
         None => {
             let own = static_busybox(shell, &self::folder(shell, Arch::X86_64))?;
             let listed = cmd!(shell, "{own} --list").quiet().read()?;
@@ -188,7 +195,7 @@ pub(crate) fn root_folder(shell: &Shell, arch: Arch) -> Result<PathBuf> {
     Ok(root)
 }
 
-/// Makes an archive of a folder, beside it.
+/// Creates an archive of a folder, next to the folder.
 pub(crate) fn archive(shell: &Shell, root: &Path) -> Result<PathBuf> {
     setup::debian(shell, "cpio", "cpio")?;
     let archive = root.with_extension("cpio");
@@ -199,7 +206,8 @@ pub(crate) fn archive(shell: &Shell, root: &Path) -> Result<PathBuf> {
     Ok(archive)
 }
 
-/// Debian's `busybox-static`: the one on the machine, or out of the package, which need not be installed.
+/// Returns Debian's static BusyBox: the machine's own, or one from the package, which need not be
+/// installed.
 fn static_busybox(shell: &Shell, folder: &Path) -> Result<PathBuf> {
     shell.create_dir(folder)?;
     for place in [Path::new("/bin/busybox"), &folder.join("busybox")] {
@@ -244,7 +252,7 @@ fn boot(mut machine: Command, options: &Options) -> Result<u8> {
     let (begins, begun) = mpsc::channel();
     let output = machine.stdout.take();
     let output = match output {
-        Some(output) => Some(thread::spawn(move || pass_on(output, &begins))),
+        Some(output) => Some(thread::spawn(move || forward_output(output, &begins))),
         None => {
             begins.send(())?;
             None
@@ -252,9 +260,9 @@ fn boot(mut machine: Command, options: &Options) -> Result<u8> {
     };
     if let Some(input) = machine.stdin.take() {
         thread::spawn(move || {
-            // Firmware would drop what comes before.
+            // The firmware would drop earlier input.
             let _ = begun.recv();
-            forward(input);
+            forward_input(input);
         });
     }
     let Some(messages) = machine.stderr.take() else {
@@ -270,7 +278,7 @@ fn boot(mut machine: Command, options: &Options) -> Result<u8> {
     thread::spawn(move || sender.send(read_messages(messages, quiet, trace)));
     let limit = options
         .timeout
-        .or((!is_terminal).then_some(PATIENCE))
+        .or((!is_terminal).then_some(DEFAULT_TIMEOUT))
         .map(Duration::from_secs);
     let status = wait(&mut machine, &ended, limit)?;
     machine.wait()?;
@@ -280,8 +288,8 @@ fn boot(mut machine: Command, options: &Options) -> Result<u8> {
     Ok(status)
 }
 
-/// Writes what the kernel's console shows to standard output: all behind byte 1, of which `begins` is told.
-fn pass_on(mut console: impl Read, begins: &mpsc::Sender<()>) {
+/// Copies the guest's console to standard output, from byte 1 on. Reports byte 1 to `begins`.
+fn forward_output(mut console: impl Read, begins: &mpsc::Sender<()>) {
     let (mut bytes, mut begun) = ([0; 4096], false);
     let mut output = io::stdout().lock();
     while let Ok(count @ 1..) = console.read(&mut bytes) {
@@ -293,7 +301,7 @@ fn pass_on(mut console: impl Read, begins: &mpsc::Sender<()>) {
             (shown, begun) = (&shown[end + 1..], true);
             let _ = begins.send(());
         }
-        // Nobody may read it any more.
+        // Standard output may be a closed pipe.
         let _ = output.write_all(shown).and_then(|()| output.flush());
     }
 }
@@ -313,7 +321,7 @@ fn wait(
         Err(RecvTimeoutError::Timeout) => {
             machine.kill()?;
             eprintln!("xtask: stopped after {} s", start.elapsed().as_secs());
-            Ok(LATE)
+            Ok(TIMED_OUT)
         }
         _ => {
             eprintln!("xtask: the machine ended without a status");
@@ -322,7 +330,7 @@ fn wait(
     }
 }
 
-/// Tells what the kernel does. Returns the status that it ends with.
+/// Prints the kernel's messages, and writes the trace. Returns the kernel's status.
 fn read_messages(messages: impl Read, quiet: bool, mut trace: Option<impl Write>) -> Option<u8> {
     let mut status = None;
     for line in BufReader::new(messages).split(b'\n') {
@@ -354,8 +362,9 @@ fn read_messages(messages: impl Read, quiet: bool, mut trace: Option<impl Write>
     status
 }
 
-/// Hands standard input to the guest's console. Its end is told by byte 16 and `e`, and byte 16 itself is told twice.
-fn forward(mut to: ChildStdin) {
+/// Copies standard input to the guest's console. Byte 16 is sent twice, and byte 16 with `e` is the
+/// end of input.
+fn forward_input(mut to: ChildStdin) {
     let mut input = io::stdin().lock();
     while let Ok(bytes) = input.fill_buf() {
         if bytes.is_empty() {
@@ -374,8 +383,8 @@ fn forward(mut to: ChildStdin) {
         }
         input.consume(len);
     }
-    // The guest has ended, if nobody reads this.
+    // An error means that the guest has ended.
     let _ = to.write_all(&[16, b'e']);
-    // QEMU goes on without input.
+    // Stays open, because QEMU would see the end of its input.
     std::mem::forget(to);
 }

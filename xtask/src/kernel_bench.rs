@@ -1,6 +1,8 @@
-//! `cargo xtask kernel-bench`: the same static program as process 1 of the kernel and of Debian's newest 6.12, in the same QEMU.
+//! `cargo xtask kernel-bench`: runs the same static program as process 1 of this kernel and of
+//! Debian's newest 6.12, in the same QEMU.
 //!
-//! Three runs of each: one counts instructions (`-icount shift=0`, under which the processor's clock is their count), one takes times, one has two processors.
+//! Each kernel runs three times: to count instructions (`-icount shift=0`, with which the
+//! processor's clock counts them), to measure time, and with two processors.
 
 mod profile;
 
@@ -25,7 +27,8 @@ pub(crate) struct Options {
     /// Leave out Debian's kernel.
     #[arg(long)]
     alone: bool,
-    /// Show in which functions the instructions of this operation are executed, instead of measuring all.
+    /// Show the functions in which the instructions of this operation are executed, instead of
+    /// measuring all.
     #[arg(long, value_name = "OPERATION")]
     profile: Option<String>,
 }
@@ -33,12 +36,12 @@ pub(crate) struct Options {
 /// The version of Debian's kernel, and the release that has it.
 const LINUX: (&str, &str) = ("6.12", "trixie");
 const MEMORY: &str = "1G";
-/// Seconds that a run may take.
-const PATIENCE: u64 = 900;
-/// The machine. `-M microvm` would be none for Debian's kernel.
+/// The most seconds of a run.
+const TIMEOUT: u64 = 900;
+/// The machine. Debian's kernel does not boot on `-M microvm`.
 const MACHINE: &str = "-M q35 -accel tcg -cpu qemu64 -display none -nodefaults -no-reboot -device isa-debug-exit,iobase=0xf4,iosize=4";
 
-/// The most that ours may take of what Linux takes.
+/// The most that this kernel may take, as a part of Linux's figure, or as a figure of its own.
 const TARGETS: [(&str, f64); 20] = [
     ("boot", 0.25),
     ("fault, anonymous", 0.5),
@@ -64,17 +67,17 @@ const TARGETS: [(&str, f64); 20] = [
 const LARGE_FORK: &str = "fork + exit, 256 MiB";
 const COPYING_FORK: &str = "fork + exit, 256 MiB, copied tables";
 const IN_USE: &str = "memory in use, KiB";
-/// What is no memory for programs: the image, and what is written down of each frame.
+/// Memory that is not for programs: the image, and the metadata of each frame.
 const TAKEN: &str = "memory taken before, KiB";
 const MEMBLOCK: &str = "memblock's part of the boot, %";
-/// How often `bench.c` measures each operation.
+/// The number of times that `bench.c` measures each operation.
 const ROUNDS: u64 = 5;
 const IMAGE: &str = "stripped image, KiB";
 
-/// What a run tells: of each operation, in order, instructions and nanoseconds.
-type Told = Vec<(String, f64, f64)>;
+/// The results of a run: name, instructions and nanoseconds of each operation, in order.
+type Results = Vec<(String, f64, f64)>;
 
-/// A row: instructions of ours and of Linux's, and nanoseconds.
+/// A row: instructions of this kernel and of Linux, and nanoseconds of both.
 #[derive(Default)]
 struct Row {
     name: String,
@@ -97,7 +100,7 @@ pub(crate) fn run(shell: &Shell, options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Measures both kernels, for the table in the documentation.
+/// Measures both kernels for the table in the documentation.
 pub(crate) fn figures(shell: &Shell) -> Result<String> {
     let (rows, release) = all(shell, false)?;
     Ok(json(&rows, &release))
@@ -109,11 +112,11 @@ fn all(shell: &Shell, alone: bool) -> Result<(Vec<Row>, String)> {
     let (archive, program) = archive(shell)?;
     let ours = machines::build(shell, Arch::X86_64, "")?;
     let line = kernel::command_line(&["console=plain"], &["/init".into()]);
-    let mut told = measured(&ours, &archive, &line)?;
-    let place = told.iter().position(|(name, ..)| name == LARGE_FORK);
-    let place = place.map_or(told.len(), |place| place + 1);
-    told.splice(place..place, with_copied_tables(&ours, &archive)?);
-    let mut rows = rows(&told, 0);
+    let mut results = measured(&ours, &archive, &line)?;
+    let place = results.iter().position(|(name, ..)| name == LARGE_FORK);
+    let place = place.map_or(results.len(), |place| place + 1);
+    results.splice(place..place, with_copied_tables(&ours, &archive)?);
+    let mut rows = rows(&results, 0);
     rows.push(Row {
         name: MEMBLOCK.to_owned(),
         instructions: [
@@ -135,7 +138,7 @@ fn all(shell: &Shell, alone: bool) -> Result<(Vec<Row>, String)> {
         release = place
             .file_name()
             .map_or(release, |name| name.to_string_lossy().into_owned());
-        // Ours has no mitigations of faults of processors.
+        // This kernel has no mitigations of processor vulnerabilities.
         let line = "console=ttyS0 quiet panic=-1 mitigations=off";
         merge(&mut rows, &measured(&image, &archive, line)?);
     }
@@ -147,22 +150,23 @@ fn tools(shell: &Shell) -> Result<()> {
     setup::debian(shell, "cc", "gcc")
 }
 
-/// What a fork takes that copies the page tables, as Linux does, instead of sharing them.
-fn with_copied_tables(image: &Path, archive: &Path) -> Result<Told> {
+/// Measures a fork that copies the page tables, as Linux does, instead of sharing them.
+fn with_copied_tables(image: &Path, archive: &Path) -> Result<Results> {
     let program = ["/init", "only", LARGE_FORK, "2"].map(Into::into);
     let line = kernel::command_line(&["console=plain", "fork=copy"], &program);
     let clock = ["-smp", "1", "-icount", "shift=0,sleep=off"];
-    let mut told = boot(image, archive, &line, &clock)?;
-    told.retain(|(name, ..)| name == LARGE_FORK);
-    for (name, _, time) in &mut told {
+    let mut results = boot(image, archive, &line, &clock)?;
+    results.retain(|(name, ..)| name == LARGE_FORK);
+    for (name, _, time) in &mut results {
         *name = COPYING_FORK.to_owned();
         *time = 0.0;
     }
-    Ok(told)
+    Ok(results)
 }
 
-/// Three runs: the counts of one, the times of another, what two processors do in the third.
-fn measured(image: &Path, archive: &Path, line: &str) -> Result<Told> {
+/// Runs the machine three times. Returns the counts of the first run, the times of the second, and
+/// the rows for two processors of the third.
+fn measured(image: &Path, archive: &Path, line: &str) -> Result<Results> {
     let counted = boot(
         image,
         archive,
@@ -184,9 +188,9 @@ fn measured(image: &Path, archive: &Path, line: &str) -> Result<Told> {
 }
 
 /// Runs the machine to its end.
-fn boot(image: &Path, archive: &Path, line: &str, clock: &[&str]) -> Result<Told> {
+fn boot(image: &Path, archive: &Path, line: &str, clock: &[&str]) -> Result<Results> {
     let mut machine = Command::new("timeout");
-    machine.args([&PATIENCE.to_string(), "qemu-system-x86_64"]);
+    machine.args([&TIMEOUT.to_string(), "qemu-system-x86_64"]);
     machine.args(MACHINE.split(' ')).args(["-m", MEMORY]);
     machine.args(["-serial", "stdio"]).args(clock);
     machine
@@ -199,7 +203,7 @@ fn boot(image: &Path, archive: &Path, line: &str, clock: &[&str]) -> Result<Told
     let start = Instant::now();
     let mut guest = machine.spawn().context("QEMU does not start")?;
     let console = guest.stdout.take().context("QEMU has no console")?;
-    let mut told = Told::new();
+    let mut results = Results::new();
     let mut whole = false;
     for line in BufReader::new(console).split(b'\n') {
         let line = line?;
@@ -216,22 +220,23 @@ fn boot(image: &Path, archive: &Path, line: &str, clock: &[&str]) -> Result<Told
             whole = true;
             break;
         }
-        // What the loader draws stands before the first one.
+        // The boot loader's drawing comes before the first name.
         let name = if name.ends_with("boot") { "boot" } else { name };
         if name == "boot" {
             time = start.elapsed().as_nanos() as f64;
         }
         eprintln!("{name}: {count}, {time} ns");
-        told.push((name.to_owned(), count, time));
+        results.push((name.to_owned(), count, time));
     }
-    // Processes are ended by number, and never by name.
+    // Kills only this process, and none by name.
     let _ = guest.kill();
     guest.wait()?;
-    ensure!(whole, "the machine ended early, after {:?}", told.last());
-    Ok(told)
+    ensure!(whole, "the machine ended early, after {:?}", results.last());
+    Ok(results)
 }
 
-/// An archive with the program as `/init`, and BusyBox; and the program with its names.
+/// Creates an archive with the program as `/init`, and BusyBox. Returns it with the program that
+/// has symbols.
 fn archive(shell: &Shell) -> Result<(PathBuf, PathBuf)> {
     let from = kernel::root_folder(shell, Arch::X86_64)?;
     let root = from.with_file_name("bench-root");
@@ -252,14 +257,14 @@ fn archive(shell: &Shell) -> Result<(PathBuf, PathBuf)> {
     Ok((kernel::archive(shell, &root)?, named))
 }
 
-/// KiB of the kernel's image without names.
+/// Returns the size in KiB of the kernel's image without symbols.
 fn stripped(shell: &Shell, image: &Path) -> Result<f64> {
     let to = image.with_extension("stripped");
     cmd!(shell, "strip -o {to} {image}").run()?;
     Ok(to.metadata()?.len() as f64 / 1024.0)
 }
 
-fn rows(told: &Told, side: usize) -> Vec<Row> {
+fn rows(results: &Results, side: usize) -> Vec<Row> {
     let row = |(name, count, time): &(String, f64, f64)| {
         let mut row = Row {
             name: name.clone(),
@@ -269,13 +274,13 @@ fn rows(told: &Told, side: usize) -> Vec<Row> {
         row.nanoseconds[side] = Some(*time).filter(|&time| time > 0.0);
         row
     };
-    told.iter().map(row).collect()
+    results.iter().map(row).collect()
 }
 
-/// Adds what Linux takes.
-fn merge(ours: &mut [Row], told: &Told) {
-    let mut others = rows(told, 1);
-    // Linux copies tables: one figure for both of ours.
+/// Adds Linux's results to the rows.
+fn merge(ours: &mut [Row], results: &Results) {
+    let mut others = rows(results, 1);
+    // Linux copies page tables, so one figure serves both rows.
     if let Some(row) = others.iter().find(|row| row.name == LARGE_FORK) {
         others.push(Row {
             name: COPYING_FORK.to_owned(),
@@ -290,7 +295,8 @@ fn merge(ours: &mut [Row], told: &Told) {
     }
 }
 
-/// The schema of `samara_pages::Figures`, which `cargo xtask figures` fills tables by.
+/// Returns the rows in the schema of `samara_pages::Figures`, from which `cargo xtask figures`
+/// fills tables.
 fn json(rows: &[Row], release: &str) -> String {
     let linux = format!("Linux {release}");
     let both = rows.iter().flat_map(|row| {
@@ -349,12 +355,12 @@ fn unit(name: &str) -> &'static str {
     }
 }
 
-/// The target is a figure, and not a part of Linux's.
+/// Returns `true` if the target is a figure of its own, and not a part of Linux's.
 fn is_absolute(name: &str) -> bool {
     [IN_USE, TAKEN, IMAGE, MEMBLOCK].contains(&name) || is_speed(name)
 }
 
-/// More is better.
+/// Returns `true` if more is better.
 fn is_speed(name: &str) -> bool {
     name.ends_with("two threads / one")
 }

@@ -1,10 +1,10 @@
-//! What developers and continuous integration run.
+//! The commands for developers and continuous integration.
 //!
-//! `cargo xtask test` installs what it needs and runs the ordinary tiers; `--all` adds the slow ones. Each
-//! tier is one function in [`tiers`]; what a tier needs from the machine is asked of [`setup`], which
-//! installs it. Nothing relies on what somebody installed by hand.
+//! `cargo xtask test` installs what it needs and runs the ordinary tiers; `--all` adds the slow
+//! ones. Each tier is one function in [`tiers`]. [`setup`] installs what a tier needs, so no tier
+//! depends on software that was installed by hand.
 
-mod beside;
+mod background;
 mod changed;
 mod ci;
 mod crates_picture;
@@ -30,7 +30,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use xshell::Shell;
 
-use crate::beside::Beside;
+use crate::background::Background;
 use crate::tiers::Tier;
 
 #[derive(Parser)]
@@ -45,9 +45,9 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Install what the tests need, then run them (ordinary tiers unless told otherwise).
+    /// Install what the tests need, and run them (by default the ordinary tiers).
     Test {
-        /// Every tier: also bare metal, loom, Miri, sanitizers and fuzzing.
+        /// All tiers, including bare metal, loom, Miri, sanitizers and fuzzing.
         #[arg(long, conflicts_with = "tier")]
         all: bool,
         /// Only these tiers (may be given several times).
@@ -64,27 +64,31 @@ enum Command {
         )]
         changed: Option<String>,
     },
-    /// Run what continuous integration runs: all tiers that fit its time, two at a time.
+    /// Run what continuous integration runs: all tiers that fit into its time, two at a time.
     Ci,
-    /// Compare the instructions that operations of the maple tree take with the committed counts.
+    /// Compare the instructions of the maple tree's operations with the committed counts.
     Gate {
-        /// Write the counts down instead of comparing them.
+        /// Write the counts to the committed file instead of comparing them.
         #[arg(long)]
         bless: bool,
     },
-    /// Run the benchmarks of the maple tree and of processes with pages, draw their pictures and fill the tables of README and docs/benchmarks.md.
+    /// Run the benchmarks of the maple tree and of processes with pages, draw their pictures, and
+    /// fill the tables of README and docs/benchmarks.md.
     Figures {
-        /// Small data and few calls, to see that all works.
+        /// Small data and few calls, to see that everything works.
         #[arg(long)]
         quick: bool,
-        /// Only `table`, `growth`, `readers`, `c` (the C interface), `pages` (processes beside the kernel) or `kernel` (a kernel on the libraries, beside Debian's); the others' figures of the last time are drawn again.
+        /// Only `table`, `growth`, `readers`, `c` (the C interface), `pages` (processes compared
+        /// with the kernel) or `kernel` (the kernel compared with Debian's). The others are drawn
+        /// from their latest figures.
         #[arg(long, value_parser = ["table", "growth", "readers", "c", "pages", "kernel"])]
         only: Option<String>,
-        /// Draw and fill from the figures of the last time.
+        /// Draw and fill from the latest figures.
         #[arg(long, conflicts_with_all = ["quick", "only"])]
         draw_only: bool,
     },
-    /// Run the oracle and traced programs on Debian's kernels 6.1 and 6.12, in QEMU with software emulation. Minutes for each.
+    /// Run the oracle and traced programs on Debian's kernels 6.1 and 6.12, in QEMU with software
+    /// emulation. It takes minutes for each.
     Guests {
         /// Only this version.
         #[arg(long, value_parser = ["6.1", "6.12"])]
@@ -92,26 +96,29 @@ enum Command {
         /// Random calls in each suite.
         #[arg(long, default_value_t = 1000)]
         calls: u32,
-        /// Files at random that are executed.
+        /// Number of random files that are executed.
         #[arg(long, default_value_t = 100)]
         files: u32,
-        /// Seed of the first history, and of the files.
+        /// Seed of the first history and of the files.
         #[arg(long, default_value_t = 1)]
         seed: u32,
-        /// What they run, with commas: traced programs, those that once were followed wrongly, random calls, files that are executed, random callers that are traced.
+        /// Parts of the tests, separated by commas: traced programs, programs that were once traced
+        /// wrongly, random calls, executed files, random callers that are traced.
         #[arg(long, default_value = "programs,found,oracle,exec,callers")]
         parts: String,
     },
-    /// Renew the code that texts show of the sources, and the picture of the crates.
+    /// Renew the excerpts of sources in texts, and the picture of the crates.
     Excerpts,
-    /// Compare the panics that the libraries have in the kernel's image with the list of those that are known, in kernel/panics.txt.
+    /// Compare the panics of the libraries in the kernel's image with the list in
+    /// kernel/panics.txt.
     Panics,
     /// Check that comments and documents are plain English.
     Prose {
-        /// Folders and files, from the workspace's root; without any, those that must pass.
+        /// Folders and files, from the workspace's root [default: those that must pass].
         paths: Vec<std::path::PathBuf>,
     },
-    /// Make the project's site in docs/site: the front page, the guides, the maple tree in the browser, the page of a recording.
+    /// Generate the project's site in docs/site: the front page, the guides, the maple tree in the
+    /// browser, the page of a recording.
     Site {
         /// Also photograph its pages for docs/figures.
         #[arg(long)]
@@ -119,9 +126,10 @@ enum Command {
     },
     /// Build the kernel, boot it in QEMU with software emulation, and end with its status.
     Kernel(kernel::Options),
-    /// Run the same programs in the kernel and in Debian's 6.12, in the same QEMU: instructions and times of each operation.
+    /// Run the same program on the kernel and on Debian's 6.12, in the same QEMU, and show the
+    /// instructions and times of each operation.
     KernelBench(kernel_bench::Options),
-    /// Show the tiers and what each one does.
+    /// List the tiers and what each one does.
     Tiers,
 }
 
@@ -137,7 +145,7 @@ fn main() -> ExitCode {
 
 fn run(cli: Cli) -> Result<ExitCode> {
     let shell = Shell::new().context("cannot read the current directory")?;
-    // The manifest of this crate lies one level below the root, wherever the command was given.
+    // This crate's manifest is one level below the root, independent of the current directory.
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     shell.change_dir(
         root.canonicalize()
@@ -200,8 +208,10 @@ fn run(cli: Cli) -> Result<ExitCode> {
     done.map(|()| ExitCode::SUCCESS)
 }
 
-/// Runs the tiers in order and says at the end how long each one took; stops at the first failure. Where tests follow, clippy and the documentation run
-/// beside them: cargo locks its folder for builds only, and many tests take one processor.
+/// Runs the tiers in order, and prints the time of each one. Stops at the first failure.
+///
+/// If tests follow, clippy and the documentation run in the background: cargo locks its folder for
+/// builds only, and many tests take one processor.
 fn test(shell: &Shell, tiers: &[Tier]) -> Result<()> {
     let mut times = Vec::new();
     let mut lint = None;
@@ -209,9 +219,9 @@ fn test(shell: &Shell, tiers: &[Tier]) -> Result<()> {
         eprintln!("== {}: {}", tier.name(), tier.summary());
         let start = Instant::now();
         if *tier == Tier::Lint && tiers.contains(&Tier::Unit) {
-            // What is told in seconds is told first.
+            // It takes seconds, so it comes first.
             tiers::formatting(shell)?;
-            lint = Some(Beside::start_tier(*tier, &shell.current_dir())?);
+            lint = Some(Background::start_tier(*tier, &shell.current_dir())?);
             continue;
         }
         tier.run(shell)

@@ -1,4 +1,5 @@
-//! What is published: the packages, their interfaces since the last release, their dependencies.
+//! Checks of the published packages: their contents, their interfaces since the last release, their
+//! dependencies.
 
 use std::path::PathBuf;
 
@@ -7,7 +8,7 @@ use xshell::{Shell, cmd};
 
 use crate::setup;
 
-/// The libraries that go to the registry.
+/// The libraries that are published.
 const LIBRARIES: [&str; 8] = [
     "samara-slab",
     "samara-rcu",
@@ -18,13 +19,13 @@ const LIBRARIES: [&str; 8] = [
     "samara-record",
     "samara-capi",
 ];
-/// The command line, which goes there, too.
+/// The command-line tool, which is published, too.
 const PROGRAM: &str = "samara";
-/// What each package carries.
+/// The files that each package must contain.
 const TEXTS: [&str; 3] = ["LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 
-/// Packs each package and builds it from what has been packed. Cargo resolves packages that depend on one another
-/// among those just packed, since none of them needs to be in the registry yet.
+/// Packages each crate and builds it from the package. Cargo resolves packages that depend on each
+/// other among these, so none of them needs to be in the registry yet.
 pub(crate) fn publish(shell: &Shell) -> Result<()> {
     for package in LIBRARIES.iter().chain([&PROGRAM]) {
         let files = cmd!(
@@ -39,24 +40,25 @@ pub(crate) fn publish(shell: &Shell) -> Result<()> {
             }
         }
     }
-    forget_packed(shell)?;
+    remove_packed(shell)?;
     cmd!(
         shell,
         "cargo publish --workspace --dry-run --locked --allow-dirty --all-features"
     )
-    // Whether it builds is asked, nothing else. (Packages do not have the workspace's profiles.)
+    // Only the success of the build counts. (Packages do not have the workspace's profiles.)
     .env("CARGO_PROFILE_DEV_DEBUG", "false")
     .env("CARGO_TARGET_DIR", PACKED)
     .run()?;
     Ok(())
 }
 
-/// Where it is built.
+/// The target directory of these builds.
 const PACKED: &str = "target/packed";
 
-/// Removes what earlier runs have unpacked and built. Cargo keeps the sources of the passing registry that it resolves in, and takes them for those of
-/// the same version that it has just packed.
-fn forget_packed(shell: &Shell) -> Result<()> {
+/// Removes what earlier runs have unpacked and built. Cargo keeps the sources of the temporary
+/// registry in which it resolves packages, and would use them instead of new packages of the same
+/// version.
+fn remove_packed(shell: &Shell) -> Result<()> {
     shell.remove_path(PACKED)?;
     let home = match (std::env::var_os("CARGO_HOME"), std::env::var_os("HOME")) {
         (Some(home), _) => PathBuf::from(home),
@@ -68,18 +70,19 @@ fn forget_packed(shell: &Shell) -> Result<()> {
         return Ok(());
     }
     for folder in shell.read_dir(&sources)? {
-        // A registry in a folder has no host, after which others are named.
-        let passing = folder
+        // Other registries are named after their host. A registry in a folder has none.
+        let temporary = folder
             .file_name()
             .is_some_and(|name| name.as_encoded_bytes().starts_with(b"-"));
-        if passing {
+        if temporary {
             shell.remove_path(&folder)?;
         }
     }
     Ok(())
 }
 
-/// Compares the libraries' interfaces with those of the last release, which is the last tag that begins with `v`.
+/// Compares the libraries' interfaces with those of the last release, the last tag that begins with
+/// `v`.
 pub(crate) fn semver(shell: &Shell) -> Result<()> {
     let tag = cmd!(shell, "git describe --tags --abbrev=0 --match v*")
         .quiet()
@@ -99,7 +102,8 @@ pub(crate) fn semver(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-/// Asks `deny.toml` of everything that is built, the benchmarks' rivals and the fuzz targets excepted.
+/// Checks everything that is built against `deny.toml`, except the benchmarks' rivals and the fuzz
+/// targets.
 pub(crate) fn deny(shell: &Shell) -> Result<()> {
     setup::cargo_tool(shell, "cargo-deny")?;
     for manifest in ["Cargo.toml", "kernel/Cargo.toml"] {

@@ -1,7 +1,9 @@
-//! The panics that the libraries still have in the kernel's image, beside a committed list with a reason for each.
+//! Compares the panics of the libraries that remain in the kernel's image with a committed list,
+//! which has a reason for each.
 //!
-//! Each panic hands its place to the handler: a file's name, a line, a column. The compiler leaves these places out with the calls that it proves impossible, so that what
-//! is in the image's constants is what may be called, whatever was made part of what.
+//! Each panic passes its location to the handler: file name, line and column. The compiler removes
+//! the location with a call that it proves impossible. So the image's constants hold the locations
+//! of all panics that may be called, even in inlined functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,12 +15,12 @@ use xshell::Shell;
 
 use crate::kernel::machines::{self, Arch};
 
-/// A line for each function: file, function, reason.
+/// The list: a line for each function, with file, function and reason.
 const LIST: &str = "kernel/panics.txt";
-/// A place in the image: pointer to the name, its length, line and column.
-const PLACE: usize = 24;
+/// The size of a location in the image: pointer to the name, its length, line and column.
+const LOCATION_SIZE: usize = 24;
 
-/// Builds the kernel for x86-64, and compares.
+/// Builds the kernel for x86-64, and compares its panics with the list.
 pub(crate) fn run(shell: &Shell) -> Result<()> {
     let image = machines::build(shell, Arch::X86_64, "")?;
     let found = functions(shell, &image)?;
@@ -29,10 +31,10 @@ pub(crate) fn run(shell: &Shell) -> Result<()> {
         println!("crates/{file} {function} may panic, and {LIST} gives no reason");
     }
     for (file, function) in known.keys().filter(|it| !found.contains(*it)) {
-        println!("crates/{file} {function} does not panic any more: {LIST} need not have it");
+        println!("crates/{file} {function} no longer panics: remove it from {LIST}");
     }
     if !new.is_empty() {
-        bail!("{} functions may panic that could not before", new.len());
+        bail!("{} functions may panic and are not on the list", new.len());
     }
     println!(
         "panics: {} functions of the libraries, each with its reason",
@@ -43,7 +45,7 @@ pub(crate) fn run(shell: &Shell) -> Result<()> {
 
 type Function = (String, String);
 
-/// The list's functions with their reasons.
+/// Returns the list's functions with their reasons.
 fn list(text: &str) -> Result<BTreeMap<Function, String>> {
     let lines = text
         .lines()
@@ -63,7 +65,7 @@ fn list(text: &str) -> Result<BTreeMap<Function, String>> {
         .collect()
 }
 
-/// The functions of the libraries that have places of panics in an image.
+/// Returns the functions of the libraries with locations of panics in an image.
 fn functions(shell: &Shell, image: &Path) -> Result<BTreeSet<Function>> {
     let bytes = fs::read(image).with_context(|| format!("cannot read {}", image.display()))?;
     let file = object::File::parse(&*bytes).map_err(|error| anyhow!("{error}"))?;
@@ -79,8 +81,8 @@ fn functions(shell: &Shell, image: &Path) -> Result<BTreeSet<Function>> {
     }
     let mut found = BTreeSet::new();
     for (_, data) in &constants {
-        for place in data.windows(PLACE).step_by(8) {
-            if let Some((path, line)) = read_place(place, &constants)
+        for location in data.windows(LOCATION_SIZE).step_by(8) {
+            if let Some((path, line)) = read_location(location, &constants)
                 && let Some((_, inside)) = path.split_once("/crates/")
             {
                 let source = shell.read_file(Path::new("crates").join(inside))?;
@@ -89,14 +91,18 @@ fn functions(shell: &Shell, image: &Path) -> Result<BTreeSet<Function>> {
         }
     }
     if found.is_empty() {
-        bail!("no place of a panic was found: is their form another one?");
+        bail!("no location of a panic was found: has their format changed?");
     }
     Ok(found)
 }
 
-/// The name of the source and the line, if these bytes are a place.
-fn read_place<'a>(place: &[u8], constants: &[(u64, &'a [u8])]) -> Option<(&'a str, usize)> {
-    let word = |at: usize| Some(u64::from_le_bytes(place.get(at..at + 8)?.try_into().ok()?));
+/// Returns the name of the source and the line, if these bytes are a location.
+fn read_location<'a>(location: &[u8], constants: &[(u64, &'a [u8])]) -> Option<(&'a str, usize)> {
+    let word = |at: usize| {
+        Some(u64::from_le_bytes(
+            location.get(at..at + 8)?.try_into().ok()?,
+        ))
+    };
     let (at, len, numbers) = (word(0)?, word(8)?, word(16)?);
     let (line, column) = (numbers & 0xffff_ffff, numbers >> 32);
     if len > 300 || line == 0 || column == 0 {
@@ -110,7 +116,7 @@ fn read_place<'a>(place: &[u8], constants: &[(u64, &'a [u8])]) -> Option<(&'a st
     path.ends_with(".rs").then_some((path, line as usize))
 }
 
-/// The function that a line of a source is in: the last one that begins at it or above.
+/// Returns the function of a line in a source: the last one that begins at or above the line.
 fn function_at(source: &str, line: usize) -> String {
     let mut name = "";
     for text in source.lines().take(line) {

@@ -130,7 +130,7 @@ pub(crate) fn run(shell: &Shell, paths: &[PathBuf]) -> Result<()> {
     }
     if findings > 0 {
         bail!(
-            "{findings} passages are to be written again (`cargo xtask prose PATH` lists a path's)"
+            "{findings} passages need a plainer form (`cargo xtask prose PATH` lists those of a path)"
         );
     }
     Ok(())

@@ -1,6 +1,7 @@
-//! Installing what a tier needs: toolchain components, targets, Debian packages, cargo subcommands.
+//! Installs what a tier needs: toolchain components, targets, Debian packages, cargo subcommands.
 //!
-//! Each function first looks whether the thing is there, so that a second run asks no registry. Tiers that run at the same time install one after another.
+//! Each function first checks that the thing is missing, so a second run asks no registry. Tiers
+//! that run at the same time install one after the other.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,10 +9,10 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 use xshell::{Cmd, Shell, cmd};
 
-/// The nightly toolchain is used by checkers only (Miri, sanitizers, fuzzing).
+/// The nightly toolchain, which only checkers use (Miri, sanitizers, fuzzing).
 pub(crate) const NIGHTLY: &str = "nightly";
 
-/// Adds components to the pinned toolchain, or to the nightly one.
+/// Adds components to the pinned toolchain, or to another one.
 pub(crate) fn components(shell: &Shell, toolchain: Option<&str>, wanted: &[&str]) -> Result<()> {
     let select = &toolchain_arguments(toolchain);
     if let Some(name) = toolchain {
@@ -21,16 +22,17 @@ pub(crate) fn components(shell: &Shell, toolchain: Option<&str>, wanted: &[&str]
         .quiet()
         .read()?;
     for component in wanted {
-        // Installed names carry the host triple (`clippy-x86_64-unknown-linux-gnu`) except for `rust-src`.
+        // Installed names carry the host triple (`clippy-x86_64-unknown-linux-gnu`) except for
+        // `rust-src`.
         if !installed.lines().any(|line| line.starts_with(component)) {
             let add = cmd!(shell, "rustup component add {component} {select...}");
-            alone(shell, add)?;
+            exclusively(shell, add)?;
         }
     }
     Ok(())
 }
 
-/// Installs a toolchain that is missing.
+/// Installs a toolchain if it is missing.
 pub(crate) fn toolchain(shell: &Shell, name: &str) -> Result<()> {
     let is_there = cmd!(shell, "rustup run {name} rustc --version")
         .quiet()
@@ -40,7 +42,7 @@ pub(crate) fn toolchain(shell: &Shell, name: &str) -> Result<()> {
         .is_ok();
     if !is_there {
         let install = cmd!(shell, "rustup toolchain install {name} --profile minimal");
-        alone(shell, install)?;
+        exclusively(shell, install)?;
     }
     Ok(())
 }
@@ -53,13 +55,13 @@ pub(crate) fn targets(shell: &Shell, toolchain: Option<&str>, wanted: &[&str]) -
         .read()?;
     for target in wanted {
         if !installed.lines().any(|line| line == *target) {
-            alone(shell, cmd!(shell, "rustup target add {target} {select...}"))?;
+            exclusively(shell, cmd!(shell, "rustup target add {target} {select...}"))?;
         }
     }
     Ok(())
 }
 
-/// Installs a Debian package when `program` is not on the path.
+/// Installs a Debian package if `program` is not on the path.
 pub(crate) fn debian(shell: &Shell, program: &str, package: &str) -> Result<()> {
     if on_path(shell, program) {
         return Ok(());
@@ -67,7 +69,7 @@ pub(crate) fn debian(shell: &Shell, program: &str, package: &str) -> Result<()> 
     install(shell, program, &[package])
 }
 
-/// Installs a Debian package when C programs find no header of this name.
+/// Installs a Debian package if C programs cannot include this header.
 pub(crate) fn header(shell: &Shell, header: &str, package: &str) -> Result<()> {
     let is_there = cmd!(shell, "cc -fsyntax-only -x c -")
         .stdin(format!("#include <{header}>\n"))
@@ -81,10 +83,10 @@ pub(crate) fn header(shell: &Shell, header: &str, package: &str) -> Result<()> {
     install(shell, header, &[package])
 }
 
-/// Installs what the C and C++ compilers need to make 32-bit programs.
+/// Installs what the C and C++ compilers need for 32-bit programs.
 ///
-/// Both languages are asked, and a whole program of each: a machine may have the headers and lack a library, those of the C library and lack the kernel's, and C's
-/// half without C++'s.
+/// The check links a whole program in both languages. A machine may have the headers and lack a
+/// library, have the C library's headers and lack the kernel's, or have C and lack C++.
 pub(crate) fn multilib(shell: &Shell) -> Result<()> {
     let scratch = shell.create_temp_dir()?;
     let program = scratch.path().join("program");
@@ -121,8 +123,8 @@ fn install(shell: &Shell, what: &str, packages: &[&str]) -> Result<()> {
         [] => ("apt-get", &[][..]),
         _ => ("sudo", &["apt-get"][..]),
     };
-    alone(shell, cmd!(shell, "{first} {rest...} update -q"))?;
-    alone(
+    exclusively(shell, cmd!(shell, "{first} {rest...} update -q"))?;
+    exclusively(
         shell,
         cmd!(
             shell,
@@ -134,14 +136,15 @@ fn install(shell: &Shell, what: &str, packages: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command that installs something while no other tier installs: neither apt nor rustup waits by itself. Its output goes to standard error, since some
-/// commands print what others read.
-fn alone(shell: &Shell, command: Cmd<'_>) -> Result<()> {
+/// Runs a command that installs something while no other tier installs, because neither apt nor
+/// rustup waits by itself. Its output goes to standard error, because some commands print results
+/// on standard output.
+fn exclusively(shell: &Shell, command: Cmd<'_>) -> Result<()> {
     eprintln!("$ {command}");
     let mut command = Command::from(command);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
     std::fs::create_dir_all(&folder)?;
-    // Debian's essential packages have flock(1).
+    // Debian's essential packages include flock(1).
     if on_path(shell, "flock") {
         let mut waiting = Command::new("flock");
         waiting.arg(folder.join("installing.lock"));
@@ -156,12 +159,13 @@ fn alone(shell: &Shell, command: Cmd<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Installs a cargo subcommand from the registry when it is missing.
+/// Installs a cargo subcommand from the registry if it is missing.
 pub(crate) fn cargo_tool(shell: &Shell, name: &str) -> Result<()> {
     if on_path(shell, name) {
         return Ok(());
     }
-    // As their authors release them, such tools take many minutes to link: a check that runs for seconds needs less.
+    // With their own release profiles, such tools take many minutes to link. A check that runs for
+    // seconds needs no optimisation.
     cmd!(shell, "cargo install --locked {name}")
         .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
         .env("CARGO_PROFILE_RELEASE_LTO", "off")

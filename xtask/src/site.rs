@@ -1,4 +1,5 @@
-//! The project's site: the front page, the guides, the playground, and the page of a recording.
+//! Generates and tests the project's site: the front page, the guides, the playground, and the page
+//! of a recording.
 
 use std::path::Path;
 
@@ -7,14 +8,15 @@ use xshell::{Shell, cmd};
 
 use crate::setup;
 
-/// Where the site is made.
+/// The folder of the site.
 pub(crate) const FOLDER: &str = "docs/site";
 const MANIFEST: [&str; 3] = ["--locked", "--manifest-path", "tools/site/Cargo.toml"];
 const BROWSER_TARGET: &str = "wasm32-unknown-unknown";
-/// The page of a recording, as the site has it.
+/// The page of a recording that the site includes.
 const RECORDING: &str = "target/site/address-space.html";
 
-/// Makes the site. With `photographs`, also the pictures of it that the documentation shows.
+/// Generates the site. With `photographs`, also takes the pictures of it that the documentation
+/// shows.
 pub(crate) fn run(shell: &Shell, photographs: bool) -> Result<()> {
     setup::targets(shell, None, &[BROWSER_TARGET])?;
     cmd!(
@@ -24,7 +26,7 @@ pub(crate) fn run(shell: &Shell, photographs: bool) -> Result<()> {
     .run()?;
     record(shell)?;
     let wasm = format!("tools/site/target/{BROWSER_TARGET}/release/samara_playground.wasm");
-    // Emptied first, so that no page of what is gone stays.
+    // Emptied first, so that no page of a removed text stays.
     shell.remove_path(FOLDER)?;
     cmd!(
         shell,
@@ -41,7 +43,7 @@ pub(crate) fn run(shell: &Shell, photographs: bool) -> Result<()> {
     Ok(())
 }
 
-/// A program whose address space is worth looking at, and which most machines have.
+/// Records a program that has an interesting address space and that most machines have.
 fn record(shell: &Shell) -> Result<()> {
     let import = "import decimal, json, threading; [threading.Thread(target=print).start() for _ in range(4)]";
     let program: &[&str] = if Path::new("/usr/bin/python3").exists() {
@@ -59,7 +61,7 @@ fn record(shell: &Shell) -> Result<()> {
     .context("no recording for the site")
 }
 
-/// A picture of a page of the site.
+/// Takes a picture of a page of the site.
 fn photograph(shell: &Shell, page: &str, figure: &str) -> Result<()> {
     let folder = shell.current_dir();
     let address = format!("file://{}", folder.join(FOLDER).join(page).display());
@@ -86,7 +88,8 @@ fn photograph(shell: &Shell, page: &str, figure: &str) -> Result<()> {
     .with_context(|| format!("no picture of {page}"))
 }
 
-/// Tests of the playground and of the generator, in and out of the browser; the site must have been made.
+/// Runs the tests of the playground and the generator, in and out of the browser. The site must
+/// have been generated.
 pub(crate) fn test(shell: &Shell) -> Result<()> {
     cmd!(
         shell,

@@ -18,7 +18,7 @@ use crate::prose;
 use crate::setup::{self, NIGHTLY};
 use crate::site;
 
-/// Targets on which the libraries must build without `std`.
+/// The targets on which the libraries must build without `std`.
 const BARE_TARGETS: [&str; 6] = [
     "x86_64-unknown-none",
     "aarch64-unknown-none",
@@ -28,45 +28,49 @@ const BARE_TARGETS: [&str; 6] = [
     "riscv32imac-unknown-none-elf",
 ];
 
-/// A 32-bit machine whose programs run here.
+/// A 32-bit target whose programs run on this machine.
 const WIDTH_32: &str = "i686-unknown-linux-gnu";
 
-/// One tier of tests.
+/// A tier of tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Tier {
-    /// Formatting, clippy and documentation, warnings denied.
+    /// Formatting, clippy and documentation, with warnings denied.
     Lint,
-    /// Every test of the workspace, documentation examples included.
+    /// All tests of the workspace, including documentation examples.
     Unit,
-    /// The libraries with each feature alone, and built for bare metal; the C interface and the maple tree tested on 32 bits.
+    /// The libraries with each feature alone, and built for bare metal; the C interface and the
+    /// maple tree tested on 32 bits.
     Bare,
     /// Model checking of every interleaving of small concurrent programs.
     Loom,
-    /// The quick part of the next tier: undefined behaviour in the maple tree, by both borrow models, and in processes.
+    /// A quick part of tier `miri`: undefined behaviour in the maple tree, with both borrow models,
+    /// and in processes.
     Borrows,
-    /// Undefined behaviour, both borrow models, 32-bit and big-endian machines.
+    /// Undefined behaviour, with both borrow models, on 32-bit and big-endian machines.
     Miri,
-    /// Address- and ThreadSanitizer.
+    /// AddressSanitizer and ThreadSanitizer.
     Sanitize,
-    /// A short run of each fuzz target over its committed corpus and beyond.
+    /// A short run of each fuzz target on its committed corpus and beyond.
     Fuzz,
-    /// Every history of three operations, and of two on a grown tree, which take optimisation.
+    /// All histories of three operations, and of two on a grown tree, with optimisation.
     Exhaustive,
     /// The tests that are too long for continuous integration.
     Proof,
-    /// The benchmarks, which are a workspace of their own, built and tried on small data.
+    /// The benchmarks, a workspace of its own, built and run on small data.
     Bench,
     /// The page of a recording and the project's site, in a browser.
     Pages,
-    /// Instructions of operations, counted and compared with the committed counts; how deep calls go on the stack.
+    /// The instructions of operations, compared with the committed counts, and the stack depth of
+    /// calls.
     Gate,
     /// The kernel: linted, booted, and compared with Linux.
     Kernel,
-    /// The same on AArch64 and RISC-V, and on all of them a storm of an hour, and each allocation refused.
+    /// The same on AArch64 and RISC-V; on all architectures a stress test of an hour, and failing
+    /// allocations.
     KernelAll,
     /// The oldest Rust that the manifest names.
     Msrv,
-    /// The packages as the registry would get them.
+    /// The packages in the form for the registry.
     Package,
     /// Changes of the public interface since the last release.
     Semver,
@@ -97,10 +101,10 @@ impl Tier {
         Tier::Semver,
         Tier::Deny,
     ];
-    /// What `cargo xtask test` runs.
+    /// The tiers of `cargo xtask test`.
     pub(crate) const ORDINARY: [Tier; 2] = [Tier::Lint, Tier::Unit];
 
-    /// The name as given on the command line.
+    /// Returns the tier's name on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Tier::Lint => "lint",
@@ -125,7 +129,7 @@ impl Tier {
         }
     }
 
-    /// What the tier does, in a line.
+    /// Returns one line about what the tier does.
     pub(crate) fn summary(self) -> &'static str {
         match self {
             Tier::Lint => "formatting, clippy and documentation, warnings denied",
@@ -144,24 +148,24 @@ impl Tier {
                 "every history of three operations on the maple tree, and of two on a grown one"
             }
             Tier::Proof => {
-                "every history of four operations, the longest traced program, and maps and smaps of as many live programs as there are"
+                "every history of four operations, the longest traced program, and maps and smaps of all live test programs"
             }
             Tier::Bench => "the benchmarks, linted and tried on small data",
             Tier::Pages => {
                 "what the page of a recording and the playground draw, in headless Chromium"
             }
             Tier::Gate => {
-                "instructions of operations, beside the committed counts, and the stack that calls take"
+                "instructions of operations, compared with the committed counts, and the stack depth of calls"
             }
             Tier::Kernel => {
                 "programs and a shell script in the kernel, which print what they print on Linux"
             }
             Tier::KernelAll => {
-                "the same on AArch64 and RISC-V, a storm of an hour, each allocation refused"
+                "the same on AArch64 and RISC-V, a stress test of an hour, each allocation failing once"
             }
-            Tier::Msrv => "every package checked by the oldest Rust that is promised",
-            Tier::Package => "each package as the registry would get it, built from what is in it",
-            Tier::Semver => "the public interfaces, beside those of the last release",
+            Tier::Msrv => "every package checked with the oldest supported Rust",
+            Tier::Package => "each package in the form for the registry, built from its contents",
+            Tier::Semver => "the public interfaces, compared with those of the last release",
             Tier::Deny => "licences, duplicates and sources of every dependency",
         }
     }
@@ -223,9 +227,10 @@ fn lint(shell: &Shell) -> Result<()> {
         "cargo clippy --workspace --all-features --all-targets --locked -- -D warnings"
     )
     .run()?;
-    // As the README's first command builds it, with the features that the tool asks for and no others.
+    // The build of the README's first command, with the features that the tool selects and no
+    // others.
     cmd!(shell, "cargo clippy --locked -- -D warnings").run()?;
-    // Of the features above: other ones would have their dependencies checked a second time.
+    // With the features above, because others would check their dependencies a second time.
     cmd!(
         shell,
         "cargo doc --workspace --all-features --no-deps --locked"
@@ -235,7 +240,7 @@ fn lint(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-/// Libraries with features that their other features do not bring.
+/// The libraries, with those features that their other features do not enable.
 const FEATURES: [(&str, &[&str]); 8] = [
     ("samara-rcu", &["epoch", "user"]),
     ("samara-slab", &[]),
@@ -250,7 +255,8 @@ const FEATURES: [(&str, &[&str]); 8] = [
     ("samara-capi", &["mm", "rcu"]),
 ];
 
-/// Each library with none of its features, and with each alone, warnings denied: what only some of them use is not compiled with the others.
+/// Lints each library without its features, and with each feature alone. Otherwise, code that only
+/// some features use is compiled with all of them.
 fn each_feature(shell: &Shell) -> Result<()> {
     for (package, features) in FEATURES {
         for feature in features.iter().chain(&[""]) {
@@ -265,17 +271,17 @@ fn each_feature(shell: &Shell) -> Result<()> {
 }
 
 fn bare(shell: &Shell) -> Result<()> {
-    // Its own, so that no other tier's builds are waited for.
+    // A target directory of its own, so that no other tier's builds are waited for.
     let _folder = shell.push_env("CARGO_TARGET_DIR", "target/bare");
     setup::components(shell, None, &["clippy"])?;
     each_feature(shell)?;
     setup::targets(shell, None, &BARE_TARGETS)?;
-    // That they compile is asked, and nothing runs.
+    // Only compilation counts, since nothing runs.
     let level = shell.push_env("CARGO_PROFILE_DEV_OPT_LEVEL", "0");
     for target in BARE_TARGETS {
         cmd!(shell, "cargo build --locked -p samara-rcu -p samara-slab -p maple-tree -p samara-memblock --no-default-features --target {target}")
             .run()?;
-        // Entries of page tables are words of 64 bits, changed by atomic instructions, which 32-bit machines lack.
+        // Page-table entries are 64-bit words that change atomically, which 32-bit machines lack.
         if !target.starts_with("thumb") && !target.starts_with("riscv32") {
             cmd!(
                 shell,
@@ -302,7 +308,8 @@ fn bare(shell: &Shell) -> Result<()> {
     maple_tree_on_32_bits(shell)
 }
 
-/// Tests of the maple tree, its examples, and tests of grace periods on a 32-bit machine: three minutes on one processor.
+/// Runs tests of the maple tree, its examples, and tests of grace periods on a 32-bit machine. It
+/// takes three minutes on one processor.
 fn maple_tree_on_32_bits(shell: &Shell) -> Result<()> {
     const TESTS: [&str; 7] = [
         "maps",
@@ -322,7 +329,7 @@ fn maple_tree_on_32_bits(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-/// How deep calls go on the stack, which optimisation decides.
+/// Measures the stack depth of calls, which depends on optimisation.
 fn stack(shell: &Shell) -> Result<()> {
     cmd!(
         shell,
@@ -333,8 +340,8 @@ fn stack(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-/// Checks the workspace with the toolchain that `rust-version` names. (Clippy reports newer calls of the standard library, too, but
-/// neither newer syntax nor dependencies.)
+/// Checks the workspace with the toolchain of `rust-version`. (Clippy reports newer functions of
+/// the standard library, but neither newer syntax nor dependencies.)
 fn msrv(shell: &Shell) -> Result<()> {
     let manifest = shell.read_file("Cargo.toml")?;
     let version = manifest
@@ -362,11 +369,11 @@ fn loom(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-/// Seconds that each fuzz target runs beyond its corpus.
+/// The time that each fuzz target runs beyond its corpus.
 const FUZZ_SECONDS: &str = "-max_total_time=20";
 
 fn fuzz(shell: &Shell) -> Result<()> {
-    // libFuzzer's own run time is compiled from C++.
+    // libFuzzer's runtime is compiled from C++.
     setup::debian(shell, "g++", "g++")?;
     setup::components(shell, Some(NIGHTLY), &["rust-src"])?;
     setup::cargo_tool(shell, "cargo-fuzz")?;
@@ -414,8 +421,8 @@ fn pages(shell: &Shell) -> Result<()> {
 
 fn bench(shell: &Shell) -> Result<()> {
     let manifest = ["--locked", "--manifest-path", "bench/Cargo.toml"];
-    // Small data is all that is tried, and optimisation would take most of the time. Clippy and the build share what runs
-    // while they compile.
+    // The data is small, and optimisation would take most of the time. Clippy and the build share
+    // build scripts and macros.
     let _debug = shell.push_env("CARGO_PROFILE_DEV_DEBUG", "false");
     cmd!(
         shell,

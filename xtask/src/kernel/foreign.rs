@@ -1,6 +1,8 @@
-//! What programs for other processors take: Debian's packages, unpacked without touching the machine's own.
+//! The tools for programs of other architectures: Debian's packages, unpacked without touching the
+//! machine's own.
 //!
-//! Cross compilers conflict with `gcc-multilib`, which other tiers install: so they are not installed, either.
+//! Cross compilers conflict with `gcc-multilib`, which other tiers install, so they are not
+//! installed.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,11 +13,12 @@ use xshell::{Shell, cmd};
 use super::Arch;
 use crate::setup;
 
-/// Apt with state of its own in a folder.
+/// The options of an apt whose state is in a folder of its own.
 struct Apt(Vec<String>);
 
 impl Apt {
-    /// Fetches the lists of packages of this machine's release of Debian, for an architecture by Debian's name or for its own.
+    /// Downloads the package lists of this machine's Debian release, for an architecture by
+    /// Debian's name, or for the machine's own.
     fn new(shell: &Shell, folder: &Path, architecture: Option<&str>) -> Result<Self> {
         let release = shell.read_file("/etc/os-release")?;
         let suite = release
@@ -37,7 +40,7 @@ impl Apt {
             })
         });
         shell.write_file(folder.join("sources.list"), lines.collect::<String>())?;
-        // No package is installed here.
+        // An empty status file: no package is installed here.
         shell.write_file(folder.join("status"), "")?;
         let place = folder.display();
         let mut options = vec![
@@ -69,7 +72,7 @@ impl Apt {
     }
 }
 
-/// Unpacks packages with all that they need into a folder, unless it is there.
+/// Unpacks packages and their dependencies into a folder, unless the folder exists.
 fn unpacked(
     shell: &Shell,
     folder: &Path,
@@ -97,7 +100,7 @@ fn unpacked(
     Ok(())
 }
 
-/// A C compiler for another processor, with the static libraries of glibc.
+/// A C cross compiler, with the static libraries of glibc.
 pub(crate) struct Cross {
     folder: PathBuf,
     prefix: String,
@@ -117,13 +120,13 @@ impl Cross {
         Ok(Cross { folder, prefix })
     }
 
-    /// The compiler, and where it finds its files.
+    /// Returns the compiler, and the option for its files.
     pub(crate) fn command(&self) -> (String, String) {
         let (prefix, folder) = (&self.prefix, self.folder.display());
         (format!("{prefix}gcc"), format!("--sysroot={folder}"))
     }
 
-    /// Where the compiler's own libraries are.
+    /// Returns the folder of the compiler's own libraries.
     pub(crate) fn libraries(&self) -> PathBuf {
         self.folder.join("usr/lib/x86_64-linux-gnu")
     }
@@ -138,7 +141,8 @@ impl Cross {
     }
 }
 
-/// BusyBox for another processor, and the names of its applets where they are not those of Debian's.
+/// Returns BusyBox for another architecture, and the names of its applets if they are not those of
+/// Debian's.
 pub(super) fn busybox(shell: &Shell, arch: Arch) -> Result<(PathBuf, Option<Vec<String>>)> {
     let folder = super::folder(shell, arch);
     if arch == Arch::Aarch64 {
@@ -155,7 +159,7 @@ pub(super) fn busybox(shell: &Shell, arch: Arch) -> Result<(PathBuf, Option<Vec<
     Ok((busybox, Some(names.map(str::to_owned).collect())))
 }
 
-/// Builds BusyBox of Debian's sources.
+/// Builds BusyBox from Debian's sources.
 fn build_busybox(shell: &Shell, folder: &Path, cross: &Cross) -> Result<()> {
     for (program, package) in [
         ("dpkg-source", "dpkg-dev"),
@@ -170,7 +174,7 @@ fn build_busybox(shell: &Shell, folder: &Path, cross: &Cross) -> Result<()> {
     let apt = Apt::new(shell, &sources, None)?;
     let _folder = shell.push_dir(&sources);
     apt.run(shell, &["source", "busybox"])?;
-    // What its `tc` is written for is no longer in the kernel's headers.
+    // `tc` does not compile with current kernel headers.
     let script = "set -e; cd busybox-*/; exec >../build.log 2>&1
 make defconfig
 sed -i 's/^# CONFIG_STATIC is not set/CONFIG_STATIC=y/; s/^CONFIG_TC=y/# CONFIG_TC is not set/' .config

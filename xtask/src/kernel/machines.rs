@@ -1,4 +1,4 @@
-//! The machines that the kernel boots on, and what QEMU is given for each.
+//! The machines on which the kernel boots, and QEMU's options for each.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use xshell::{Shell, cmd};
 use super::Options;
 use crate::setup;
 
-/// A processor's architecture.
+/// An architecture of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Arch {
     #[value(name = "x86_64")]
@@ -29,7 +29,8 @@ impl Arch {
         }
     }
 
-    /// The compiler's target for the kernel. But on x86-64, where it says so itself, that is one without registers of floating point.
+    /// The compiler's target for the kernel. It has no floating-point registers, which on x86-64 is
+    /// implied.
     pub(crate) fn target(self) -> &'static str {
         match self {
             Arch::X86_64 => "x86_64-unknown-none",
@@ -38,7 +39,7 @@ impl Arch {
         }
     }
 
-    /// QEMU's machines, the usual one first.
+    /// QEMU's machines, the default one first.
     fn machines(self) -> &'static [&'static str] {
         match self {
             Arch::X86_64 => &["q35", "microvm"],
@@ -49,18 +50,19 @@ impl Arch {
     /// The most processors of a machine.
     fn processors(self) -> u8 {
         match self {
-            // What an interrupt controller of version 2 has room for.
+            // The limit of a GICv2.
             Arch::Aarch64 => 8,
             Arch::X86_64 | Arch::Riscv64 => 64,
         }
     }
 
-    /// Returns `true` if firmware writes to the console before the kernel does. Byte 1 ends that.
+    /// Returns `true` if firmware writes to the console before the kernel does. Byte 1 ends the
+    /// firmware's output.
     pub(super) fn has_talkative_firmware(self) -> bool {
         self == Arch::Riscv64
     }
 
-    /// The processor, and the device for the kernel's messages.
+    /// The options for the processor, and for the device of the kernel's log.
     fn flags(self) -> &'static str {
         match self {
             Arch::X86_64 => {
@@ -76,7 +78,7 @@ impl Arch {
 
 const COMMON: &str = "-accel tcg -display none -nodefaults -no-reboot -chardev stdio,id=console,signal=off -serial chardev:console -chardev file,id=log,path=/dev/stderr";
 
-/// Returns the command that starts the machine, but for the kernel's files.
+/// Returns the command that starts the machine, without the kernel's files.
 pub(super) fn command(shell: &Shell, options: &Options) -> Result<Command> {
     let arch = options.arch;
     let machine = match &options.machine {
@@ -112,7 +114,8 @@ pub(super) fn command(shell: &Shell, options: &Options) -> Result<Command> {
     Ok(command)
 }
 
-/// Builds the kernel, which is a workspace of its own with its own settings for the compiler. Returns the file that the machine loads.
+/// Builds the kernel, a workspace of its own with its own compiler settings. Returns the file that
+/// the machine loads.
 pub(crate) fn build(shell: &Shell, arch: Arch, features: &str) -> Result<PathBuf> {
     let target = arch.target();
     setup::targets(shell, None, &[target])?;
@@ -133,7 +136,8 @@ pub(crate) fn build(shell: &Shell, arch: Arch, features: &str) -> Result<PathBuf
     Ok(image)
 }
 
-/// Writes the segments of an ELF file as they lie in memory: QEMU hands an initial file system only to an image of Linux's boot protocol.
+/// Writes the segments of an ELF file in their memory layout. QEMU passes initial files only to an
+/// image of Linux's boot protocol.
 fn flat(elf: &Path, to: &Path) -> Result<()> {
     let bytes = fs::read(elf).with_context(|| format!("cannot read {}", elf.display()))?;
     let part = |at: u64, len: u64| {

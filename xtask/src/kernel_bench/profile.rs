@@ -1,4 +1,5 @@
-//! Where the instructions of an operation go: `kernel/bench/count.c` counts them in QEMU, and they are summed up by function.
+//! Profiles of operations: `kernel/bench/count.c` counts instructions in QEMU, and this module sums
+//! them by function.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,16 +11,17 @@ use xshell::{Shell, cmd};
 use super::{MACHINE, MEMORY, ROUNDS};
 use crate::kernel;
 
-/// Functions that are shown.
+/// The number of functions that are shown.
 const MOST: usize = 50;
 
-/// Instructions by function, and how many of all of them are a program's.
+/// Instructions by function, and their sum.
 pub(super) struct Profile {
     functions: Vec<(String, u64)>,
     total: u64,
 }
 
-/// Counts what the kernel and its programs execute between two addresses, each time.
+/// Counts the instructions of the kernel and its programs between two addresses, each time that
+/// they are passed.
 fn counted(
     shell: &Shell,
     image: &Path,
@@ -43,7 +45,7 @@ fn counted(
         out.display()
     );
     shell.remove_path(&out)?;
-    // The machine's own status tells nothing.
+    // The machine's own status has no meaning here.
     cmd!(
         shell,
         "timeout 600 qemu-system-x86_64 {machine...} -m {MEMORY} -serial null -serial null -smp 1 -icount shift=0,sleep=off -kernel {image} -initrd {archive} -append {line} -plugin {plugin}"
@@ -73,7 +75,7 @@ fn counted(
     Ok(Profile { functions, total })
 }
 
-/// The functions of a program, by address.
+/// Returns the functions of a program, by address.
 fn symbols(shell: &Shell, program: &Path) -> Result<BTreeMap<u64, String>> {
     let names = cmd!(shell, "nm -C --defined-only {program}").read()?;
     let functions = names.lines().filter_map(|line| {
@@ -124,7 +126,7 @@ fn text(profile: &Profile, times: f64) -> String {
     text
 }
 
-/// The part of memblock in what the kernel executes up to its first process, in per cent.
+/// Returns memblock's share of the instructions up to the first process, in percent.
 pub(super) fn memblock(shell: &Shell, image: &Path, archive: &Path, program: &Path) -> Result<f64> {
     let begin = address(shell, image, "kernel_main")?;
     let main = address(shell, program, "main")?;

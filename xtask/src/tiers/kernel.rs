@@ -1,4 +1,4 @@
-//! Programs and a shell script on Linux and in the kernel: both print the same.
+//! The kernel's tests: programs and a shell script must print the same on Linux and in the kernel.
 
 use std::path::Path;
 
@@ -17,24 +17,24 @@ mod statuses;
 
 use guest::Guest;
 
-/// What both run, in an empty folder: the script, then each program, with their statuses.
+/// Runs the script in an empty folder, then each program, and prints their statuses.
 const ALL: &str = "cd $1 || exit 1
 sh $2/script.sh 2>&1; echo \"status $?\"
 shift 2
 for program in \"$@\"; do echo \"== program $(basename $program)\"; $program 2>&1; echo \"status $?\"; done
 ";
 
-/// Machines that the kernel runs on, and how many processors they have.
+/// The machines of the kernel, and their numbers of processors.
 const MACHINES: [[&str; 4]; 3] = [
     ["--machine", "q35", "--cpus", "1"],
     ["--machine", "q35", "--cpus", "2"],
     ["--machine", "microvm", "--cpus", "4"],
 ];
 
-/// The same of the other architectures.
-const OTHERS: [[&str; 2]; 2] = [["--cpus", "1"], ["--cpus", "2"]];
+/// The numbers of processors on the other architectures.
+const OTHER_MACHINES: [[&str; 2]; 2] = [["--cpus", "1"], ["--cpus", "2"]];
 
-/// Where the script and the programs are.
+/// The folder of the script and the programs.
 const SOURCES: &str = "kernel/tests";
 
 /// Lints the kernel for an architecture.
@@ -59,25 +59,25 @@ pub(super) fn run(shell: &Shell) -> Result<()> {
     for (number, machine) in MACHINES.iter().enumerate() {
         script(&guest, &expected, machine, number == 0)?;
     }
-    typed(&guest)?;
-    short_of_memory(&guest)?;
+    typed_input(&guest)?;
+    out_of_memory(&guest)?;
     storm(&guest, &["--cpus", "4"], "1500", "1")?;
     histories::run(&guest, 1..=1)?;
     refusals::run(&guest, "17")
 }
 
-/// What takes too long for each change, and the other architectures beside this machine's Linux.
+/// Runs the tests that take too long for each change, and those of the other architectures.
 pub(super) fn all(shell: &Shell) -> Result<()> {
     let native = Guest::new(shell, Arch::X86_64)?;
     let expected = on_linux(&native)?;
     for arch in [Arch::Aarch64, Arch::Riscv64] {
         lint(shell, arch)?;
         let guest = Guest::new(shell, arch)?;
-        for (number, machine) in OTHERS.iter().enumerate() {
+        for (number, machine) in OTHER_MACHINES.iter().enumerate() {
             script(&guest, &expected, machine, number == 0)?;
         }
-        typed(&guest)?;
-        short_of_memory(&guest)?;
+        typed_input(&guest)?;
+        out_of_memory(&guest)?;
         refusals::run(&guest, "5")?;
         statuses::run(&guest)?;
         hour(&guest)?;
@@ -88,9 +88,10 @@ pub(super) fn all(shell: &Shell) -> Result<()> {
     hour(&native)
 }
 
-/// Runs the script and the programs. With `replayed`, the record of their calls is replayed.
+/// Runs the script and the programs. With `replayed`, also replays the trace of their calls.
 ///
-/// A record does not tell in which order threads first wrote to areas that lie side by side, on which later merges depend. So programs with threads that allocate are left out of it.
+/// A trace does not contain the order in which threads first write to adjacent VMAs, on which later
+/// merges depend. So programs with threads that allocate are left out of it.
 fn script(guest: &Guest<'_>, expected: &str, machine: &[&str], replayed: bool) -> Result<()> {
     let Guest {
         shell,
@@ -113,7 +114,7 @@ fn script(guest: &Guest<'_>, expected: &str, machine: &[&str], replayed: bool) -
     program.extend(paths.iter().map(String::as_str));
     let output = guest.run(&options, &program)?;
     let place = format!("on {} with {}", arch.name(), machine.join(" "));
-    let expected = of_programs(expected, &names);
+    let expected = only_programs(expected, &names);
     let compared = match arch {
         Arch::X86_64 => compare(&expected, &output),
         _ => compare(&neutral(&expected), &neutral(&output)),
@@ -134,8 +135,8 @@ fn script(guest: &Guest<'_>, expected: &str, machine: &[&str], replayed: bool) -
     Ok(())
 }
 
-/// What the script prints, and of the programs those that are named.
-fn of_programs(printed: &str, names: &[&str]) -> String {
+/// Returns the script's output, and that of the named programs.
+fn only_programs(printed: &str, names: &[&str]) -> String {
     let mut kept = true;
     let lines = printed.split_inclusive('\n').filter(|line| {
         if let Some(name) = line.strip_prefix("== program ") {
@@ -146,14 +147,14 @@ fn of_programs(printed: &str, names: &[&str]) -> String {
     lines.collect()
 }
 
-/// Checks that what is typed arrives in order, on two processors.
-fn typed(guest: &Guest<'_>) -> Result<()> {
+/// Checks that console input arrives in order, on two processors.
+fn typed_input(guest: &Guest<'_>) -> Result<()> {
     let numbers: String = (1..20_000).map(|number| format!("{number}\n")).collect();
     let output = guest.run_with(&["--cpus", "2"], &["cat"], &numbers)?;
     compare(&numbers, &output).context("what was typed")
 }
 
-fn short_of_memory(guest: &Guest<'_>) -> Result<()> {
+fn out_of_memory(guest: &Guest<'_>) -> Result<()> {
     let output = guest.run(&["--memory", "128M"], &["sh", "/tests/out-of-memory.sh"])?;
     let expected = guest
         .shell
@@ -166,7 +167,7 @@ fn short_of_memory(guest: &Guest<'_>) -> Result<()> {
     Ok(())
 }
 
-/// All calls that there are at the same time, by four threads and their children.
+/// Runs the stress test: four threads and their children make all kinds of calls.
 fn storm(guest: &Guest<'_>, machine: &[&str], rounds: &str, seed: &str) -> Result<()> {
     let output = guest.run(machine, &["/tests/storm", "4", rounds, seed])?;
     ensure!(
@@ -181,7 +182,8 @@ fn storm(guest: &Guest<'_>, machine: &[&str], rounds: &str, seed: &str) -> Resul
     Ok(())
 }
 
-/// Runs a storm of an hour of the guest's time: 3,500 million instructions, and a tick every 9,766.
+/// Runs the stress test for an hour of the guest's time: 3,500 million instructions, and a tick
+/// every 9,766.
 ///
 /// QEMU advances the guest's clock by 1,024 ns with each instruction (`-icount`).
 fn hour(guest: &Guest<'_>) -> Result<()> {
@@ -204,7 +206,8 @@ fn hour(guest: &Guest<'_>) -> Result<()> {
     storm(guest, &["--cpus", cpus, "--icount", "10"], "3600s", "1")
 }
 
-/// What programs print, where processors differ in how they refuse an access: by SIGBUS or by SIGSEGV.
+/// Replaces SIGBUS by SIGSEGV in the output of programs, because architectures differ in how they
+/// refuse an access.
 fn neutral(output: &str) -> String {
     let lines = output
         .lines()
@@ -215,7 +218,7 @@ fn neutral(output: &str) -> String {
     lines.collect()
 }
 
-/// Runs all of it on this machine, with the same BusyBox.
+/// Runs the script and the programs on this machine, with the same BusyBox.
 fn on_linux(guest: &Guest<'_>) -> Result<String> {
     let Guest {
         shell, root, names, ..

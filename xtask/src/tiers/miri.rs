@@ -6,16 +6,17 @@ use xshell::{Shell, cmd};
 use super::WIDTH_32;
 use crate::setup::{self, NIGHTLY};
 
-/// Keeps integers from becoming pointers. Of the two borrow models this is the stricter one, Stacked Borrows.
+/// Forbids pointers from integers. The borrow model is the stricter one, Stacked Borrows.
 const STRICT: &str = "-Zmiri-strict-provenance";
-/// The other borrow model.
+/// The other borrow model, Tree Borrows.
 const TREE: &str = "-Zmiri-strict-provenance -Zmiri-tree-borrows";
-/// A big-endian machine.
+/// A big-endian target.
 const BIG_ENDIAN: &str = "s390x-unknown-linux-gnu";
-/// The machine of both models.
+/// The target for both borrow models.
 const WIDTH_64: &str = "x86_64-unknown-linux-gnu";
 
-/// Everything that Miri can run, on four machines: some twenty minutes each, on one processor. Tests look for `cfg(miri)` and do less.
+/// Runs everything that Miri can run, on four targets. Each takes about twenty minutes on one
+/// processor. Tests do less with `cfg(miri)`.
 pub(super) fn all(shell: &Shell) -> Result<()> {
     let machines = [
         (WIDTH_64, STRICT),
@@ -23,7 +24,7 @@ pub(super) fn all(shell: &Shell) -> Result<()> {
         (WIDTH_32, STRICT),
         (BIG_ENDIAN, STRICT),
     ];
-    // Tests that run C programs, or ask the kernel, are beyond Miri.
+    // Miri cannot run tests with C programs, or tests that ask the kernel.
     let parts: [&[&str]; 7] = [
         &["-p", "samara-memblock", "--tests"],
         &[
@@ -68,7 +69,8 @@ pub(super) fn all(shell: &Shell) -> Result<()> {
     )
 }
 
-/// The maple tree's tests that reach most of its unsafe code in the least time: a minute under each of the borrow models.
+/// Runs the maple tree's tests that reach most of its unsafe code in the least time: a minute with
+/// each borrow model.
 pub(super) fn borrows(shell: &Shell) -> Result<()> {
     const FILES: [&str; 6] = [
         "aliasing::",
@@ -87,9 +89,10 @@ pub(super) fn borrows(shell: &Shell) -> Result<()> {
     processes(shell, &["anon::"])
 }
 
-/// Tests of processes with pages, as far as `filters` go.
+/// Runs the tests of processes with pages that match `filters`.
 fn processes(shell: &Shell, filters: &[&str]) -> Result<()> {
-    // Their memory is read by words and by bytes, as programs do; Miri's model of weak memory has no answer to atomic accesses of mixed sizes.
+    // The tests access memory by words and by bytes, as programs do. Miri's weak memory model does
+    // not support atomic accesses of mixed sizes.
     let flags = format!("{STRICT} -Zmiri-disable-weak-memory-emulation");
     let mut part = vec![
         "-p",

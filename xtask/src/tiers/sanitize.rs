@@ -7,8 +7,9 @@ use crate::setup::{self, NIGHTLY};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Inlining by Rust itself and no optimisation by LLVM: what a sanitizer adds takes LLVM three times as long to optimise as it saves the tests. Optimised are
-/// address spaces, whose C programs would take ten times as long. Lines are kept, which a sanitizer shows of a place.
+/// Inlining by rustc, and no optimisation by LLVM: optimising a sanitizer's code takes LLVM three
+/// times as long as it saves the tests. `samara-mm` is optimised, because its C programs would take
+/// ten times as long. Line tables let a sanitizer print lines.
 const SETTINGS: [&str; 9] = [
     "-Zprofile-rustflags",
     "--config",
@@ -21,8 +22,9 @@ const SETTINGS: [&str; 9] = [
     "profile.dev.package.samara-mm.opt-level=1",
 ];
 
-/// The standard library made for ThreadSanitizer, which would take what it does not see for a race; optimised, since every test has a part of it.
-/// AddressSanitizer does without: it sees all generic code, which is compiled where it is used, and the allocator.
+/// Builds the standard library with ThreadSanitizer, which reports races in code that it does not
+/// instrument. It is optimised, because every test uses it. AddressSanitizer needs no such build:
+/// it instruments all generic code where it is used, and the allocator.
 const STANDARD: [&str; 7] = [
     "-Zbuild-std",
     "--config",
@@ -33,7 +35,7 @@ const STANDARD: [&str; 7] = [
     "profile.dev.package.std.opt-level=1",
 ];
 
-/// What cargo is told for a sanitizer.
+/// Returns cargo's arguments for a sanitizer.
 fn settings(sanitizer: &str) -> Vec<&'static str> {
     let standard = match sanitizer {
         "thread" => &STANDARD[..],
@@ -63,8 +65,9 @@ pub(super) fn all(shell: &Shell) -> Result<()> {
         sanitize_c(shell, sanitizer)?;
     }
     let settings = &settings("thread");
-    // Faults, calls, forks, walks and walkers beside each other. Left out is what has one thread and compares the process's own memory with the
-    // kernel's, of which the sanitizer has a part.
+    // Concurrent faults, calls, forks, walks and walkers. Tests with one thread that compare the
+    // process's own memory with the kernel's are left out, because the sanitizer uses a part of
+    // that memory.
     cmd!(
         shell,
         "cargo +nightly test {settings...} -p samara-mm --features samara-mm/hosted --test process --test concurrent -- --skip kernel:: --skip histories"
@@ -72,7 +75,7 @@ pub(super) fn all(shell: &Shell) -> Result<()> {
     .env("RUSTFLAGS", sanitizing("thread"))
     .env("CARGO_TARGET_DIR", "target/thread")
     .run()?;
-    // Two virtual processors of the guide for emulators, of which one loads what the other takes away.
+    // Two virtual processors of the emulator's guide. One accesses memory that the other unmaps.
     cmd!(
         shell,
         "cargo +nightly test {settings...} -p samara-docs --test emulator"
@@ -83,12 +86,12 @@ pub(super) fn all(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
-/// Compiler flags for a sanitizer. Tests that leak on purpose look for the configuration.
+/// Returns the compiler flags for a sanitizer. Tests that leak on purpose check `cfg(sanitized)`.
 fn sanitizing(sanitizer: &str) -> String {
     format!("-Zsanitizer={sanitizer} --cfg sanitized")
 }
 
-/// The C tests and examples, with library and program under the same sanitizer.
+/// Runs the C tests and examples, with library and program under the same sanitizer.
 fn sanitize_c(shell: &Shell, sanitizer: &str) -> Result<()> {
     let settings = &settings(sanitizer);
     setup::debian(shell, "cc", "build-essential")?;
@@ -98,7 +101,7 @@ fn sanitize_c(shell: &Shell, sanitizer: &str) -> Result<()> {
         .env("CARGO_TARGET_DIR", &target_dir)
         .run()?;
     let library = format!("{target_dir}/{TARGET}/debug/libsamara.a");
-    // The runtime library is the C compiler's; what it lacks of rustc's is in the shim.
+    // The C compiler's runtime library is used. The shim has what it lacks compared with rustc's.
     let shim: &[&str] = match sanitizer {
         "thread" => &["-fno-builtin", "crates/capi/tests/c/tsan_shim.c"],
         _ => &[],
@@ -112,7 +115,8 @@ fn sanitize_c(shell: &Shell, sanitizer: &str) -> Result<()> {
         ) else {
             continue;
         };
-        // One forks and handles signals, one counts a gigabyte of frames, two have an allocator of their own, and one loads the shared library.
+        // One forks and handles signals, one counts a gigabyte of frames, two have an allocator of
+        // their own, and one loads the shared library.
         let left_out = [
             "tsan_shim",
             "mm_diff",
@@ -121,7 +125,7 @@ fn sanitize_c(shell: &Shell, sanitizer: &str) -> Result<()> {
             "maple_refused",
             "maple_unloaded",
         ];
-        // These have one thread, and take minutes beside ThreadSanitizer.
+        // These have one thread, and take minutes with ThreadSanitizer.
         let long = ["mm_faults", "mm_fork", "mm_refused"];
         if left_out.contains(&name) || long.contains(&name) && sanitizer == "thread" {
             continue;

@@ -1,4 +1,5 @@
-//! Every test of the workspace, in two lines at the same time: many tests take one processor.
+//! All tests of the workspace, in two groups at the same time, because many tests take one
+//! processor.
 
 use std::process::Command;
 
@@ -6,54 +7,56 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 use xshell::{Shell, cmd};
 
-use crate::beside::Beside;
+use crate::background::Background;
 use crate::setup;
 
-/// All features, in one go: none of them replaces anything, and a second set of features would compile everything twice. Tiers `bare`, `borrows` and `sanitize`
-/// build without most of them.
+/// All features at once, because none of them replaces anything, and a second set of features would
+/// compile everything twice. Tiers `bare`, `borrows` and `sanitize` build without most features.
 const ALL: [&str; 3] = ["--workspace", "--all-features", "--locked"];
 
-/// Packages whose tests make the second line,
+/// The packages whose tests form the second group.
 const SECOND: [&str; 2] = ["samara-mm", "samara-capi"];
-/// and a test that changes a limit of the machine, which those of `samara-mm` compare with the kernel's behaviour.
+/// A test of the second group, too. It changes a limit of the machine, and tests of `samara-mm`
+/// depend on that limit.
 const LIMITS: &str = "undecided";
 
 pub(super) fn run(shell: &Shell) -> Result<()> {
     // The C interface is tested from C and from C++.
     setup::debian(shell, "cc", "gcc")?;
     setup::debian(shell, "c++", "g++")?;
-    // Programs with 32-bit addresses are traced, too.
+    // 32-bit programs are traced, too.
     if cfg!(target_arch = "x86_64") {
         setup::multilib(shell)?;
     }
     cmd!(shell, "cargo test {ALL...} --no-run").run()?;
-    let Lines {
+    let Groups {
         first,
         second,
         without,
-    } = lines(shell)?;
+    } = groups(shell)?;
     let mut command = Command::new("cargo");
     command.arg("test").args(ALL).args(second);
-    let second = Beside::start("second-line", &shell.current_dir(), command)?;
-    // Not quiet: the closing lines of each test binary say what was run.
+    let second = Background::start("second-group", &shell.current_dir(), command)?;
+    // Not quiet, because the last line of each test binary reports what was run.
     cmd!(shell, "cargo test {ALL...} {without...} --lib").run()?;
     cmd!(shell, "cargo test {ALL...} {first...}").run()?;
     cmd!(shell, "cargo test {ALL...} --doc").run()?;
     second.finish()
 }
 
-/// Arguments of cargo.
-struct Lines {
-    /// The targets of the first line, libraries left out.
+/// The arguments of cargo.
+struct Groups {
+    /// The targets of the first group, without libraries.
     first: Vec<String>,
-    /// Those of the second line.
+    /// The targets of the second group.
     second: Vec<String>,
-    /// Excludes the packages whose libraries have no tests of their own: `--lib` alone would compile those libraries for tests, too.
+    /// Excludes packages whose libraries have no tests. `--lib` alone would compile these libraries
+    /// for tests, too.
     without: Vec<String>,
 }
 
-/// Divides all that cargo tests unless it is asked for something else.
-fn lines(shell: &Shell) -> Result<Lines> {
+/// Divides everything that cargo tests by default into two groups.
+fn groups(shell: &Shell) -> Result<Groups> {
     let metadata = cmd!(
         shell,
         "cargo metadata --no-deps --locked --format-version 1"
@@ -84,7 +87,7 @@ fn lines(shell: &Shell) -> Result<Lines> {
             }
         }
     }
-    // Cargo takes a name of all packages: a name that two packages have is in the second line only.
+    // Cargo applies a name to all packages, so a name of two packages is in the second group only.
     let is_second = |name: &[String; 2]| {
         let mut same = named.iter().filter(|(other, _)| other == name);
         same.any(|(_, is_second)| *is_second)
@@ -92,7 +95,7 @@ fn lines(shell: &Shell) -> Result<Lines> {
     let names = named.iter().map(|(name, _)| name);
     let (second, first): (Vec<_>, Vec<_>) = names.partition(|name| is_second(name));
     let arguments = |names: Vec<&[String; 2]>| names.into_iter().flatten().cloned().collect();
-    Ok(Lines {
+    Ok(Groups {
         first: arguments(first),
         second: arguments(second),
         without,

@@ -1,4 +1,4 @@
-//! A machine for tests: the first files with all programs, and what is run with them.
+//! A guest for tests: the initial files with all programs, and functions that run them.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use crate::kernel::{self, Arch, Cross};
 pub(super) struct Guest<'a> {
     pub(super) shell: &'a Shell,
     pub(super) arch: Arch,
-    /// The folder of the first files.
+    /// The folder with the initial files.
     pub(super) root: PathBuf,
     archive: PathBuf,
-    /// The programs that print what they print on Linux.
+    /// The programs whose output is compared with Linux.
     pub(super) names: Vec<String>,
 }
 
@@ -76,7 +76,7 @@ impl<'a> Guest<'a> {
         })
     }
 
-    /// Boots the kernel and runs a program, with these options of `cargo xtask kernel`, to its end.
+    /// Boots the kernel with these options of `cargo xtask kernel`, and runs a program to its end.
     pub(super) fn boot(&self, options: &[&str], program: &[&str], input: &str) -> Result<Output> {
         let (xtask, name, archive) = (std::env::current_exe()?, self.arch.name(), &self.archive);
         let command = cmd!(
@@ -86,7 +86,7 @@ impl<'a> Guest<'a> {
         Ok(command.quiet().ignore_status().stdin(input).output()?)
     }
 
-    /// The same of a program that succeeds. Returns what it prints.
+    /// Runs a program that must succeed. Returns its output.
     pub(super) fn run(&self, options: &[&str], program: &[&str]) -> Result<String> {
         self.run_with(options, program, "")
     }

@@ -1,6 +1,8 @@
-//! The histories of samara-mm's `tests/pages`, which the kernel's processes perform: each step comes to what it does on Linux.
+//! The histories of samara-mm's `tests/pages`, which run in the guest. Each step must have the
+//! result that it has on Linux.
 //!
-//! Within the guest the test compares with the engine of its own, as it does on Linux, pages and sums included.
+//! The test also compares the guest with its own engine, pages and sums included, as it does on
+//! Linux.
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -11,7 +13,7 @@ use xshell::{Shell, cmd};
 use super::{Guest, compare};
 use crate::setup;
 
-/// Steps of a history, of which each suite has one.
+/// The steps of a history. Each suite has one history.
 const STEPS: &str = "150";
 
 /// Builds the test without shared libraries.
@@ -29,14 +31,14 @@ pub(super) fn build(shell: &Shell, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The program that cargo's messages name last.
+/// Returns the last program that cargo's messages name.
 fn executable(messages: &str) -> Option<PathBuf> {
     let named = messages.rsplit("\"executable\":\"").next()?;
     let (path, _) = named.split_once('"')?;
     Some(path.into())
 }
 
-/// Performs the histories of these seeds.
+/// Runs the histories of these seeds.
 pub(super) fn run(guest: &Guest<'_>, seeds: RangeInclusive<u32>) -> Result<()> {
     let Guest { shell, root, .. } = guest;
     let program = root.join("tests/pages");
@@ -51,7 +53,7 @@ pub(super) fn run(guest: &Guest<'_>, seeds: RangeInclusive<u32>) -> Result<()> {
             .chain(settings)
             .chain(["/tests/pages"])
             .collect();
-        // The engine in the test expects tables that forks copy.
+        // The engine in the test expects forks to copy page tables.
         let output = guest.run(&["--fork", "copy"], &words)?;
         compare(&expected, &output).with_context(|| format!("in histories with {seed}"))?;
         lines += expected.lines().count();

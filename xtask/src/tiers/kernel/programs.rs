@@ -1,4 +1,4 @@
-//! The programs of the guest, compiled for its processor.
+//! The guest's programs, compiled for its architecture.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::SOURCES;
 use crate::kernel::{Arch, Cross};
 use crate::setup;
 
-/// How C programs are compiled.
+/// The flags for C programs.
 const FLAGS: [&str; 5] = ["-O1", "-Wall", "-Wno-unused-result", "-static", "-pthread"];
 
 /// Compiles a program without shared libraries.
@@ -27,7 +27,7 @@ pub(super) fn compile(
     }
 }
 
-/// This machine's own compilers.
+/// Compiles a program with this machine's own compilers.
 fn native(shell: &Shell, source: &Path, to: &Path) -> Result<()> {
     if is_rust(source) {
         return rust(shell, "x86_64-unknown-linux-musl", &[], source, to);
@@ -37,7 +37,7 @@ fn native(shell: &Shell, source: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Compilers for another processor.
+/// Compiles a program with cross compilers.
 fn foreign(shell: &Shell, cross: &Cross, arch: Arch, source: &Path, to: &Path) -> Result<()> {
     if !is_rust(source) {
         let files = [source.as_os_str(), OsStr::new("-o"), to.as_os_str()];
@@ -82,10 +82,11 @@ fn rust(shell: &Shell, target: &str, options: &[&str], source: &Path, to: &Path)
     Ok(())
 }
 
-/// Programs of C that are compiled with musl, too: all but `memory`, in whose arena musl would allocate.
+/// The C programs that are also compiled with musl: all except `memory`, whose arena musl would
+/// allocate in.
 const MUSL: [&str; 4] = ["files", "hostile", "signals", "threads"];
 
-/// Compiles them. Returns their names.
+/// Compiles the programs with musl. Returns their names.
 pub(super) fn with_musl(shell: &Shell, tests: &Path) -> Result<Vec<String>> {
     setup::debian(shell, "musl-gcc", "musl-tools")?;
     let sources = Path::new(SOURCES).join("programs");
@@ -100,7 +101,7 @@ pub(super) fn with_musl(shell: &Shell, tests: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Compiles Lua, with its script beside it. Returns its name.
+/// Compiles Lua, with its script next to it. Returns its name.
 pub(super) fn lua(shell: &Shell, tests: &Path) -> Result<String> {
     setup::header(shell, "lua5.4/lua.h", "liblua5.4-dev")?;
     let sources = Path::new(SOURCES).join("lua");

@@ -1,10 +1,11 @@
-//! Each allocation of a script refused to the kernel, one after the other: the script does what it always does or fails, and nothing is lost.
+//! Fault injection: each allocation of a script fails once. The script must print what it always
+//! prints, or fail, and the kernel must leak nothing.
 
 use anyhow::{Context, Result};
 
 use super::Guest;
 
-/// Refuses one allocation of `stride`, in a kernel that is built for this.
+/// Makes every `stride`th allocation fail, in a kernel that is built for it.
 pub(super) fn run(guest: &Guest<'_>, stride: &str) -> Result<()> {
     let options = ["--features", "refusals", "--cpus", "1"];
     let program = ["/tests/each", stride, "1", "sh", "/tests/refusals.sh"];

@@ -1,10 +1,10 @@
-//! Statuses with which `cargo xtask kernel` ends.
+//! The statuses with which `cargo xtask kernel` ends.
 
 use anyhow::{Result, ensure};
 
 use super::Guest;
 
-/// Options, a program, the status, and what standard error must tell.
+/// Options, a program, the status, and a text that standard error must contain.
 type Case = (
     &'static [&'static str],
     &'static [&'static str],
@@ -12,7 +12,7 @@ type Case = (
     &'static str,
 );
 
-/// In a kernel that can be made to break.
+/// A kernel that a program can make panic or leak.
 const BROKEN: &[&str] = &["--features", "refusals"];
 const WHOLE: &[&str] = &[];
 

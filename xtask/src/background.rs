@@ -1,4 +1,4 @@
-//! A command that runs beside others. Its output is printed when it has ended.
+//! A command that runs in the background. Its output is printed when it has ended.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use anyhow::{Context, Result, bail};
 
 use crate::tiers::Tier;
 
-pub(crate) struct Beside {
+pub(crate) struct Background {
     name: &'static str,
     log: PathBuf,
     child: Child,
 }
 
-impl Beside {
+impl Background {
     /// Starts a tier in a process of its own.
     pub(crate) fn start_tier(tier: Tier, root: &Path) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
@@ -22,7 +22,7 @@ impl Beside {
         Self::start(tier.name(), root, command)
     }
 
-    /// Starts a command. The name is that of its log in the folder `target`.
+    /// Starts a command. `name` is the name of its log in the folder `target`.
     pub(crate) fn start(name: &'static str, root: &Path, mut command: Command) -> Result<Self> {
         let log = root.join("target").join(format!("{name}.log"));
         fs::create_dir_all(root.join("target")).context("cannot make the folder target")?;
@@ -34,10 +34,10 @@ impl Beside {
             .stderr(again)
             .spawn()
             .with_context(|| format!("cannot start {name}"))?;
-        Ok(Beside { name, log, child })
+        Ok(Background { name, log, child })
     }
 
-    /// Waits for its end.
+    /// Waits for the command's end, prints its output, and fails if the command failed.
     pub(crate) fn finish(mut self) -> Result<()> {
         let status = self.child.wait()?;
         let output = fs::read(&self.log).unwrap_or_default();
@@ -49,8 +49,8 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
-    /// Where another command has failed, this one begins nothing more.
+impl Drop for Background {
+    /// Stops the command if another one has failed.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
