@@ -13,8 +13,8 @@ use page_table_multiarch::{MappingFlags, PagingHandler};
 use samara_bench::{Options, Report};
 use samara_paging::format::X86_64;
 use samara_paging::{
-    Arena, Attrs, Change, Copy, Entry, FrameAllocator, Grace, HostMemory, Kind, Mapping, PageSize,
-    PageTables, PhysMem, Physical, Source, Write,
+    Arena, Attrs, Change, Entry, ForkFilter, FrameAllocator, Grace, HostMemory, Kind, Mapping,
+    PageSize, PageTables, PhysMem, Physical, Source, WritePolicy,
 };
 
 #[derive(Parser)]
@@ -164,7 +164,7 @@ fn ours(memory: &Memory, pages: usize, counted: bool) -> [f64; 6] {
         }
     });
     let protect = time(pages, || {
-        let change = Change::access(Attrs::READ, Write::Never);
+        let change = Change::access(Attrs::READ, WritePolicy::Never);
         space.protect(range.clone(), change, &()).expect("frames");
     });
     let unmap = time(pages, || space.unmap(range.clone(), &()).expect("frames"));
@@ -267,7 +267,7 @@ fn forks(cli: &Cli) -> Report {
                         let Entry::Page { phys, .. } = other.entry(addr) else {
                             unreachable!()
                         };
-                        assert!(!other.spot(addr, &()).write_alone(phys).expect("a frame"));
+                        assert!(!other.pte(addr, &()).reuse_exclusive(phys).expect("a frame"));
                     }
                 });
                 drop(other);
@@ -277,7 +277,7 @@ fn forks(cli: &Cli) -> Report {
                 all.push(time(1000, || drop(child)));
             }
             // As it was: the parent has all of it alone, and may write.
-            let change = Change::access(Attrs::READ | Attrs::WRITE, Write::Alone);
+            let change = Change::access(Attrs::READ | Attrs::WRITE, WritePolicy::Exclusive);
             parent
                 .protect(range.clone(), change, &())
                 .expect("no frames");
@@ -301,7 +301,7 @@ fn fork(parent: &Space<'_>, child: &Space<'_>, range: Range<u64>, share: bool) {
         parent.share_range(child, range, &()).expect("frames");
     } else {
         parent
-            .copy_range(child, range, Mapping::Private, Copy::All, &())
+            .copy_range(child, range, Mapping::Private, ForkFilter::All, &())
             .expect("frames");
     }
 }

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use samara_paging::format::X86_64;
 use samara_paging::{
-    Arena, Attrs, Copy, Entry, Exclusive, Kind, Mapping, PageSize, PageTables, Physical, Source,
+    Arena, Attrs, Entry, Exclusive, ForkFilter, Kind, Mapping, PageSize, PageTables, Physical,
+    Source,
 };
 
 const PAGES: usize = 16_384;
@@ -33,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         if share {
             parent.share_range(&child, range, &())?;
         } else {
-            parent.copy_range(&child, range, Mapping::Private, Copy::All, &())?;
+            parent.copy_range(&child, range, Mapping::Private, ForkFilter::All, &())?;
         }
         println!(
             "{} {PAGES} pages: {:?}, {} tables, {} of them shared",
@@ -51,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             return Err("nothing was copied".into());
         };
         assert!(!now.contains(Attrs::WRITE));
-        if !child.spot(START, &()).write_alone(phys)? {
+        if !child.pte(START, &()).reuse_exclusive(phys)? {
             let copy = memory.alloc_page(Kind::Anon)?;
             // SAFETY: two frames of 4 KiB, the second of which nobody else has.
             unsafe {
@@ -59,8 +60,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 from.copy_to_nonoverlapping(to, 4096);
             }
             child
-                .spot(START, &())
-                .exchange(phys, Source::Owned(copy), attrs)?;
+                .pte(START, &())
+                .replace(phys, Source::Owned(copy), attrs)?;
         }
         assert_ne!(child.translate(START), parent.translate(START));
     }

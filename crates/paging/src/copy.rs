@@ -7,7 +7,7 @@ use crate::cursor::remembered;
 use crate::dead::Dead;
 use crate::entry::{Attrs, ENTRIES, PAGE_SIZE, tag};
 use crate::error::Error;
-use crate::fork::Copy;
+use crate::fork::ForkFilter;
 use crate::format::Format;
 use crate::frames::Counts;
 use crate::phys::{FrameAllocator, PhysMem, Physical};
@@ -96,7 +96,7 @@ pub(crate) fn copy_entries<
     const FRESH: bool,
 >(
     memory: &Physical<B, R>,
-    copy: Copy,
+    copy: ForkFilter,
     from: &Locked<'_>,
     to: &Table<'_>,
     part: Range<usize>,
@@ -285,7 +285,7 @@ fn copy_run<F: Format, W: Way, const FRESH: bool>(
 #[inline(never)]
 fn copy_entry<F: Format, W: Way, B: FrameAllocator + PhysMem, R: Reclaim>(
     memory: &Physical<B, R>,
-    copy: Copy,
+    copy: ForkFilter,
     from: &Locked<'_>,
     i: usize,
 ) -> Result<(u64, bool), Error> {

@@ -9,8 +9,8 @@ use crate::error::Error;
 use crate::format::{Format, MAX_LEVELS};
 use crate::invalidate::{Changed, Gather};
 use crate::phys::{Memory, Physical};
+use crate::prealloc::PreallocTables;
 use crate::reclaim::Reclaim;
-use crate::reserve::Reserve;
 use crate::space::PageTables;
 use crate::table::{Locked, Table};
 
@@ -45,7 +45,7 @@ pub(crate) struct Cursor<'a, F: Format, M: Memory> {
     at: u64,
     /// Whether the table that was locked last is shared: it may be read, not changed.
     pub(crate) shared: bool,
-    /// There, except while [`outside`](Self::outside) runs.
+    /// There, except while [`outside_section`](Self::outside_section) runs.
     section: Option<<M::Reclaim as Reclaim>::Section<'a>>,
 }
 
@@ -72,7 +72,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
     }
 
     /// Runs `work` outside of the section, and enters it anew: what is found before says nothing after.
-    pub(crate) fn outside<T>(&mut self, work: impl FnOnce() -> T) -> T {
+    pub(crate) fn outside_section<T>(&mut self, work: impl FnOnce() -> T) -> T {
         self.section = None;
         let result = work();
         self.section = Some(self.memory().grace().enter(self.at));
@@ -203,7 +203,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         &mut self,
         addr: u64,
         level: usize,
-        reserve: &mut Reserve<'_, M>,
+        prealloc: &mut PreallocTables<'_, M>,
     ) -> Result<Locked<'a>, Error> {
         loop {
             match self.lock(addr, level) {
@@ -211,8 +211,8 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
                 Err(Stop { raw, .. }) if raw != 0 => return Err(Error::Exists),
                 Err(Stop { level: at, .. }) => {
                     // All that it takes, or nothing is begun.
-                    reserve.ensure(at - level)?;
-                    self.make(addr, at, reserve)?;
+                    prealloc.ensure(at - level)?;
+                    self.make(addr, at, prealloc)?;
                 }
             }
         }
@@ -220,11 +220,16 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
 
     /// Makes a table below the entry of `level`, unless something is there.
     #[cold]
-    fn make(&mut self, addr: u64, level: usize, reserve: &mut Reserve<'_, M>) -> Result<(), Error> {
+    fn make(
+        &mut self,
+        addr: u64,
+        level: usize,
+        prealloc: &mut PreallocTables<'_, M>,
+    ) -> Result<(), Error> {
         if level == Self::TOP && self.space.is_kernel() {
             return Err(Error::OutOfRange);
         }
-        let table = reserve.take_empty()?;
+        let table = prealloc.take_empty()?;
         if let Ok(mut upper) = self.lock(addr, level)
             && upper.load(index(addr, level)) == 0
         {
@@ -234,7 +239,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
                 self.space.next_generation();
             }
         } else {
-            reserve.give(table);
+            prealloc.give(table);
         }
         Ok(())
     }
@@ -245,11 +250,11 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
     pub(crate) fn lock_own(
         &mut self,
         addr: u64,
-        reserve: &mut Reserve<'_, M>,
+        prealloc: &mut PreallocTables<'_, M>,
         gather: &mut Gather<'_, F, M>,
     ) -> Result<Locked<'a>, Error> {
         loop {
-            let locked = self.lock_or_make(addr, 0, reserve)?;
+            let locked = self.lock_or_make(addr, 0, prealloc)?;
             if !self.shared {
                 return Ok(locked);
             }
@@ -257,7 +262,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
                 return Err(Error::Exists);
             }
             drop(locked);
-            self.unshare(addr, reserve, gather)?;
+            self.unshare(addr, prealloc, gather)?;
         }
     }
 

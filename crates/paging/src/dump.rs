@@ -7,7 +7,7 @@ use crate::format::Format;
 use crate::phys::Memory;
 use crate::space::PageTables;
 
-/// Prints the lower half of an address space, or the upper half of [a kernel's](PageTables::of_kernel): range, access, bits, size, frame.
+/// Prints the lower half of an address space, or the upper half of [a kernel's](PageTables::new_kernel): range, access, bits, size, frame.
 ///
 /// ```text
 /// 000000010000-000000014000 rw- uad- 4K 40001000

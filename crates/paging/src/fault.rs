@@ -8,8 +8,8 @@ use crate::error::Error;
 use crate::format::Format;
 use crate::invalidate::{Gather, Invalidate};
 use crate::phys::{FrameAllocator, Memory, PhysMem, Physical};
+use crate::prealloc::PreallocTables;
 use crate::reclaim::Reclaim;
-use crate::reserve::Reserve;
 use crate::space::PageTables;
 use crate::table::Locked;
 
@@ -22,7 +22,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// [`Error::NotMapped`] if no page on this frame is mapped there (any more); [`Error::NoMemory`], [`Error::Misaligned`].
     ///
     /// An example is at [`protect_with`](Self::protect_with).
-    pub fn allow(
+    pub fn add_attrs(
         &self,
         addr: u64,
         phys: u64,
@@ -31,46 +31,46 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ) -> Result<(), Error> {
         self.pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
         let mut gather = self.gather(tlb);
-        let mut reserve = Reserve::none(self.physical());
+        let mut prealloc = PreallocTables::none(self.physical());
         let mut cursor = self.cursor(addr);
-        let (table, level) = cursor.lock_page(addr, phys, &mut reserve, &mut gather)?;
+        let (table, level) = cursor.lock_page(addr, phys, &mut prealloc, &mut gather)?;
         let slot = index(addr, level);
         let raw = table.load(slot);
         let was = table.update::<F>(slot, raw, |raw| F::leaf(phys, F::attrs(raw) | add, level));
         let attrs = F::attrs(was) | add;
         if !remembered(was) || (add - F::attrs(was)).contains(Attrs::EXEC) {
-            gather.entered(addr & !(span(level) - 1), next(addr, level), attrs);
+            gather.notify_mapped(addr & !(span(level) - 1), next(addr, level), attrs);
         }
         // As above: what processors remember allows less, and a fault finds out.
         Ok(())
     }
 
     /// Takes a reference on the frame of 4 KiB at an address, if a processor could do there what `need` says without a fault. It keeps the frame, not the
-    /// mapping: [`put`](Pin::put) gives it up.
+    /// mapping: [`put`](FrameRef::put) gives it up.
     ///
-    /// While it lasts, [`Spot::write_alone`](crate::Spot::write_alone) says no for this frame. With `need` empty, it is the page that is there, whether
+    /// While it lasts, [`PteRef::reuse_exclusive`](crate::PteRef::reuse_exclusive) says no for this frame. With `need` empty, it is the page that is there, whether
     /// or not it may be used.
     ///
     /// # Errors
     ///
     /// [`Error::NotMapped`]: a fault would be taken; [`Error::TooMany`]: the frame has 1,023 references.
-    pub fn pin(&self, addr: u64, need: Attrs) -> Result<Pin, Error> {
+    pub fn get_page(&self, addr: u64, need: Attrs) -> Result<FrameRef, Error> {
         let mut cursor = self.cursor(addr);
         if need.is_empty() && self.covers(addr) {
             let found = cursor.lock_leaf(addr).map_err(|_| Error::NotMapped)?;
             let (_table, level, raw) = found;
             let phys = F::phys(raw) + (addr & (span(level) - 1));
-            return Pin::of(self.physical(), phys & !(PAGE_SIZE - 1), !F::special(raw));
+            return FrameRef::of(self.physical(), phys & !(PAGE_SIZE - 1), !F::special(raw));
         }
         let found = cursor.lock_for(addr, need);
         let (_table, _, raw, phys) = found.map_err(|_| Error::NotMapped)?;
         if !F::special(raw) {
             self.physical().frames().unpin(phys);
         }
-        Pin::of(self.physical(), phys & !(PAGE_SIZE - 1), !F::special(raw))
+        FrameRef::of(self.physical(), phys & !(PAGE_SIZE - 1), !F::special(raw))
     }
 
-    /// Takes a reference for a device, which reads or writes the memory itself while programs go on: as [`pin`](Self::pin), and private memory stays this address
+    /// Takes a reference for a device, which reads or writes the memory itself while programs go on: as [`get_page`](Self::get_page), and private memory stays this address
     /// space's own until the reference is put. A write through the mapping goes to the same frame, and a fork
     /// ([`Mapping::Private`](crate::Mapping::Private)) gives the child a copy. With `need` empty, it is the page that is there, whether or not it may be used.
     ///
@@ -82,23 +82,23 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// [`Error::TooMany`].
     ///
     /// ```
-    /// # use samara_paging::{Arena, Attrs, Copy, Exclusive, Kind, Mapping, PageSize, PageTables, Physical, Source, format::X86_64};
+    /// # use samara_paging::{Arena, Attrs, ForkFilter, Exclusive, Kind, Mapping, PageSize, PageTables, Physical, Source, format::X86_64};
     /// # // SAFETY: one thread uses the tables.
     /// # let memory = Physical::new(Arena::on_heap(64)?, unsafe { Exclusive::new() }, 1 << 30, 64)?;
     /// let parent = PageTables::<X86_64, _>::new(&memory, 1)?;
     /// let rw = Attrs::READ | Attrs::WRITE | Attrs::USER | Attrs::ACCESSED | Attrs::DIRTY;
     /// parent.map(0x1000, PageSize::Small, Source::Owned(memory.alloc_page(Kind::Anon)?), rw, &())?;
-    /// let pin = parent.pin_own(0x1000, Attrs::WRITE)?;
+    /// let pin = parent.pin_page(0x1000, Attrs::WRITE)?;
     ///
     /// let child = PageTables::<X86_64, _>::new(&memory, 2)?;
-    /// parent.copy_range(&child, 0..0x10000, Mapping::Private, Copy::All, &())?;
+    /// parent.copy_range(&child, 0..0x10000, Mapping::Private, ForkFilter::All, &())?;
     /// let (mine, theirs) = (parent.page(0x1000).unwrap(), child.page(0x1000).unwrap());
     /// assert_eq!(mine.phys, pin.phys());
     /// assert!(mine.attrs.contains(Attrs::WRITE) && theirs.phys != pin.phys());
     /// pin.put(&memory);
     /// # Ok::<(), samara_paging::Error>(())
     /// ```
-    pub fn pin_own(&self, addr: u64, need: Attrs) -> Result<Pin, Error> {
+    pub fn pin_page(&self, addr: u64, need: Attrs) -> Result<FrameRef, Error> {
         if !self.covers(addr) {
             return Err(Error::NotMapped);
         }
@@ -116,13 +116,13 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let phys = (F::phys(raw) + (addr & (span(level) - 1))) & !(PAGE_SIZE - 1);
         let frames = memory.frames();
         let pin = if F::special(raw) || !frames.is_anon(phys) {
-            Pin::of(memory, phys, !F::special(raw))?
+            FrameRef::of(memory, phys, !F::special(raw))?
         } else if !cursor.shared
             // What may be written, no other entry maps, whoever else has a reference.
             && (frames.is_alone(phys) || F::writable(raw))
         {
             frames.pin(phys)?;
-            Pin {
+            FrameRef {
                 phys,
                 counted: true,
             }
@@ -234,15 +234,15 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     }
 }
 
-/// A reference on a frame that is mapped: see [`PageTables::pin`].
+/// A reference on a frame that is mapped: see [`PageTables::get_page`].
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the frame is kept until the reference is put"]
-pub struct Pin {
+pub struct FrameRef {
     phys: u64,
     counted: bool,
 }
 
-impl Pin {
+impl FrameRef {
     /// A reference on a frame that is mapped, in a table whose lock is held.
     #[inline]
     pub(crate) fn of<B: FrameAllocator + PhysMem, R: Reclaim>(
@@ -253,7 +253,7 @@ impl Pin {
         if counted {
             memory.get(phys)?;
         }
-        Ok(Pin { phys, counted })
+        Ok(FrameRef { phys, counted })
     }
 
     /// The frame.
@@ -281,7 +281,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         &mut self,
         addr: u64,
         phys: u64,
-        reserve: &mut Reserve<'_, M>,
+        prealloc: &mut PreallocTables<'_, M>,
         gather: &mut Gather<'_, F, M>,
     ) -> Result<(Locked<'a>, usize), Error> {
         loop {
@@ -293,7 +293,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
                 return Ok((table, level));
             }
             drop(table);
-            self.unshare(addr, reserve, gather)?;
+            self.unshare(addr, prealloc, gather)?;
         }
     }
 

@@ -10,7 +10,7 @@ use crate::format::{Format, MAX_LEVELS};
 use crate::frames::Frames;
 use crate::invalidate::{Changed, Gather, Invalidate};
 use crate::phys::Memory;
-use crate::reserve::Reserve;
+use crate::prealloc::PreallocTables;
 use crate::space::PageTables;
 use crate::table::{Locked, Table};
 
@@ -25,23 +25,23 @@ pub enum Mapping {
 
 /// Which pages a fork copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Copy {
+pub enum ForkFilter {
     /// All.
     All,
     /// Not clean pages of files: a fault brings them back.
-    NotCleanFile,
+    SkipCleanFile,
     /// Neither clean pages of files nor the zero page: a fault brings them back.
-    NotRestorable,
+    SkipRestorable,
 }
 
-impl Copy {
+impl ForkFilter {
     /// Whether a leaf is not copied.
     #[inline]
     pub(crate) fn leaves_out<F: Format>(self, frames: &Frames, zero: u64, raw: u64) -> bool {
         let phys = F::phys(raw);
         if F::special(raw) {
             // Device memory, memory mapped by its number, the zero page.
-            self == Self::NotRestorable && phys == zero
+            self == Self::SkipRestorable && phys == zero
         } else {
             self != Self::All && F::clean(raw) == raw && !frames.is_anon(phys)
         }
@@ -65,12 +65,12 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         child: &Self,
         range: Range<u64>,
         mapping: Mapping,
-        copy: Copy,
+        copy: ForkFilter,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
         self.can_fork(child, &range)?;
         let mut fork = Fork::new(self, child, &range, mapping, copy, tlb);
-        fork.reserve(&range, false)?;
+        fork.preallocate(&range, false)?;
         let mut at = range.start;
         while at < range.end {
             match fork.step(at, range.end) {
@@ -81,7 +81,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                 }
             }
         }
-        child.entered(tlb, range.start, range.end, Attrs::READ);
+        child.notify_mapped(tlb, range.start, range.end, Attrs::READ);
         Ok(())
     }
 }
@@ -91,8 +91,8 @@ pub(crate) struct Fork<'a, F: Format, M: Memory> {
     pub(crate) from: Cursor<'a, F, M>,
     pub(crate) to: Cursor<'a, F, M>,
     mapping: Mapping,
-    copy: Copy,
-    pub(crate) reserve: Reserve<'a, M>,
+    copy: ForkFilter,
+    pub(crate) prealloc: PreallocTables<'a, M>,
     pub(crate) gather: Gather<'a, F, M>,
 }
 
@@ -102,7 +102,7 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
         child: &'a PageTables<F, M>,
         range: &Range<u64>,
         mapping: Mapping,
-        copy: Copy,
+        copy: ForkFilter,
         tlb: &'a dyn Invalidate,
     ) -> Self {
         Self {
@@ -110,16 +110,16 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
             to: child.cursor(range.start),
             mapping,
             copy,
-            reserve: Reserve::none(parent.physical()),
+            prealloc: PreallocTables::none(parent.physical()),
             gather: parent.gather(tlb),
         }
     }
 
     /// Sets aside the tables that the child needs. With `sharing`, stretches of 2 MiB that lie wholly in the range need none of the last level.
-    pub(crate) fn reserve(&mut self, range: &Range<u64>, sharing: bool) -> Result<(), Error> {
+    pub(crate) fn preallocate(&mut self, range: &Range<u64>, sharing: bool) -> Result<(), Error> {
         if !sharing {
             let tables = self.tables(range.clone(), false)?;
-            return self.reserve.ensure(tables);
+            return self.prealloc.ensure(tables);
         }
         let (mut at, mut tables) = (range.start, 0);
         let mut counted = [u64::MAX; MAX_LEVELS];
@@ -141,7 +141,7 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
             }
             at = end;
         }
-        self.reserve.ensure(tables)
+        self.prealloc.ensure(tables)
     }
 
     fn tables(&mut self, range: Range<u64>, sharing: bool) -> Result<usize, Error> {
@@ -170,7 +170,7 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
                 let part = start < at || next(at, level) > end;
                 if part || self.is_pinned(level, raw) {
                     self.from
-                        .split(at, level, &mut self.reserve, &mut self.gather)?;
+                        .split(at, level, &mut self.prealloc, &mut self.gather)?;
                     return Ok(at);
                 }
                 self.copy_huge(at, level)?;
@@ -201,12 +201,12 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
             return Ok(());
         }
         if !fresh {
-            let mut child = self.to.lock_own(at, &mut self.reserve, &mut self.gather)?;
+            let mut child = self.to.lock_own(at, &mut self.prealloc, &mut self.gather)?;
             let used = self.fill::<false>(&parent, &child.table, at, end)?;
             child.add_used(used);
             return Ok(());
         }
-        let phys = self.reserve.take()?;
+        let phys = self.prealloc.take()?;
         let table = self.from.memory().table(phys);
         let filled = self.fill::<true>(&parent, &table, at, end);
         drop(parent);
@@ -216,7 +216,7 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
                 self.link(at, phys)
             }
             unused => {
-                self.reserve.give(phys);
+                self.prealloc.give(phys);
                 unused.map(|_| ())
             }
         }
@@ -247,7 +247,7 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
 
     /// Puts a filled last-level table, which nobody knows yet, into the child's tree.
     fn link(&mut self, addr: u64, table: u64) -> Result<(), Error> {
-        let mut upper = self.to.lock_or_make(addr, 1, &mut self.reserve)?;
+        let mut upper = self.to.lock_or_make(addr, 1, &mut self.prealloc)?;
         upper.store(index(addr, 1), F::table(table, false));
         upper.add_used(1);
         self.to.space.next_generation();
@@ -257,7 +257,7 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
     /// Copies a huge page.
     fn copy_huge(&mut self, at: u64, level: usize) -> Result<(), Error> {
         let slot = index(at, level);
-        let mut child = self.to.lock_or_make(at, level, &mut self.reserve)?;
+        let mut child = self.to.lock_or_make(at, level, &mut self.prealloc)?;
         if child.load(slot) != 0 {
             return Err(Error::Exists);
         }

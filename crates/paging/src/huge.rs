@@ -9,10 +9,10 @@ use crate::format::Format;
 use crate::invalidate::{Changed, Gather, Invalidate};
 use crate::map::Source;
 use crate::phys::Memory;
-use crate::reserve::Reserve;
+use crate::prealloc::PreallocTables;
+use crate::prealloc::Preallocation;
 use crate::share::forget_leaf;
 use crate::space::PageTables;
-use crate::spare::Spare;
 
 impl<F: Format, M: Memory> Cursor<'_, F, M> {
     /// Divides the leaf at `addr` and `level` into 512 of the level below, if it is still there. No count changes, since each frame was counted.
@@ -20,18 +20,18 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         &mut self,
         addr: u64,
         level: usize,
-        reserve: &mut Reserve<'_, M>,
+        prealloc: &mut PreallocTables<'_, M>,
         gather: &mut Gather<'_, F, M>,
     ) -> Result<(), Error> {
-        let below = reserve.take()?;
+        let below = prealloc.take()?;
         let Ok(upper) = self.lock(addr, level) else {
-            reserve.give(below);
+            prealloc.give(below);
             return Ok(());
         };
         let slot = index(addr, level);
         let raw = upper.load(slot);
         if !tag::holds(raw) || F::is_table(raw) {
-            reserve.give(below);
+            prealloc.give(below);
             return Ok(());
         }
         let table = self.memory().table(below);
@@ -47,14 +47,14 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
             }
         };
         let changed = Changed::PAGES | Changed::TABLES;
-        if F::BREAKS_FIRST {
+        if F::BREAK_BEFORE_MAKE {
             let old = upper.update::<F>(slot, raw, |raw| {
                 F::leaf(F::phys(raw), F::attrs(raw) - Attrs::ACCESS, level)
             });
             gather.tell_now(start, end, changed);
             fill(old);
             upper.store(slot, F::table(below, false));
-            gather.entered(start, end, F::attrs(old));
+            gather.notify_mapped(start, end, F::attrs(old));
         } else {
             // The processor may note an access until the entry changes; then the pieces are written again.
             upper.update::<F>(slot, raw, |raw| {
@@ -74,7 +74,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ///
     /// [`Error::NoMemory`] (nothing has changed then), [`Error::NotMapped`], [`Error::Misaligned`].
     pub fn split(&self, addr: u64, size: PageSize, tlb: &dyn Invalidate) -> Result<(), Error> {
-        self.split_with(addr, size, &mut Spare::none(self), tlb)
+        self.split_with(addr, size, &mut Preallocation::none(self), tlb)
     }
 
     /// Sets tables aside for [`split_with`](Self::split_with) with the same address and size; none if no larger page is there.
@@ -91,20 +91,24 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// let block = Source::Owned(memory.alloc_block(9, Kind::Anon)?);
     /// space.map(0x20_0000, PageSize::Large, block, Attrs::READ | Attrs::USER, &())?;
     ///
-    /// let mut spare = space.spare_for_split(0x20_3000, PageSize::Small)?;
+    /// let mut spare = space.preallocate_split(0x20_3000, PageSize::Small)?;
     /// memory.backing().refuse_after(Some(0)); // there is no memory any more
     /// space.split_with(0x20_3000, PageSize::Small, &mut spare, &())?;
     /// assert_eq!(space.page(0x20_3000).unwrap().size, PageSize::Small);
     /// # Ok::<(), samara_paging::Error>(())
     /// ```
-    pub fn spare_for_split(&self, addr: u64, size: PageSize) -> Result<Spare<'_, M>, Error> {
+    pub fn preallocate_split(
+        &self,
+        addr: u64,
+        size: PageSize,
+    ) -> Result<Preallocation<'_, M>, Error> {
         let addr = addr & !(span(0) - 1);
         self.pages(&(addr..addr.saturating_add(span(0))))?;
-        let mut spare = Spare::none(self);
+        let mut spare = Preallocation::none(self);
         if let Err(Stop { level, raw }) = self.cursor(addr).descend(addr, 0)
             && raw != 0
         {
-            spare.reserve.ensure(level.saturating_sub(size.level()))?;
+            spare.tables.ensure(level.saturating_sub(size.level()))?;
         }
         Ok(spare)
     }
@@ -118,13 +122,13 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         &self,
         addr: u64,
         size: PageSize,
-        spare: &mut Spare<'_, M>,
+        spare: &mut Preallocation<'_, M>,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
         let addr = addr & !(span(0) - 1);
         self.pages(&(addr..addr.saturating_add(span(0))))?;
         let mut gather = self.gather(tlb);
-        let reserve = &mut spare.reserve;
+        let prealloc = &mut spare.tables;
         let mut cursor = self.cursor(addr);
         loop {
             let Err(stop) = cursor.descend_anew(addr, 0) else {
@@ -136,8 +140,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             if stop.level <= size.level() {
                 return Ok(());
             }
-            reserve.ensure(stop.level - size.level())?;
-            cursor.split(addr, stop.level, reserve, &mut gather)?;
+            prealloc.ensure(stop.level - size.level())?;
+            cursor.split(addr, stop.level, prealloc, &mut gather)?;
         }
     }
 
@@ -183,13 +187,13 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         }
         source.count_all(memory.frames(), size)?;
         let changed = Changed::PAGES | Changed::TABLES;
-        if F::BREAKS_FIRST {
+        if F::BREAK_BEFORE_MAKE {
             upper.unlink(slot, F::leaf(source.phys(), Attrs::empty(), level));
             gather.tell_now(addr, next(addr, level), changed);
         }
         upper.unlink(slot, F::leaf(source.phys(), source.attrs(attrs), level));
         gather.range(addr, next(addr, level), changed);
-        gather.entered(addr, next(addr, level), attrs);
+        gather.notify_mapped(addr, next(addr, level), attrs);
         // Before the entries below go: who has found them there goes down anew.
         self.departed();
         for i in 0..ENTRIES {

@@ -79,10 +79,10 @@ bitflags! {
 ///
 /// When [`invalidate`](Self::invalidate) returns, no processor uses what it remembered of these ranges, or is in the middle of an access
 /// that does. It is called once by each call that has something to forget, except that a call that gives up places in very many shared tables does so
-/// every [`SHARED_AT_ONCE`] of them.
+/// every [`SHARED_TABLE_BATCH`] of them.
 ///
 /// It is called without any lock, with one exception: where a processor must find nothing between the old entry and the new
-/// ([`exchange`](crate::Spot::exchange), and on AArch64 huge pages that are divided or put together), the locks of the tables are held. Processors that wait
+/// ([`replace`](crate::PteRef::replace), and on AArch64 huge pages that are divided or put together), the locks of the tables are held. Processors that wait
 /// for such a lock must therefore still take the interrupts that this needs.
 pub trait Invalidate {
     /// Forget these ranges (each start inclusive, end exclusive, in bytes, at most eight, ascending) of this address space. An end of [`u64::MAX`] is the end of
@@ -91,7 +91,7 @@ pub trait Invalidate {
 
     /// Entries in `range` (in bytes, the end exclusive) have become valid, not necessarily all, and pages that may be executed are among them if `executable`. When it
     /// returns, the processors find these entries and the bytes behind them. Called before the call that maps, or the fault, returns, once for each
-    /// last-level table or huge page, or once for a range; only for formats with [`Format::ANNOUNCES`](crate::Format::ANNOUNCES), which x86-64 is not among. Does nothing
+    /// last-level table or huge page, or once for a range; only for formats with [`Format::NOTIFIES_MAPPED`](crate::Format::NOTIFIES_MAPPED), which x86-64 is not among. Does nothing
     /// unless said otherwise, which suits tables that no processor walks.
     ///
     /// On AArch64 this is `dsb ishst` and `isb`; if `executable`, also the instruction caches are invalidated, where the processor does not do so by
@@ -100,7 +100,7 @@ pub trait Invalidate {
     /// may still remember that nothing was there, and take a fault: a RISC-V fault handler executes `sfence.vma` for the address of every fault that succeeds.
     ///
     /// It may be called with locks of tables held: it must not call the tables, and processors that wait for such a lock must still take interrupts.
-    fn entered(&self, context: &Context, range: Range<u64>, executable: bool) {
+    fn notify_mapped(&self, context: &Context, range: Range<u64>, executable: bool) {
         let _ = (context, range, executable);
     }
 
@@ -128,22 +128,22 @@ impl<T: Fn(&Context, &[Range<u64>], Changed)> Invalidate for T {
 
 /// Tells the processors of entries that have become valid, and allow this.
 #[inline(always)]
-pub(crate) fn entered<F: Format>(
+pub(crate) fn notify_mapped<F: Format>(
     tlb: &dyn Invalidate,
     context: &Context,
     start: u64,
     end: u64,
     attrs: Attrs,
 ) {
-    if F::ANNOUNCES && attrs.intersects(Attrs::ACCESS) {
-        tlb.entered(context, start..end, attrs.contains(Attrs::EXEC));
+    if F::NOTIFIES_MAPPED && attrs.intersects(Attrs::ACCESS) {
+        tlb.notify_mapped(context, start..end, attrs.contains(Attrs::EXEC));
     }
 }
 
 /// Ranges of one call. When there are more, those with the smallest gap between them become one.
 const RANGES: usize = 8;
 /// Places in shared tables that a call gives up before it hands over what it has gathered: a table has 512 pages, and they are kept on the stack.
-pub const SHARED_AT_ONCE: usize = 16;
+pub const SHARED_TABLE_BATCH: usize = 16;
 
 /// A list of tables that are in no tree, through their first entries.
 #[derive(Debug)]
@@ -178,7 +178,7 @@ pub(crate) struct Gather<'a, F: Format, M: Memory> {
     dead: Dead,
     tables: Retired,
     /// The first `shared_len` are there. Most calls have none: the others are not written for nothing.
-    shared: [MaybeUninit<u64>; SHARED_AT_ONCE],
+    shared: [MaybeUninit<u64>; SHARED_TABLE_BATCH],
     shared_len: usize,
     format: PhantomData<F>,
 }
@@ -195,7 +195,7 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
             changed: Changed::empty(),
             dead: Dead::new(),
             tables: Retired::new(),
-            shared: [const { MaybeUninit::uninit() }; SHARED_AT_ONCE],
+            shared: [const { MaybeUninit::uninit() }; SHARED_TABLE_BATCH],
             shared_len: 0,
             format: PhantomData,
         }
@@ -276,7 +276,7 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
     pub(crate) fn shared(&mut self, phys: u64) -> bool {
         self.shared[self.shared_len].write(phys);
         self.shared_len += 1;
-        self.shared_len == SHARED_AT_ONCE
+        self.shared_len == SHARED_TABLE_BATCH
     }
 
     /// Tells the processors of one range at once, with a lock held.
@@ -288,8 +288,8 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
 
     /// Tells the processors of entries that have become valid, and allow this.
     #[inline(always)]
-    pub(crate) fn entered(&self, start: u64, end: u64, attrs: Attrs) {
-        entered::<F>(self.tlb, self.context, start, end, attrs);
+    pub(crate) fn notify_mapped(&self, start: u64, end: u64, attrs: Attrs) {
+        notify_mapped::<F>(self.tlb, self.context, start, end, attrs);
     }
 
     /// Whether tables, or places in them, wait for walks that are under way.

@@ -10,7 +10,7 @@ use crate::format::Format;
 use crate::frames::Frames;
 use crate::invalidate::{Changed, Invalidate};
 use crate::phys::Memory;
-use crate::reserve::Reserve;
+use crate::prealloc::PreallocTables;
 use crate::space::PageTables;
 use crate::table::Locked;
 
@@ -98,7 +98,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
         if size == PageSize::Small {
-            return self.spot(addr, tlb).map(source, attrs);
+            return self.pte(addr, tlb).map(source, attrs);
         }
         self.pages(&(addr..addr.saturating_add(size.bytes())))?;
         if !(addr | source.phys()).is_multiple_of(size.bytes()) {
@@ -106,8 +106,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         }
         let level = size.level();
         let mut cursor = self.cursor(addr);
-        let mut reserve = Reserve::none(self.physical());
-        let mut table = cursor.lock_or_make(addr, level, &mut reserve)?;
+        let mut prealloc = PreallocTables::none(self.physical());
+        let mut table = cursor.lock_or_make(addr, level, &mut prealloc)?;
         if table.load(index(addr, level)) != 0 {
             return Err(Error::Exists);
         }
@@ -122,7 +122,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         table.add_used(1);
         self.next_generation();
         drop(table);
-        self.entered(tlb, addr, next(addr, level), attrs);
+        self.notify_mapped(tlb, addr, next(addr, level), attrs);
         Ok(())
     }
 
@@ -175,10 +175,10 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         self.pages(&range)?;
         let memory = self.physical();
         let mut gather = self.gather(tlb);
-        let mut reserve = Reserve::none(memory);
+        let mut prealloc = PreallocTables::none(memory);
         let mut cursor = self.cursor(addr);
         if count > 1 {
-            reserve.ensure(cursor.missing(&range)?)?;
+            prealloc.ensure(cursor.missing(&range)?)?;
         }
         let counted = F::rest(F::leaf(0, attrs - Attrs::SPECIAL, 0));
         let special = F::rest(F::leaf(0, attrs | Attrs::SPECIAL, 0));
@@ -189,7 +189,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                 break Ok(());
             }
             let end = stretch_end(at, range.end);
-            let mut table = match cursor.lock_own(at, &mut reserve, &mut gather) {
+            let mut table = match cursor.lock_own(at, &mut prealloc, &mut gather) {
                 Ok(table) => table,
                 Err(error) => break Err(error),
             };
@@ -216,7 +216,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                 table.add_used(1);
                 done += 1;
             }
-            gather.entered(at, end, attrs);
+            gather.notify_mapped(at, end, attrs);
             at = end;
         };
         if result.is_err() {
@@ -275,14 +275,14 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// // A page cache has the file's pages 0 and 2.
     /// let cache = [Some(memory.alloc_page(Kind::File)?), None, Some(memory.alloc_page(Kind::File)?)];
     /// let attrs = Attrs::READ | Attrs::USER;
-    /// let mapped = space.fill(0x1000..0x4000, attrs, &(), |addr| {
+    /// let mapped = space.populate(0x1000..0x4000, attrs, &(), |addr| {
     ///     Ok(cache[(addr as usize - 0x1000) >> 12].map(Source::Counted))
     /// })?;
     /// assert_eq!(mapped, 2);
     /// assert_eq!(space.translate(0x3000), Some((cache[2].unwrap(), attrs)));
     /// # Ok::<(), samara_paging::Error>(())
     /// ```
-    pub fn fill(
+    pub fn populate(
         &self,
         range: Range<u64>,
         attrs: Attrs,
@@ -291,7 +291,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ) -> Result<usize, Error> {
         let memory = self.physical();
         let mut mapped = 0;
-        let result = self.fill_tables(range, attrs, tlb, |table, base, part| {
+        let result = self.populate_tables(range, attrs, tlb, |table, base, part| {
             let mut count = 0;
             for i in part.filter(|&i| table.load(i) == 0) {
                 let new = match source(base + i as u64 * PAGE_SIZE) {
@@ -335,13 +335,13 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// let mut frames = [0; 16];
     /// let count = memory.alloc_zeroed_pages(Kind::Anon, &mut frames);
     /// let attrs = Attrs::READ | Attrs::WRITE | Attrs::USER;
-    /// let (mapped, result) = space.fill_owned(0x1000..0x11000, attrs, &(), &frames[..count]);
+    /// let (mapped, result) = space.populate_owned(0x1000..0x11000, attrs, &(), &frames[..count]);
     /// frames[mapped..count].iter().for_each(|&phys| memory.put(phys));
     /// result?;
     /// assert_eq!(space.translate(0x3000), Some((frames[2], attrs)));
     /// # Ok::<(), samara_paging::Error>(())
     /// ```
-    pub fn fill_owned(
+    pub fn populate_owned(
         &self,
         range: Range<u64>,
         attrs: Attrs,
@@ -352,7 +352,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let counts = memory.frames().counts();
         let rest = F::rest(F::leaf(0, attrs - Attrs::SPECIAL, 0));
         let mut left = frames.iter();
-        let result = self.fill_tables(range, attrs, tlb, |table, _, part| {
+        let result = self.populate_tables(range, attrs, tlb, |table, _, part| {
             let before = left.len();
             let mut result = Ok(());
             for slot in table.table.entries(part) {
@@ -382,7 +382,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// Calls `each` for the last-level tables of a range, which are made if they are not there, with their locks held: with the address of the table's first
     /// entry, and the entries that are in the range. It tells how many of them it has filled that were empty.
     #[inline(always)]
-    fn fill_tables(
+    fn populate_tables(
         &self,
         range: Range<u64>,
         attrs: Attrs,
@@ -391,11 +391,11 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ) -> Result<(), Error> {
         self.pages(&range)?;
         let mut gather = self.gather(tlb);
-        let mut reserve = Reserve::none(self.physical());
+        let mut prealloc = PreallocTables::none(self.physical());
         let mut cursor = self.cursor(range.start);
         let mut at = range.start;
         while at < range.end {
-            let mut table = match cursor.lock_or_make(at, 0, &mut reserve) {
+            let mut table = match cursor.lock_or_make(at, 0, &mut prealloc) {
                 Ok(table) => table,
                 Err(Error::Exists) => {
                     // A huge page, if it is still there.
@@ -415,7 +415,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                 if full {
                     at = end;
                 } else {
-                    cursor.unshare(at, &mut reserve, &mut gather)?;
+                    cursor.unshare(at, &mut prealloc, &mut gather)?;
                 }
                 continue;
             }
@@ -425,7 +425,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             let empty = table.used() == 0;
             drop(table);
             if filled > 0 {
-                gather.entered(at, end, attrs);
+                gather.notify_mapped(at, end, attrs);
             }
             if empty {
                 cursor.prune(at, &mut gather);
@@ -441,15 +441,20 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// # Errors
     ///
     /// [`Error::Exists`] for a page, [`Error::NoMemory`], [`Error::Misaligned`]. Nothing has changed then.
-    pub fn mark(&self, addr: u64, marker: Option<u32>, tlb: &dyn Invalidate) -> Result<(), Error> {
+    pub fn set_marker(
+        &self,
+        addr: u64,
+        marker: Option<u32>,
+        tlb: &dyn Invalidate,
+    ) -> Result<(), Error> {
         self.pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
         let mut gather = self.gather(tlb);
-        let mut reserve = Reserve::none(self.physical());
+        let mut prealloc = PreallocTables::none(self.physical());
         let mut cursor = self.cursor(addr);
         if marker.is_none() && self.entry(addr) == Entry::Empty {
             return Ok(());
         }
-        let mut table = cursor.lock_own(addr, &mut reserve, &mut gather)?;
+        let mut table = cursor.lock_own(addr, &mut prealloc, &mut gather)?;
         let slot = index(addr, 0);
         let old = table.load(slot);
         if tag::holds(old) {

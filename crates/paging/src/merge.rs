@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::format::Format;
 use crate::invalidate::{Changed, Invalidate};
 use crate::phys::Memory;
-use crate::reserve::Reserve;
+use crate::prealloc::PreallocTables;
 use crate::share::forget_leaf;
 use crate::space::PageTables;
 
@@ -30,9 +30,9 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let memory = self.physical();
         let mut dead = Dead::new();
         let mut gather = self.gather(tlb);
-        let mut reserve = Reserve::none(memory);
+        let mut prealloc = PreallocTables::none(memory);
         let mut cursor = self.cursor(addr);
-        let (table, level) = cursor.lock_page(addr, old, &mut reserve, &mut gather)?;
+        let (table, level) = cursor.lock_page(addr, old, &mut prealloc, &mut gather)?;
         let slot = index(addr, level);
         let raw = table.load(slot);
         if level > 0 || !tag::holds(raw) || F::special(raw) || F::writable(raw) {
@@ -44,7 +44,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             let range = addr..addr + PAGE_SIZE;
             tlb.invalidate(self.context(), slice::from_ref(&range), Changed::PAGES);
         }
-        gather.entered(addr, addr + PAGE_SIZE, F::attrs(was));
+        gather.notify_mapped(addr, addr + PAGE_SIZE, F::attrs(was));
         forget_leaf::<F, M>(memory, was, 0, &mut dead);
         drop(table);
         if !dead.is_empty() {

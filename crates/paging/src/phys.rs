@@ -38,7 +38,7 @@ pub unsafe trait FrameAllocator {
 
     /// Fills `frames` from its start with single frames, as many as there are: as so many calls of [`alloc`](Self::alloc) with order 0 would give. How
     /// many. An allocator does well to take its lock once for all of them.
-    fn alloc_some(&self, frames: &mut [u64]) -> usize {
+    fn alloc_bulk(&self, frames: &mut [u64]) -> usize {
         one_by_one(self, frames)
     }
 
@@ -73,7 +73,7 @@ pub unsafe trait FrameAllocator {
     }
 }
 
-/// [`FrameAllocator::alloc_some`] of allocators that give one frame at a time.
+/// [`FrameAllocator::alloc_bulk`] of allocators that give one frame at a time.
 pub(crate) fn one_by_one(backing: &(impl FrameAllocator + ?Sized), frames: &mut [u64]) -> usize {
     let mut len = 0;
     for frame in frames {
@@ -317,10 +317,10 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
     /// `each` is called for frames that follow one another, with the first and how many, when all are there and these are counted.
     #[inline]
     fn alloc_runs(&self, kind: Kind, frames: &mut [u64], each: impl Fn(u64, usize)) -> usize {
-        let mut len = self.backing.alloc_some(frames);
+        let mut len = self.backing.alloc_bulk(frames);
         if len == 0 && !frames.is_empty() {
             self.reclaim();
-            len = self.backing.alloc_some(frames);
+            len = self.backing.alloc_bulk(frames);
         }
         let frames = frames.get(..len).unwrap_or(frames);
         for run in frames.chunk_by(|&frame, &next| frame + PAGE_SIZE == next) {

@@ -11,17 +11,17 @@ use crate::format::Format;
 use crate::frames::Frames;
 use crate::invalidate::{Changed, Invalidate};
 use crate::phys::{Memory, Physical};
-use crate::reserve::Reserve;
+use crate::prealloc::PreallocTables;
 use crate::space::PageTables;
 use crate::table::Locked;
 
 /// Who gets permission to write when a range becomes writable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Write {
+pub enum WritePolicy {
     /// No page: a fault finds out whether it has to be copied.
     Never,
     /// Pages of private memory that this address space has alone and that are dirty already, so that no fault has anything to do there.
-    Alone,
+    Exclusive,
     /// Pages that are dirty already: shared mappings, whose owner is told of the first write to a page, by a fault.
     Dirty,
     /// All pages: shared mappings of which nobody wants to know what was written.
@@ -30,34 +30,34 @@ pub enum Write {
 
 /// Which pages change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Among {
+pub enum PageFilter {
     /// All.
     All,
     /// Small pages, and huge pages that no other entry maps: `MADV_FREE`. Others are not divided.
-    NoSharedHuge,
+    ExceptSharedHuge,
     /// Pages that no other entry maps, in tables that no other address space uses: `MADV_COLD`.
-    Alone,
+    Exclusive,
 }
 
 /// What becomes of each page's attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
     /// Of which pages.
-    pub among: Among,
+    pub filter: PageFilter,
     /// Taken away first.
     pub clear: Attrs,
     /// Added then, but for [`Attrs::WRITE`], which `write` decides on.
     pub set: Attrs,
     /// Who gets [`Attrs::WRITE`] if it is in `set`.
-    pub write: Write,
+    pub write: WritePolicy,
 }
 
 impl Change {
     /// This access, no other, and this key; programs may use it.
-    pub const fn access(access: Attrs, write: Write) -> Self {
+    pub const fn access(access: Attrs, write: WritePolicy) -> Self {
         let clear = Attrs::ACCESS.union(Attrs::PKEY);
         Self {
-            among: Among::All,
+            filter: PageFilter::All,
             clear,
             set: access.union(Attrs::USER),
             write,
@@ -67,24 +67,24 @@ impl Change {
     /// These bits less: for trackers of use and of writes, and `MADV_COLD`.
     pub const fn without(clear: Attrs) -> Self {
         Self {
-            among: Among::All,
+            filter: PageFilter::All,
             clear,
             set: Attrs::empty(),
-            write: Write::Never,
+            write: WritePolicy::Never,
         }
     }
 
     /// The same change of these pages alone.
-    pub const fn among(self, among: Among) -> Self {
-        Self { among, ..self }
+    pub const fn filter(self, filter: PageFilter) -> Self {
+        Self { filter, ..self }
     }
 
     /// Whether a leaf is left as it is, for others map its frame, too.
     #[inline]
     fn leaves<F: Format>(&self, frames: &Frames, raw: u64, level: usize) -> bool {
-        match self.among {
-            Among::All => false,
-            Among::NoSharedHuge if level == 0 => false,
+        match self.filter {
+            PageFilter::All => false,
+            PageFilter::ExceptSharedHuge if level == 0 => false,
             _ => {
                 F::special(raw)
                     || !frames.all_mapped_once(F::phys(raw), PageSize::of(level).order())
@@ -106,10 +106,10 @@ impl Change {
     ) -> bool {
         match self.write {
             _ if !self.set.contains(Attrs::WRITE) => false,
-            Write::Never => false,
-            Write::Always => true,
-            Write::Dirty => F::clean(raw) != raw,
-            Write::Alone => {
+            WritePolicy::Never => false,
+            WritePolicy::Always => true,
+            WritePolicy::Dirty => F::clean(raw) != raw,
+            WritePolicy::Exclusive => {
                 let frames = memory.frames();
                 let order = PageSize::of(level).order();
                 let phys = F::phys(raw);
@@ -183,7 +183,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// assert_eq!(dirty, [(0x1000, cached)]);
     ///
     /// // That fault: the file is told, and then the same page may be written again.
-    /// space.allow(0x1000, cached, Attrs::WRITE | Attrs::DIRTY, &())?;
+    /// space.add_attrs(0x1000, cached, Attrs::WRITE | Attrs::DIRTY, &())?;
     /// # Ok::<(), samara_paging::Error>(())
     /// ```
     pub fn protect_with(
@@ -207,11 +207,11 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         self.pages(&range)?;
         let memory = self.physical();
         let mut gather = self.gather(tlb);
-        let mut reserve = Reserve::none(memory);
+        let mut prealloc = PreallocTables::none(memory);
         let mut cursor = self.cursor(range.start);
-        reserve.ensure(cursor.needed(&range, true))?;
+        prealloc.ensure(cursor.needed(&range, true))?;
         let mut alike = Alike::none();
-        let each = change.write == Write::Alone && change.set.contains(Attrs::WRITE);
+        let each = change.write == WritePolicy::Exclusive && change.set.contains(Attrs::WRITE);
         let frames = memory.frames();
         let mut at = range.start;
         while at < range.end {
@@ -221,11 +221,11 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     if cursor.shared {
                         let others = table.users() > 1;
                         drop(table);
-                        if change.among == Among::Alone && others {
+                        if change.filter == PageFilter::Exclusive && others {
                             at = end;
                             continue;
                         }
-                        cursor.unshare(at, &mut reserve, &mut gather)?;
+                        cursor.unshare(at, &mut prealloc, &mut gather)?;
                         if each && gather.waits() {
                             // Until the place in the shared table is given up, no page counts as had alone.
                             gather.finish();
@@ -239,7 +239,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                         gather.range(changed.start, changed.end, Changed::PAGES);
                     }
                     drop(table);
-                    gather.entered(at, end, change.set);
+                    gather.notify_mapped(at, end, change.set);
                     end
                 }
                 Err(Stop { level, raw: 0 }) => cursor.after_hole(at, level, range.end),
@@ -251,7 +251,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                         continue;
                     }
                     if start < range.start || end > range.end {
-                        cursor.split(at, level, &mut reserve, &mut gather)?;
+                        cursor.split(at, level, &mut prealloc, &mut gather)?;
                         continue;
                     }
                     if !cursor.protect_leaf(start, level, change, &mut gather, seen) {
@@ -276,8 +276,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         seen: &mut impl FnMut(u64, Entry),
     ) -> Range<u64> {
         let memory = self.physical();
-        let each = change.write == Write::Alone && change.set.contains(Attrs::WRITE);
-        let only = change.among == Among::Alone;
+        let each = change.write == WritePolicy::Exclusive && change.set.contains(Attrs::WRITE);
+        let only = change.filter == PageFilter::Exclusive;
         let base = at & !(span(1) - 1);
         let addr = |i: usize| base + i as u64 * PAGE_SIZE;
         // In registers while the loop runs.
@@ -413,9 +413,9 @@ impl Alike {
         let writable = F::rest(F::leaf(0, attrs | Attrs::WRITE, 0));
         let always = change.set.contains(Attrs::WRITE)
             && match change.write {
-                Write::Never | Write::Alone => false,
-                Write::Dirty => F::clean(raw) != raw,
-                Write::Always => true,
+                WritePolicy::Never | WritePolicy::Exclusive => false,
+                WritePolicy::Dirty => F::clean(raw) != raw,
+                WritePolicy::Always => true,
             };
         Self {
             rest: F::rest(raw),
@@ -455,7 +455,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         if remembered(old) {
             gather.range(addr, next(addr, level), Changed::PAGES);
         }
-        gather.entered(addr, next(addr, level), change.set);
+        gather.notify_mapped(addr, next(addr, level), change.set);
         true
     }
 }

@@ -8,9 +8,9 @@ use crate::error::Error;
 use crate::format::Format;
 use crate::invalidate::{Changed, Gather, Invalidate};
 use crate::phys::Memory;
-use crate::reserve::Reserve;
+use crate::prealloc::PreallocTables;
+use crate::prealloc::Preallocation;
 use crate::space::PageTables;
-use crate::spare::Spare;
 use crate::table::Locked;
 
 impl<F: Format, M: Memory> PageTables<F, M> {
@@ -29,10 +29,10 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         len: u64,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
-        self.move_range_with(from, to, len, &mut Spare::none(self), tlb)
+        self.move_range_with(from, to, len, &mut Preallocation::none(self), tlb)
     }
 
-    /// The same with tables that were [set aside](Self::spare) before, so that it does not fail for want of memory.
+    /// The same with tables that were [set aside](Self::preallocate_move) before, so that it does not fail for want of memory.
     ///
     /// # Errors
     ///
@@ -43,10 +43,10 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         from: u64,
         to: u64,
         len: u64,
-        spare: &mut Spare<'_, M>,
+        spare: &mut Preallocation<'_, M>,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
-        self.relocate(from, to, len, &mut spare.reserve, tlb, |_, _| {})
+        self.relocate(from, to, len, &mut spare.tables, tlb, |_, _| {})
     }
 
     /// The same; tables need not have been set aside. `piecewise` is told from where to where pages went one by one, not with their whole last-level table,
@@ -55,20 +55,20 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// # Errors
     ///
     /// As [`move_range_with`](Self::move_range_with).
-    pub fn move_range_telling(
+    pub fn move_range_reporting(
         &self,
         from: u64,
         to: u64,
         len: u64,
-        spare: Option<&mut Spare<'_, M>>,
+        spare: Option<&mut Preallocation<'_, M>>,
         tlb: &dyn Invalidate,
         piecewise: impl FnMut(u64, u64),
     ) -> Result<(), Error> {
         match spare {
-            Some(spare) => self.relocate(from, to, len, &mut spare.reserve, tlb, piecewise),
+            Some(spare) => self.relocate(from, to, len, &mut spare.tables, tlb, piecewise),
             None => {
-                let mut none = Spare::none(self);
-                self.relocate(from, to, len, &mut none.reserve, tlb, piecewise)
+                let mut none = Preallocation::none(self);
+                self.relocate(from, to, len, &mut none.tables, tlb, piecewise)
             }
         }
     }
@@ -78,7 +78,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         from: u64,
         to: u64,
         len: u64,
-        reserve: &mut Reserve<'_, M>,
+        prealloc: &mut PreallocTables<'_, M>,
         tlb: &dyn Invalidate,
         mut piecewise: impl FnMut(u64, u64),
     ) -> Result<(), Error> {
@@ -88,7 +88,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let mut dest = self.cursor(to);
         dest.missing(&there).and_then(|_| {
             let tables = source.tables_elsewhere(&mut dest, &range, to, true)?;
-            reserve.ensure(tables)
+            prealloc.ensure(tables)
         })?;
         let shift = to.wrapping_sub(from);
         // Where tables were made, and nothing came. They stay until all is done: they were counted once, and what comes next may need them.
@@ -108,7 +108,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                         .min(next(there, 1) - there)
                         .min(range.end - at);
                     let moved = if piece == span(1) {
-                        move_entry(&mut source, &mut dest, at, there, 1, reserve, &mut gather)?
+                        move_entry(&mut source, &mut dest, at, there, 1, prealloc, &mut gather)?
                     } else {
                         // No table is made where nothing comes: none was counted.
                         let moved = table.is_empty(indices(at, at + piece))
@@ -118,7 +118,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                                 at,
                                 there,
                                 piece,
-                                reserve,
+                                prealloc,
                                 &mut gather,
                             )?;
                         piecewise(at, there);
@@ -133,7 +133,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                         && range.end - at >= span(level)
                         && shift & (span(level) - 1) == 0;
                     if !whole {
-                        source.split(at, level, reserve, &mut gather)?;
+                        source.split(at, level, prealloc, &mut gather)?;
                         continue;
                     }
                     let there = at.wrapping_add(shift);
@@ -143,7 +143,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                         at,
                         there,
                         level,
-                        reserve,
+                        prealloc,
                         &mut gather,
                     )?;
                     made(moved, there);
@@ -216,10 +216,10 @@ fn move_entry<'a, F: Format, M: Memory>(
     at: u64,
     there: u64,
     level: usize,
-    reserve: &mut Reserve<'_, M>,
+    prealloc: &mut PreallocTables<'_, M>,
     gather: &mut Gather<'_, F, M>,
 ) -> Result<bool, Error> {
-    drop(dest.lock_or_make(there, level, reserve)?);
+    drop(dest.lock_or_make(there, level, prealloc)?);
     let Some((mut from, mut to)) = lock_both(source, at, dest, there, level) else {
         return Ok(false);
     };
@@ -258,7 +258,7 @@ fn move_entry<'a, F: Format, M: Memory>(
         Changed::PAGES
     };
     gather.range(at, next(at, level), changed);
-    gather.entered(there, next(there, level), Attrs::READ);
+    gather.notify_mapped(there, next(there, level), Attrs::READ);
     if empty {
         source.prune_from(at, level, gather);
     }
@@ -272,11 +272,11 @@ fn move_pages<'a, F: Format, M: Memory>(
     at: u64,
     there: u64,
     len: u64,
-    reserve: &mut Reserve<'_, M>,
+    prealloc: &mut PreallocTables<'_, M>,
     gather: &mut Gather<'_, F, M>,
 ) -> Result<bool, Error> {
     let (mut from, mut to) = loop {
-        drop(dest.lock_own(there, reserve, gather)?);
+        drop(dest.lock_own(there, prealloc, gather)?);
         let Some((from, to)) = lock_both(source, at, dest, there, 0) else {
             if source.descend_anew(at, 0).is_err() {
                 return Ok(false);
@@ -285,7 +285,7 @@ fn move_pages<'a, F: Format, M: Memory>(
         };
         if source.shared {
             drop((from, to));
-            source.unshare(at, reserve, gather)?;
+            source.unshare(at, prealloc, gather)?;
         } else if !dest.shared {
             break (from, to);
         }
@@ -310,7 +310,7 @@ fn move_pages<'a, F: Format, M: Memory>(
     }
     if last > 0 {
         gather.range(first, last, Changed::PAGES);
-        gather.entered(there, there + len, Attrs::READ);
+        gather.notify_mapped(there, there + len, Attrs::READ);
     }
     let mut emptied = false;
     if let Some(to) = &mut to {

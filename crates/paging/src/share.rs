@@ -22,12 +22,12 @@ use crate::cursor::{Cursor, Stop};
 use crate::dead::Dead;
 use crate::entry::{Attrs, ENTRIES, Entry, PAGE_SIZE, PageSize, index, next, span, tag};
 use crate::error::Error;
-use crate::fork::{Copy, Fork, Mapping};
+use crate::fork::{Fork, ForkFilter, Mapping};
 use crate::format::Format;
 use crate::frames::Counts;
 use crate::invalidate::{Changed, Gather, Invalidate};
 use crate::phys::{Memory, Physical};
-use crate::reserve::Reserve;
+use crate::prealloc::PreallocTables;
 use crate::space::PageTables;
 use crate::table::{Locked, SPARSE};
 use core::ops::Range;
@@ -105,34 +105,34 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
     pub(crate) fn unshare(
         &mut self,
         addr: u64,
-        reserve: &mut Reserve<'_, M>,
+        prealloc: &mut PreallocTables<'_, M>,
         gather: &mut Gather<'_, F, M>,
     ) -> Result<(), Error> {
         let memory = self.memory();
-        let copy = reserve.take()?;
+        let copy = prealloc.take()?;
         let Ok(upper) = self.lock(addr, 1) else {
-            reserve.give(copy);
+            prealloc.give(copy);
             return Ok(());
         };
         let slot = index(addr, 1);
         let raw = upper.load(slot);
         if !F::is_table(raw) || !F::is_shared(raw) {
-            reserve.give(copy);
+            prealloc.give(copy);
             return Ok(());
         }
         let old = memory.table(F::phys(raw)).lock();
         if old.users() == 1 {
             upper.store(slot, F::table(old.table.phys, false));
             self.space.departed();
-            reserve.give(copy);
+            prealloc.give(copy);
             return Ok(());
         }
         let new = memory.table(copy);
         let (_, result) =
-            copy_entries::<F, Own, _, _, true>(memory, Copy::All, &old, &new, 0..ENTRIES);
+            copy_entries::<F, Own, _, _, true>(memory, ForkFilter::All, &old, &new, 0..ENTRIES);
         if let Err(error) = result {
             drop((old, upper));
-            reserve.give(copy);
+            prealloc.give(copy);
             return Err(error);
         }
         new.lock().add_used(old.used());
@@ -219,8 +219,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
         self.can_fork(child, &range)?;
-        let mut fork = Fork::new(self, child, &range, Mapping::Private, Copy::All, tlb);
-        fork.reserve(&range, true)?;
+        let mut fork = Fork::new(self, child, &range, Mapping::Private, ForkFilter::All, tlb);
+        fork.preallocate(&range, true)?;
         let mut at = range.start;
         while at < range.end {
             let (reached, result) = match fork.from.descend(at, 1) {
@@ -241,7 +241,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                 }
             }
         }
-        child.entered(tlb, range.start, range.end, Attrs::READ);
+        child.notify_mapped(tlb, range.start, range.end, Attrs::READ);
         Ok(())
     }
 }
@@ -293,7 +293,7 @@ impl<F: Format, M: Memory> Fork<'_, F, M> {
             }
             let child = match &mut child {
                 Some(child) => child,
-                None => match self.to.lock_or_make(at, 1, &mut self.reserve) {
+                None => match self.to.lock_or_make(at, 1, &mut self.prealloc) {
                     Ok(locked) => child.insert(locked),
                     Err(error) => {
                         result = Err(error);
@@ -312,7 +312,7 @@ impl<F: Format, M: Memory> Fork<'_, F, M> {
             shared += isize::from(table.users() == 2);
             let entry = F::table(phys, true);
             if !F::is_shared(raw) {
-                if !F::GUARDS_TABLES {
+                if !F::TABLES_FORBID_WRITES {
                     protect_all::<F>(&table);
                 }
                 parent.store(slot, entry);

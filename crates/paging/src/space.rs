@@ -7,8 +7,8 @@ use crate::cursor::Cursor;
 use crate::entry::{Attrs, ENTRIES};
 use crate::error::Error;
 use crate::format::Format;
-use crate::half::Half;
-use crate::invalidate::{Asid, Context, Gather, Invalidate, entered};
+use crate::invalidate::{Asid, Context, Gather, Invalidate, notify_mapped};
+use crate::kernel_half::Half;
 use crate::lane::Apart;
 use crate::phys::{Memory, Physical};
 use crate::reclaim::Reclaim;
@@ -77,7 +77,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         })
     }
 
-    /// Returns the physical address of the root table, for CR3, TTBR0 (TTBR1 for [a kernel's](Self::of_kernel) on AArch64) or satp. It stays the same until
+    /// Returns the physical address of the root table, for CR3, TTBR0 (TTBR1 for [a kernel's](Self::new_kernel) on AArch64) or satp. It stays the same until
     /// the tables are dropped.
     ///
     /// Before that, every processor that has this root loaded must load another one, and forget what it remembers of this one: at the latest when
@@ -115,8 +115,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 
     /// Tells the processors of entries that have become valid, and allow this.
     #[inline(always)]
-    pub(crate) fn entered(&self, tlb: &dyn Invalidate, start: u64, end: u64, attrs: Attrs) {
-        entered::<F>(tlb, self.context(), start, end, attrs);
+    pub(crate) fn notify_mapped(&self, tlb: &dyn Invalidate, start: u64, end: u64, attrs: Attrs) {
+        notify_mapped::<F>(tlb, self.context(), start, end, attrs);
     }
 
     /// A table or a huge page has come, or an empty table has gone: see the protocol.

@@ -8,7 +8,7 @@ use crate::format::Format;
 use crate::invalidate::{Gather, Invalidate};
 use crate::map::Source;
 use crate::phys::Memory;
-use crate::reserve::Reserve;
+use crate::prealloc::PreallocTables;
 use crate::share::forget_leaf;
 use crate::space::PageTables;
 use crate::table::Locked;
@@ -33,16 +33,16 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ///
     /// space.protect(0x1000..0x2000, Change::without(Attrs::ACCESS), &())?;
     /// // It is written to the disk here.
-    /// space.evict(0x1000, page, 7, &())?;
+    /// space.swap_out(0x1000, page, 7, &())?;
     /// assert_eq!(space.entry(0x1000), Entry::Marker(7));
     ///
     /// // A fault reads it again.
     /// let page = memory.alloc_page(Kind::Anon)?;
-    /// space.restore(0x1000, 7, Source::Owned(page), attrs, &())?;
+    /// space.swap_in(0x1000, 7, Source::Owned(page), attrs, &())?;
     /// assert_eq!(space.translate(0x1000), Some((page, attrs)));
     /// # Ok::<(), samara_paging::Error>(())
     /// ```
-    pub fn evict(
+    pub fn swap_out(
         &self,
         addr: u64,
         old: u64,
@@ -53,9 +53,9 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let memory = self.physical();
         let frames = memory.frames();
         let mut gather = self.gather(tlb);
-        let mut reserve = Reserve::none(memory);
+        let mut prealloc = PreallocTables::none(memory);
         let mut cursor = self.cursor(addr);
-        let (table, level) = cursor.lock_page(addr, old, &mut reserve, &mut gather)?;
+        let (table, level) = cursor.lock_page(addr, old, &mut prealloc, &mut gather)?;
         let slot = index(addr, level);
         let raw = table.load(slot);
         if level > 0 || remembered(raw) {
@@ -79,8 +79,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ///
     /// [`Error::NotMapped`]: the marker is not there (any more); [`Error::NoMemory`], [`Error::Misaligned`], [`Error::TooMany`]. Nothing has changed then.
     ///
-    /// An example is at [`evict`](Self::evict).
-    pub fn restore(
+    /// An example is at [`swap_out`](Self::swap_out).
+    pub fn swap_in(
         &self,
         addr: u64,
         marker: u32,
@@ -94,14 +94,14 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         }
         let memory = self.physical();
         let mut gather = self.gather(tlb);
-        let mut reserve = Reserve::none(memory);
+        let mut prealloc = PreallocTables::none(memory);
         let mut cursor = self.cursor(addr);
-        let table = cursor.lock_marker(addr, marker, &mut reserve, &mut gather)?;
+        let table = cursor.lock_marker(addr, marker, &mut prealloc, &mut gather)?;
         source.count(memory.frames())?;
         let leaf = F::leaf(source.phys(), source.attrs(attrs), 0);
         table.store(index(addr, 0), leaf);
         drop(table);
-        gather.entered(addr, addr + PAGE_SIZE, attrs);
+        gather.notify_mapped(addr, addr + PAGE_SIZE, attrs);
         Ok(())
     }
 
@@ -110,12 +110,12 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// # Errors
     ///
     /// [`Error::NotMapped`]: it is not there (any more); [`Error::NoMemory`], [`Error::Misaligned`]. Nothing has changed then.
-    pub fn unmark(&self, addr: u64, marker: u32, tlb: &dyn Invalidate) -> Result<(), Error> {
+    pub fn clear_marker(&self, addr: u64, marker: u32, tlb: &dyn Invalidate) -> Result<(), Error> {
         self.pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
         let mut gather = self.gather(tlb);
-        let mut reserve = Reserve::none(self.physical());
+        let mut prealloc = PreallocTables::none(self.physical());
         let mut cursor = self.cursor(addr);
-        let mut table = cursor.lock_marker(addr, marker, &mut reserve, &mut gather)?;
+        let mut table = cursor.lock_marker(addr, marker, &mut prealloc, &mut gather)?;
         table.store(index(addr, 0), 0);
         table.sub_used(1);
         let empty = table.used() == 0;
@@ -133,7 +133,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         &mut self,
         addr: u64,
         marker: u32,
-        reserve: &mut Reserve<'_, M>,
+        prealloc: &mut PreallocTables<'_, M>,
         gather: &mut Gather<'_, F, M>,
     ) -> Result<Locked<'a>, Error> {
         loop {
@@ -145,7 +145,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
                 return Ok(table);
             }
             drop(table);
-            self.unshare(addr, reserve, gather)?;
+            self.unshare(addr, prealloc, gather)?;
         }
     }
 }

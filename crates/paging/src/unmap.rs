@@ -10,14 +10,14 @@ use crate::format::Format;
 use crate::frames::Frames;
 use crate::invalidate::{Changed, Gather, Invalidate};
 use crate::phys::Memory;
-use crate::reserve::Reserve;
+use crate::prealloc::PreallocTables;
 use crate::share::{forget_leaf, forget_page};
 use crate::space::PageTables;
 use crate::table::Locked;
 
 /// What a call takes out of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Take {
+pub enum UnmapFilter {
     /// Pages and markers: `munmap`.
     All,
     /// Pages; markers stay: `MADV_DONTNEED` beside guards.
@@ -26,21 +26,21 @@ pub enum Take {
     FilePages,
     /// Pages that can be dropped, or read again, and that no other entry maps: private memory that is clean, and pages of files and of shared memory,
     /// which their caches have; for `MADV_PAGEOUT` without a place to swap to. What is dirty in a file's page is the caller's to note.
-    Idle,
+    Reclaimable,
     /// Markers of this value; pages and other markers stay: guards are taken away.
     Marker(u32),
 }
 
-impl Take {
+impl UnmapFilter {
     /// Whether this entry goes.
     #[inline(always)]
-    pub(crate) fn takes<F: Format>(self, frames: &Frames, raw: u64, level: usize) -> bool {
+    pub(crate) fn matches<F: Format>(self, frames: &Frames, raw: u64, level: usize) -> bool {
         match self {
             Self::All => raw != 0,
             Self::Pages => tag::holds(raw),
             Self::FilePages => tag::holds(raw) && !F::special(raw) && !frames.is_anon(F::phys(raw)),
             Self::Marker(marker) => raw == tag::marker(marker),
-            Self::Idle => {
+            Self::Reclaimable => {
                 tag::holds(raw)
                     && !F::special(raw)
                     && (F::clean(raw) == raw || !frames.is_anon(F::phys(raw)))
@@ -61,7 +61,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ///
     /// Linear in the pages of the range that are there, and in the tables.
     pub fn unmap(&self, range: Range<u64>, tlb: &dyn Invalidate) -> Result<(), Error> {
-        self.take::<false>(range, Take::All, tlb, &mut |_, _| {})?;
+        self.unmap_filtered::<false>(range, UnmapFilter::All, tlb, &mut |_, _| {})?;
         Ok(())
     }
 
@@ -82,20 +82,20 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ///     let frame = memory.alloc_page(Kind::Anon)?;
     ///     space.map(page, PageSize::Small, Source::Owned(frame), attrs, &())?;
     /// }
-    /// assert_eq!(space.unmap_emptying(0x1000..0x2000, &())?, [false, false]); // a page is left in the table
-    /// assert_eq!(space.unmap_emptying(0..0x4000, &())?, [false, true]);
+    /// assert_eq!(space.unmap_reporting_tables(0x1000..0x2000, &())?, [false, false]); // a page is left in the table
+    /// assert_eq!(space.unmap_reporting_tables(0..0x4000, &())?, [false, true]);
     /// # Ok::<(), samara_paging::Error>(())
     /// ```
     #[inline]
-    pub fn unmap_emptying(
+    pub fn unmap_reporting_tables(
         &self,
         range: Range<u64>,
         tlb: &dyn Invalidate,
     ) -> Result<[bool; 2], Error> {
-        self.take::<false>(range, Take::All, tlb, &mut |_, _| {})
+        self.unmap_filtered::<false>(range, UnmapFilter::All, tlb, &mut |_, _| {})
     }
 
-    /// Takes pages out of a range (in bytes, the end exclusive), as [`unmap`](Self::unmap) does, but of those that `take` names. `seen` is told of
+    /// Takes pages out of a range (in bytes, the end exclusive), as [`unmap`](Self::unmap) does, but of those that `filter` names. `seen` is told of
     /// each entry that goes, with the processor's last word on its accessed and dirty bits: a file's page is given its dirty state back there.
     ///
     /// Of a table that is shared, `seen` is told of the pages that this address space loses, as if it had had them in a table of its own; so each user
@@ -106,11 +106,11 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ///
     /// # Errors
     ///
-    /// As [`unmap`](Self::unmap); with others than [`Take::All`] also [`Error::NoMemory`] if tables in the range are shared. Nothing has
+    /// As [`unmap`](Self::unmap); with others than [`UnmapFilter::All`] also [`Error::NoMemory`] if tables in the range are shared. Nothing has
     /// changed then.
     ///
     /// ```
-    /// # use samara_paging::{Arena, Attrs, Entry, Exclusive, Kind, PageSize, PageTables, Physical, Source, Take, format::X86_64};
+    /// # use samara_paging::{Arena, Attrs, Entry, Exclusive, Kind, PageSize, PageTables, Physical, Source, UnmapFilter, format::X86_64};
     /// # // SAFETY: one thread uses the tables.
     /// # let memory = Physical::new(Arena::on_heap(64)?, unsafe { Exclusive::new() }, 1 << 30, 64)?;
     /// let space = PageTables::<X86_64, _>::new(&memory, 1)?;
@@ -119,7 +119,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// space.map(0x1000, PageSize::Small, Source::Counted(cached), attrs, &())?;
     ///
     /// let mut dirty = Vec::new();
-    /// space.unmap_with(0..0x10000, Take::FilePages, &(), |addr, entry| {
+    /// space.unmap_with(0..0x10000, UnmapFilter::FilePages, &(), |addr, entry| {
     ///     if let Entry::Page { phys, attrs, .. } = entry && attrs.contains(Attrs::DIRTY) {
     ///         dirty.push((addr, phys)); // a kernel marks the page in its cache
     ///     }
@@ -131,34 +131,34 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     pub fn unmap_with(
         &self,
         range: Range<u64>,
-        take: Take,
+        filter: UnmapFilter,
         tlb: &dyn Invalidate,
         mut seen: impl FnMut(u64, Entry),
     ) -> Result<(), Error> {
-        self.take::<true>(range, take, tlb, &mut seen)?;
+        self.unmap_filtered::<true>(range, filter, tlb, &mut seen)?;
         Ok(())
     }
 
     /// `TOLD`: whether `seen` does anything. Which of the tables at both ends have become empty.
     #[inline]
-    fn take<const TOLD: bool>(
+    fn unmap_filtered<const TOLD: bool>(
         &self,
         range: Range<u64>,
-        take: Take,
+        filter: UnmapFilter,
         tlb: &dyn Invalidate,
         seen: &mut impl FnMut(u64, Entry),
     ) -> Result<[bool; 2], Error> {
         self.pages(&range)?;
         let mut emptied = [false; 2];
         // Dropped in the opposite order: what has been gathered is freed when the cursor's section is over.
-        let (mut gather, mut reserve);
+        let (mut gather, mut prealloc);
         let mut cursor = self.cursor(range.start);
         if cursor.finds_nothing(&range) {
             return Ok(emptied);
         }
         gather = self.gather(tlb);
-        reserve = Reserve::none(self.physical());
-        reserve.ensure(cursor.needed(&range, take != Take::All))?;
+        prealloc = PreallocTables::none(self.physical());
+        prealloc.ensure(cursor.needed(&range, filter != UnmapFilter::All))?;
         let mut at = range.start;
         while at < range.end {
             at = match cursor.lock(at, 0) {
@@ -167,25 +167,25 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     let frames = self.physical().frames();
                     let kept = |i: usize| {
                         let raw = table.load(i);
-                        raw != 0 && !take.takes::<F>(frames, raw, 0)
+                        raw != 0 && !filter.matches::<F>(frames, raw, 0)
                     };
                     let whole = end - at == span(1) && !(0..ENTRIES).any(kept);
-                    let others = take == Take::Idle && table.users() > 1;
+                    let others = filter == UnmapFilter::Reclaimable && table.users() > 1;
                     let nothing = others
-                        || !indices(at, end).any(|i| take.takes::<F>(frames, table.load(i), 0));
+                        || !indices(at, end).any(|i| filter.matches::<F>(frames, table.load(i), 0));
                     drop(table);
                     if nothing {
                         at = end;
                     } else if whole {
                         cursor.give_up::<TOLD>(at, &mut gather, seen);
                     } else {
-                        cursor.unshare(at, &mut reserve, &mut gather)?;
+                        cursor.unshare(at, &mut prealloc, &mut gather)?;
                     }
                     continue;
                 }
                 Ok(mut table) => {
                     let end = stretch_end(at, range.end);
-                    self.take_entries::<TOLD>(&mut table, at, end, take, &mut gather, seen);
+                    self.unmap_entries::<TOLD>(&mut table, at, end, filter, &mut gather, seen);
                     let empty = table.used() == 0;
                     drop(table);
                     if empty {
@@ -199,10 +199,12 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                 Err(Stop { level, raw }) => {
                     let start = at & !(span(level) - 1);
                     let end = next(at, level);
-                    if !F::is_table(raw) && !take.takes::<F>(self.physical().frames(), raw, level) {
+                    if !F::is_table(raw)
+                        && !filter.matches::<F>(self.physical().frames(), raw, level)
+                    {
                         at = end;
                     } else if start < range.start || end > range.end {
-                        cursor.split(at, level, &mut reserve, &mut gather)?;
+                        cursor.split(at, level, &mut prealloc, &mut gather)?;
                     } else {
                         cursor.unmap_leaf(start, level, &mut gather, seen);
                     }
@@ -215,12 +217,12 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 
     /// Takes entries out of one last-level table, which is this address space's own.
     #[inline]
-    pub(crate) fn take_entries<const TOLD: bool>(
+    pub(crate) fn unmap_entries<const TOLD: bool>(
         &self,
         table: &mut Locked<'_>,
         at: u64,
         end: u64,
-        take: Take,
+        filter: UnmapFilter,
         gather: &mut Gather<'_, F, M>,
         seen: &mut impl FnMut(u64, Entry),
     ) {
@@ -238,7 +240,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             }
             for (i, slot) in (from..).zip(some) {
                 let raw = slot.load(Ordering::Relaxed);
-                if raw == 0 || !take.takes::<F>(frames, raw, 0) {
+                if raw == 0 || !filter.matches::<F>(frames, raw, 0) {
                     continue;
                 }
                 let old = table.update::<F>(i, raw, |_| 0);

@@ -228,7 +228,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
     /// Whether the entry above the last-level table just found forbids stores.
     #[inline]
     pub(crate) fn guarded(&self) -> bool {
-        F::GUARDS_TABLES && F::is_shared(self.above(0))
+        F::TABLES_FORBID_WRITES && F::is_shared(self.above(0))
     }
 }
 
@@ -318,7 +318,7 @@ impl<F: Format, M: Memory> View<'_, F, M> {
                 if level == 0 || !F::is_table(raw) {
                     break raw;
                 }
-                guarded = level == 1 && F::GUARDS_TABLES && F::is_shared(raw);
+                guarded = level == 1 && F::TABLES_FORBID_WRITES && F::is_shared(raw);
                 level -= 1;
                 table = F::phys(raw);
             };

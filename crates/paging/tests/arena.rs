@@ -64,10 +64,10 @@ impl Drop for Named {
 #[test]
 fn several_frames_are_as_many_as_there_are() {
     let arena = Named::arena();
-    assert_eq!(arena.alloc_some(&mut []), 0);
+    assert_eq!(arena.alloc_bulk(&mut []), 0);
     // The lowest, as one by one; some lie aside, some do not.
     let mut frames = [0; MANY];
-    assert_eq!(arena.alloc_some(&mut frames), MANY);
+    assert_eq!(arena.alloc_bulk(&mut frames), MANY);
     let in_order = |i: usize| (1 << 30) + i as u64 * PAGE_SIZE;
     assert!(frames.iter().copied().eq((0..MANY).map(in_order)));
     let mut rest = [0; FRAMES];
@@ -76,20 +76,20 @@ fn several_frames_are_as_many_as_there_are() {
     let other = arena.alloc(0).unwrap();
     PROCESSOR.set(0);
     let left = FRAMES - MANY - 1;
-    assert_eq!(arena.alloc_some(&mut rest), left);
+    assert_eq!(arena.alloc_bulk(&mut rest), left);
     let mut all: Vec<u64> = frames.iter().chain(&rest[..left]).copied().collect();
     all.push(other);
     all.sort_unstable();
     all.dedup();
     assert_eq!(all.len(), FRAMES);
-    assert_eq!(arena.alloc_some(&mut rest), 0);
+    assert_eq!(arena.alloc_bulk(&mut rest), 0);
     // Counted down, each is an allocation.
     for phys in all {
         // SAFETY: it came from there, and nobody else has it.
         unsafe { arena.free(phys, 0) };
     }
     arena.refuse_after(Some(5));
-    assert_eq!(arena.alloc_some(&mut frames), 5);
+    assert_eq!(arena.alloc_bulk(&mut frames), 5);
     assert_eq!(arena.free_frames(), FRAMES as u64 - 5);
 }
 
@@ -112,7 +112,7 @@ fn no_frame_is_given_out_twice() {
                         let some = (random >> 58) as usize;
                         if round % 8 == 3 && held.len() + some <= MANY {
                             let mut several = vec![0; some];
-                            assert_eq!(arena.alloc_some(&mut several), some);
+                            assert_eq!(arena.alloc_bulk(&mut several), some);
                             for phys in several {
                                 assert_eq!(holder(phys).swap(i, Ordering::Relaxed), 0);
                                 held.push((phys, false));

@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use samara_paging::format::{Aarch64, Sv39, X86_64};
 use samara_paging::{
-    Arena, Attrs, Change, Changed, Context, Copy, Format, Grace, HeapBytes, Invalidate, Kind,
-    Mapping, Memory, PAGE_SIZE, PageSize, PageTables, Physical, Source, Write,
+    Arena, Attrs, Change, Changed, Context, ForkFilter, Format, Grace, HeapBytes, Invalidate, Kind,
+    Mapping, Memory, PAGE_SIZE, PageSize, PageTables, Physical, Source, WritePolicy,
 };
 
 type Frames = Physical<Arena<HeapBytes>, Grace>;
@@ -97,12 +97,12 @@ fn invalidations_are_handed_what_the_platform_has_noted() {
     let child = Space::new(memory.clone(), 3).unwrap();
     let range = AT..AT + PAGE_SIZE;
     first
-        .copy_range(&child, range, Mapping::Private, Copy::All, &told)
+        .copy_range(&child, range, Mapping::Private, ForkFilter::All, &told)
         .unwrap();
     let old = first.page(AT).unwrap().phys;
-    let mut spot = first.spot(AT, &told);
-    spot.exchange(old, page(&memory), RW).unwrap();
-    drop(spot);
+    let mut pte = first.pte(AT, &told);
+    pte.replace(old, page(&memory), RW).unwrap();
+    drop(pte);
     assert_eq!(
         *told.0.lock().unwrap(),
         [
@@ -118,10 +118,10 @@ fn an_end_is_told_once_and_before_anything_is_freed() {
     let memory = Told::new();
     let start = 0xffff_8000_0000_0000;
     let ranges = [start..start + PAGE_SIZE, u64::MAX - 1..u64::MAX];
-    let kernel = Space::of_kernel(memory.clone(), 0, &ranges).unwrap();
+    let kernel = Space::new_kernel(memory.clone(), 0, &ranges).unwrap();
     let mut expected = Vec::new();
     for asid in 1..4 {
-        let space = PageTables::under(&kernel, asid).unwrap();
+        let space = PageTables::new_process(&kernel, asid).unwrap();
         space
             .map(AT, PageSize::Small, page(&memory), RW, &())
             .unwrap();
@@ -135,7 +135,7 @@ fn an_end_is_told_once_and_before_anything_is_freed() {
     }
     // What never was is told of by nobody.
     memory.physical().backing().refuse_after(Some(0));
-    assert!(PageTables::under(&kernel, 9).is_err());
+    assert!(PageTables::new_process(&kernel, 9).is_err());
     memory.physical().backing().refuse_after(None);
     assert_eq!(memory.ends(), expected);
     let before = memory.free();
@@ -151,7 +151,7 @@ struct Entered(Mutex<Vec<(u32, Range<u64>, bool)>>);
 impl Invalidate for Entered {
     fn invalidate(&self, _: &Context, _: &[Range<u64>], _: Changed) {}
 
-    fn entered(&self, context: &Context, range: Range<u64>, executable: bool) {
+    fn notify_mapped(&self, context: &Context, range: Range<u64>, executable: bool) {
         let told = (context.asid(), range, executable);
         self.0.lock().unwrap().push(told);
     }
@@ -188,7 +188,7 @@ fn what_becomes_valid<F: Format>() -> Vec<(u32, Range<u64>, bool)> {
             &told,
         )
         .unwrap();
-    let change = Change::access(Attrs::READ, Write::Never);
+    let change = Change::access(Attrs::READ, WritePolicy::Never);
     space.protect(range(2..3), change, &told).unwrap();
     let none = Change::without(Attrs::ACCESS);
     space.protect(range(2..3), none, &told).unwrap();
@@ -200,7 +200,7 @@ fn what_becomes_valid<F: Format>() -> Vec<(u32, Range<u64>, bool)> {
     space
         .map(AT + 2 * LARGE, PageSize::Large, special, code, &told)
         .unwrap();
-    let fill = space.fill(range(0..4), RW, &told, |_| Ok(Some(special)));
+    let fill = space.populate(range(0..4), RW, &told, |_| Ok(Some(special)));
     assert_eq!(fill, Ok(1));
     let to = AT + 4 * LARGE;
     space.move_range(AT, to, PAGE_SIZE, &told).unwrap();

@@ -4,7 +4,7 @@
 mod world;
 
 use samara_paging::format::{Aarch64, Sv39, Sv48, X86_64, X86_64La57};
-use samara_paging::{Error, Format, Take};
+use samara_paging::{Error, Format, UnmapFilter};
 use world::{Protection, heap};
 
 #[derive(Clone, Copy, Debug)]
@@ -12,7 +12,7 @@ enum Step {
     Map(usize, u64),
     MapShared(usize, u64),
     Unmap(usize, u64, u64),
-    Discard(usize, u64, u64, Take),
+    Discard(usize, u64, u64, UnmapFilter),
     Protect(usize, u64, u64, Protection),
     Move(usize, u64, u64, u64),
     Fork(usize, bool),
@@ -33,8 +33,8 @@ fn steps() -> Vec<Step> {
         steps.push(Unmap(s, 0, 1));
         steps.push(Unmap(s, 1, 2));
         steps.push(Unmap(s, 0, 3));
-        steps.push(Discard(s, 0, 2, Take::FilePages));
-        steps.push(Discard(s, 1, 513, Take::Pages));
+        steps.push(Discard(s, 0, 2, UnmapFilter::FilePages));
+        steps.push(Discard(s, 1, 513, UnmapFilter::Pages));
         steps.push(Protect(s, 0, 2, Protection::Read));
         steps.push(Protect(s, 1, 3, Protection::Write));
         steps.push(Protect(s, 0, 3, Protection::None));

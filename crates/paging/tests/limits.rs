@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use samara_paging::format::{Aarch64, Sv39, Sv48, X86_64, X86_64La57};
 use samara_paging::{
-    Arena, Attrs, Change, Changed, Context, Copy, Entry, Error, Format, FrameAllocator, Grace,
-    HostMemory, Kind, Mapping, PAGE_SIZE, PageSize, PageTables, Physical, Source, Write, check,
+    Arena, Attrs, Change, Changed, Context, Entry, Error, ForkFilter, Format, FrameAllocator,
+    Grace, HostMemory, Kind, Mapping, PAGE_SIZE, PageSize, PageTables, Physical, Source,
+    WritePolicy, check,
 };
 
 type Memory = Arc<Physical<Arena<HostMemory>, Grace>>;
@@ -101,13 +102,13 @@ mod in_format {
             .collapse(AT, PageSize::Large, source, RW, &tlb)
             .unwrap();
         let told = told.into_inner();
-        assert_eq!(told.len(), if F::BREAKS_FIRST { 2 } else { 1 });
+        assert_eq!(told.len(), if F::BREAK_BEFORE_MAKE { 2 } else { 1 });
         for (ranges, changed, found) in &told {
             assert_eq!(ranges.as_slice(), std::slice::from_ref(&(AT..AT + LARGE)));
             assert_eq!(*changed, Changed::PAGES | Changed::TABLES);
             assert!(found.is_none_or(|(phys, _)| phys == source.phys()));
         }
-        assert_eq!(told[0].2.is_none(), F::BREAKS_FIRST);
+        assert_eq!(told[0].2.is_none(), F::BREAK_BEFORE_MAKE);
         assert_eq!(
             space.translate(AT + 5),
             Some((source.phys() + 5, RW)),
@@ -148,9 +149,9 @@ mod in_format {
         space
             .map(AT, PageSize::Small, page(&memory), RW, &())
             .unwrap();
-        space.mark(AT + PAGE_SIZE, Some(1), &()).unwrap();
+        space.set_marker(AT + PAGE_SIZE, Some(1), &()).unwrap();
         assert_eq!(collapse(AT), Err(Error::Exists));
-        space.mark(AT + PAGE_SIZE, None, &()).unwrap();
+        space.set_marker(AT + PAGE_SIZE, None, &()).unwrap();
         space.share_range(&child, AT..AT + LARGE, &()).unwrap();
         assert_eq!(collapse(AT), Err(Error::NotMapped));
         drop(child);
@@ -172,7 +173,7 @@ mod in_format {
         space.map(AT, PageSize::Giant, source, RW, &()).unwrap();
         // From the fourth small page of the second large one to the end.
         let from = AT + LARGE + 3 * PAGE_SIZE;
-        let change = Change::access(Attrs::READ, Write::Never);
+        let change = Change::access(Attrs::READ, WritePolicy::Never);
         space.protect(from..AT + GIANT, change, &()).unwrap();
         let at = |addr| space.page(addr).unwrap();
         assert_eq!(at(AT).size, PageSize::Large);
@@ -186,11 +187,16 @@ mod in_format {
         check(&[&space]).unwrap();
         let mut told = 0;
         space
-            .unmap_with(AT..from, samara_paging::Take::All, &(), |_, entry| {
-                if let Entry::Page { size, .. } = entry {
-                    told += size.frames();
-                }
-            })
+            .unmap_with(
+                AT..from,
+                samara_paging::UnmapFilter::All,
+                &(),
+                |_, entry| {
+                    if let Entry::Page { size, .. } = entry {
+                        told += size.frames();
+                    }
+                },
+            )
             .unwrap();
         assert_eq!(told, 512 + 3);
         check(&[&space]).unwrap();
@@ -215,7 +221,7 @@ mod in_format {
                 if share {
                     parent.share_range(&child, range.clone(), &()).unwrap();
                 } else {
-                    let all = Copy::All;
+                    let all = ForkFilter::All;
                     parent
                         .copy_range(&child, range.clone(), Mapping::Private, all, &())
                         .unwrap();
@@ -297,7 +303,7 @@ mod in_format {
         space.map(AT, PageSize::Small, after, RW, &()).unwrap();
         for mapping in [Mapping::Private, Mapping::Shared] {
             let part = AT..AT + 3 * PAGE_SIZE;
-            let result = space.copy_range(&child, part, mapping, Copy::All, &());
+            let result = space.copy_range(&child, part, mapping, ForkFilter::All, &());
             assert_eq!(result, Err(Error::TooMany));
             assert_eq!(mapped(), most - 1);
             assert_eq!(child.entry(AT), Entry::Empty);
@@ -310,7 +316,7 @@ mod in_format {
         assert_eq!((child.entry(AT), memory.shared_tables()), (Entry::Empty, 0));
         // The copy that ends the sharing fails, too.
         space.share_range(&child, AT..AT + LARGE, &()).unwrap();
-        let alone = child.spot(AT, &()).write_alone(after.phys());
+        let alone = child.pte(AT, &()).reuse_exclusive(after.phys());
         assert_eq!(alone, Err(Error::TooMany));
         assert_eq!(child.page(AT).unwrap().users, 2);
         check(&[&space, &child]).unwrap();
@@ -325,9 +331,9 @@ mod in_format {
         let source = page(&memory);
         space.map(AT, PageSize::Small, source, RW, &()).unwrap();
         let pins: Vec<_> = (0..1023)
-            .map(|_| space.pin(AT, Attrs::READ).unwrap())
+            .map(|_| space.get_page(AT, Attrs::READ).unwrap())
             .collect();
-        assert_eq!(space.pin(AT, Attrs::READ), Err(Error::TooMany));
+        assert_eq!(space.get_page(AT, Attrs::READ), Err(Error::TooMany));
         assert_eq!(memory.get(source.phys()), Err(Error::TooMany));
         let info = memory.frames().info(source.phys()).unwrap();
         assert_eq!((info.mappings, info.references), (1, 1023));

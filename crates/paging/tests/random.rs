@@ -4,7 +4,7 @@
 mod world;
 
 use samara_paging::format::{Aarch64, Sv39, Sv48, X86_64, X86_64La57};
-use samara_paging::{Error, Format, Take};
+use samara_paging::{Error, Format, UnmapFilter};
 use world::{Protection, Random, World, heap, under_kernel};
 
 /// Pages that histories use: the end of one stretch of 2 MiB, two whole ones, and the start of a fourth.
@@ -35,7 +35,7 @@ enum Step {
     Mark(usize, u64),
     Huge(usize, u64),
     Unmap(usize, std::ops::Range<u64>),
-    Take(usize, std::ops::Range<u64>, Take),
+    UnmapFilter(usize, std::ops::Range<u64>, UnmapFilter),
     Protect(usize, std::ops::Range<u64>, Protection),
     Move(usize, u64, u64, u64),
     Fork(usize, usize, bool),
@@ -63,9 +63,9 @@ fn step(random: &mut Random) -> Step {
         8 => Step::Unmap(s, pages(random)),
         9 => {
             let pages = pages(random);
-            let marker = Take::Marker(marker_at(pages.start));
-            let takes = [Take::Pages, Take::FilePages, marker];
-            Step::Take(s, pages, takes[random.below(3) as usize])
+            let marker = UnmapFilter::Marker(marker_at(pages.start));
+            let takes = [UnmapFilter::Pages, UnmapFilter::FilePages, marker];
+            Step::UnmapFilter(s, pages, takes[random.below(3) as usize])
         }
         10 | 11 => Step::Protect(s, pages(random), how),
         12 => Step::Move(s, 1, 513, 512),
@@ -94,7 +94,7 @@ fn perform<F: Format, S: samara_paging::Bytes>(
         Step::Mark(s, page) => world.mark(s, page, marker_at(page)),
         Step::Huge(s, page) => world.map_huge(s, page),
         Step::Unmap(s, ref pages) => world.unmap(s, pages.clone()),
-        Step::Take(s, ref pages, take) => world.take(s, pages.clone(), take),
+        Step::UnmapFilter(s, ref pages, take) => world.take(s, pages.clone(), take),
         Step::Protect(s, ref pages, how) => world.protect(s, pages.clone(), how),
         Step::Move(s, from, to, len) => world.move_range(s, from, to, len),
         Step::Fork(s, child, share) => world.fork(s, child, share, END),

@@ -15,8 +15,8 @@ use std::thread;
 
 use samara_paging::format::X86_64;
 use samara_paging::{
-    Arena, Attrs, Copy, DirectMap, Error, FrameAllocator, Frames, Grace, Kind, Mapping, PAGE_SIZE,
-    PageSize, PageTables, Physical, Ranges, Source, check,
+    Arena, Attrs, DirectMap, Error, ForkFilter, FrameAllocator, Frames, Grace, Kind, Mapping,
+    PAGE_SIZE, PageSize, PageTables, Physical, Ranges, Source, check,
 };
 
 use kept::kept;
@@ -135,7 +135,7 @@ fn only_what_was_added_is_given_out_and_each_frame_once() {
             1 => (0..added).for_each(|_| take(arena.alloc_table().unwrap())),
             _ => {
                 let mut frames = vec![0; added as usize];
-                assert_eq!(arena.alloc_some(&mut frames), frames.len());
+                assert_eq!(arena.alloc_bulk(&mut frames), frames.len());
                 frames.into_iter().for_each(take);
             }
         }
@@ -266,8 +266,8 @@ fn tables_over_ranges_of_physical_memory() {
     let memory = Arc::new(memory);
     let start = 0xffff_8000_0000_0000;
     let half = [start..start + PAGE_SIZE, u64::MAX - 1..u64::MAX];
-    let kernel = PageTables::<X86_64, _>::of_kernel(memory.clone(), 0, &half).unwrap();
-    let parent = PageTables::under(&kernel, 1).unwrap();
+    let kernel = PageTables::<X86_64, _>::new_kernel(memory.clone(), 0, &half).unwrap();
+    let parent = PageTables::new_process(&kernel, 1).unwrap();
     let attrs = Attrs::READ | Attrs::WRITE | Attrs::USER;
     let mut at = GIANT;
     while let Ok(block) = memory.alloc_block(9, Kind::Anon) {
@@ -284,9 +284,9 @@ fn tables_over_ranges_of_physical_memory() {
             .unwrap();
         page += PAGE_SIZE;
     }
-    let child = PageTables::under(&kernel, 2).unwrap();
+    let child = PageTables::new_process(&kernel, 2).unwrap();
     parent
-        .copy_range(&child, GIANT..at, Mapping::Private, Copy::All, &())
+        .copy_range(&child, GIANT..at, Mapping::Private, ForkFilter::All, &())
         .unwrap();
     parent.share_range(&child, at..page, &()).unwrap();
     check(&[&kernel, &parent, &child]).unwrap();

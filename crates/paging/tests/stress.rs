@@ -7,8 +7,8 @@ use std::thread;
 
 use samara_paging::format::{Sv39, X86_64};
 use samara_paging::{
-    Arena, Attrs, Change, Copy, Entry, Error, Format, Grace, HeapBytes, Kind, Mapping, PAGE_SIZE,
-    PageSize, PageTables, Physical, Source, Write, check,
+    Arena, Attrs, Change, Entry, Error, ForkFilter, Format, Grace, HeapBytes, Kind, Mapping,
+    PAGE_SIZE, PageSize, PageTables, Physical, Source, WritePolicy, check,
 };
 
 type Memory = Arc<Physical<Arena<HeapBytes>, Grace>>;
@@ -90,21 +90,23 @@ fn store<F: Format>(memory: &Memory, space: &PageTables<F, Memory>, addr: u64) {
                 }
             }
             Entry::Page { attrs, .. } if attrs.contains(Attrs::WRITE) => return,
-            Entry::Page { phys, .. } => match again(|| space.spot(addr, &()).write_alone(phys)) {
-                Ok(true) => return,
-                Ok(false) => {
-                    let new = page(memory, addr);
-                    // What is copied is there as long as that takes.
-                    let copy = |_still| assert!(memory.frames().info(phys).is_some());
-                    match again(|| space.spot(addr, &()).write_copy(phys, new, RW, copy)) {
-                        Ok(true) => return,
-                        Ok(false) | Err(Error::NotMapped) => memory.put(new),
-                        Err(error) => panic!("{error}"),
+            Entry::Page { phys, .. } => {
+                match again(|| space.pte(addr, &()).reuse_exclusive(phys)) {
+                    Ok(true) => return,
+                    Ok(false) => {
+                        let new = page(memory, addr);
+                        // What is copied is there as long as that takes.
+                        let copy = |_still| assert!(memory.frames().info(phys).is_some());
+                        match again(|| space.pte(addr, &()).copy_on_write(phys, new, RW, copy)) {
+                            Ok(true) => return,
+                            Ok(false) | Err(Error::NotMapped) => memory.put(new),
+                            Err(error) => panic!("{error}"),
+                        }
                     }
+                    Err(Error::NotMapped) => {}
+                    Err(error) => panic!("{error}"),
                 }
-                Err(Error::NotMapped) => {}
-                Err(error) => panic!("{error}"),
-            },
+            }
             Entry::Marker(_) => panic!("nobody marks"),
         }
     }
@@ -146,7 +148,7 @@ fn faults_beside_unmap<F: Format>() {
             }
         });
         scope.spawn(|| {
-            let change = Change::access(Attrs::READ, Write::Never);
+            let change = Change::access(Attrs::READ, WritePolicy::Never);
             while !done.load(Ordering::Relaxed) {
                 let part = START + STRETCH - 4 * PAGE_SIZE..START + STRETCH + 8 * PAGE_SIZE;
                 again(|| space.protect(part.clone(), change, &())).unwrap();
@@ -197,7 +199,7 @@ fn forks_beside_writes<F: Format>() {
             let range = START..START + 2 * STRETCH;
             if round % 3 == 0 {
                 let mapping = Mapping::Private;
-                again(|| parent.copy_range(&child, range.clone(), mapping, Copy::All, &()))
+                again(|| parent.copy_range(&child, range.clone(), mapping, ForkFilter::All, &()))
                     .unwrap();
             } else {
                 again(|| parent.share_range(&child, range.clone(), &())).unwrap();

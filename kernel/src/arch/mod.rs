@@ -44,7 +44,7 @@ use syscalls::Sysno;
 
 use crate::syscalls::{Call, Outcome};
 
-/// The reason why a program entered the kernel.
+/// The reason why a program notify_mapped the kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum Trap {
     /// A system call. The frame holds its number and arguments.
@@ -84,7 +84,7 @@ pub trait UserFrame: Clone {
     /// Returns the number of the system call and its arguments.
     fn call(&self) -> (u64, [u64; 6]);
     fn set_result(&mut self, result: i64);
-    /// Returns the result of the system call, or `None` if the program entered the kernel by
+    /// Returns the result of the system call, or `None` if the program notify_mapped the kernel by
     /// another trap.
     fn result(&self) -> Option<i64>;
     /// Returns the highest address below which a signal frame may be written.
@@ -165,7 +165,7 @@ pub trait Machine {
     fn flush_tlb(range: Range<u64>);
     /// Makes new entries of a range visible to this processor. If they are executable, makes their
     /// instructions visible, too.
-    fn entered(_: &samara_paging::Context, _range: Range<u64>, _executable: bool) {}
+    fn notify_mapped(_: &samara_paging::Context, _range: Range<u64>, _executable: bool) {}
     fn disable_interrupts() -> bool;
     fn restore_interrupts(on: bool);
     /// Enables interrupts and waits for one. An interrupt that is pending already ends the wait.

@@ -63,8 +63,8 @@ impl Invalidate for Processors {
         }
     }
 
-    fn entered(&self, context: &Context, range: Range<u64>, executable: bool) {
-        Arch::entered(context, range, executable);
+    fn notify_mapped(&self, context: &Context, range: Range<u64>, executable: bool) {
+        Arch::notify_mapped(context, range, executable);
     }
 }
 // ANCHOR_END: invalidate

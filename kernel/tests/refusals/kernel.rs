@@ -111,9 +111,9 @@ where
         unsafe { self.0.free(phys, order) }
     }
 
-    fn alloc_some(&self, frames: &mut [u64]) -> usize {
+    fn alloc_bulk(&self, frames: &mut [u64]) -> usize {
         let wanted = before_refusal(Kind::Frames, frames.len());
-        self.0.alloc_some(&mut frames[..wanted])
+        self.0.alloc_bulk(&mut frames[..wanted])
     }
 
     fn alloc_table(&self) -> Option<u64> {

@@ -38,7 +38,7 @@ macro_rules! as_x86 {
 impl Format for Two {
     const NAME: &'static str = "two levels";
     const LEVELS: usize = 2;
-    const GUARDS_TABLES: bool = X86_64::GUARDS_TABLES;
+    const TABLES_FORBID_WRITES: bool = X86_64::TABLES_FORBID_WRITES;
 
     as_x86! {
         canonical(addr: u64) -> bool;
@@ -215,7 +215,7 @@ fn store(memory: &Memory, space: &Space, addr: u64) -> u64 {
         if attrs.contains(Attrs::WRITE) {
             return phys;
         }
-        let alone = space.spot(addr, &()).write_alone(phys);
+        let alone = space.pte(addr, &()).reuse_exclusive(phys);
         match alone {
             Ok(true) => return phys,
             Ok(false) => {}
@@ -225,7 +225,7 @@ fn store(memory: &Memory, space: &Space, addr: u64) -> u64 {
         let new = memory.alloc_page(Kind::Anon).unwrap();
         // The memory itself looks whether the frame is still there.
         let copy = |_still| _ = memory.to_virt(phys);
-        let copied = space.spot(addr, &()).write_copy(phys, new, RW, copy);
+        let copied = space.pte(addr, &()).copy_on_write(phys, new, RW, copy);
         match copied {
             Ok(true) => return new,
             Ok(false) => {
@@ -392,7 +392,7 @@ fn look_beside_unshare() {
         let other = {
             let parent = parent.clone();
             thread::spawn(move || {
-                let entry = parent.spot(AT, &()).entry();
+                let entry = parent.pte(AT, &()).entry();
                 assert!(matches!(entry, Entry::Page { .. }), "the child's entry");
             })
         };
@@ -411,7 +411,7 @@ fn look_beside_unmap_and_map() {
         let first = map(memory, &space, AT).unwrap();
         let other = {
             let space = space.clone();
-            thread::spawn(move || match space.spot(AT, &()).entry() {
+            thread::spawn(move || match space.pte(AT, &()).entry() {
                 Entry::Page { phys, .. } => Some(phys),
                 Entry::Empty => None,
                 other => panic!("{other:?}"),

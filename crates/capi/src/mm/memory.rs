@@ -117,9 +117,9 @@ unsafe impl FrameAllocator for Ram {
         }
     }
 
-    fn alloc_some(&self, frames: &mut [u64]) -> usize {
+    fn alloc_bulk(&self, frames: &mut [u64]) -> usize {
         match self {
-            Ram::Own(arena) => arena.alloc_some(frames),
+            Ram::Own(arena) => arena.alloc_bulk(frames),
             Ram::Theirs(theirs) => {
                 let places = frames.iter_mut();
                 let filled = places.map_while(|place| theirs.alloc(0).map(|phys| *place = phys));

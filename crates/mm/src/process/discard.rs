@@ -6,7 +6,7 @@
 //!
 //! Whoever holds the address space's lock and relies on pages staying where they are has closed the area, since faults replace pages, too.
 
-use samara_paging::Take;
+use samara_paging::UnmapFilter;
 
 use crate::abi::MADV_DONTNEED;
 use crate::call::Call;
@@ -49,9 +49,10 @@ impl<P: Platform> Mm<P> {
         }
         let tlb = self.machine.tlb();
         let (range, mut gone) = (addr..end, Gone::new());
-        let done = (self.tables).unmap_with(range.clone(), Take::Pages, tlb, |page, entry| {
-            gone.add(page, entry)
-        });
+        let done =
+            (self.tables).unmap_with(range.clone(), UnmapFilter::Pages, tlb, |page, entry| {
+                gone.add(page, entry)
+            });
         self.note_gone(&range, gone, true);
         drop(held);
         // Pages that went to swap before they were looked at are markers now, which the usual way gives up. Whoever put a marker there had said so before,

@@ -9,7 +9,7 @@ use core::mem::MaybeUninit;
 use core::ops::{Deref, DerefMut, Range};
 use core::slice;
 
-use samara_paging::{Changed, Context, Copy, Invalidate, Mapping};
+use samara_paging::{Changed, Context, ForkFilter, Invalidate, Mapping};
 
 use crate::errno::Errno;
 use crate::flags::{PMD_SIZE, VmFlags};
@@ -71,7 +71,7 @@ impl<P: Platform> Process<P> {
         }
         copied?;
         if pending.entered.get() {
-            tlb.entered(child.mm.tables.context(), all, false);
+            tlb.notify_mapped(child.mm.tables.context(), all, false);
         }
         if parent.swapped() {
             parent.inherit_swapped(&child.mm, space.config.task_size);
@@ -115,7 +115,7 @@ impl Invalidate for Pending {
         self.changed.set(self.changed.get() | changed);
     }
 
-    fn entered(&self, _: &Context, _: Range<u64>, _: bool) {
+    fn notify_mapped(&self, _: &Context, _: Range<u64>, _: bool) {
         self.entered.set(true);
     }
 }
@@ -186,7 +186,7 @@ impl<P: Platform> Mm<P> {
                         Mapping::Shared
                     };
                     self.tables
-                        .copy_range(&child.tables, at..done, mapping, Copy::All, tlb)
+                        .copy_range(&child.tables, at..done, mapping, ForkFilter::All, tlb)
                 };
                 result.map_err(|_| Errno::ENOMEM)?;
                 at = done;

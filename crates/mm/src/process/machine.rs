@@ -105,7 +105,7 @@ impl<P: Platform> Machine<P> {
     }
 
     /// A machine whose processes all have the kernel's half of the address space in common. `ranges` (in bytes, each end exclusive, [`u64::MAX`] for the end of
-    /// all addresses) are where the kernel will ever map something: see [`PageTables::of_kernel`], whose tables [`kernel`](Self::kernel) gives.
+    /// all addresses) are where the kernel will ever map something: see [`PageTables::new_kernel`], whose tables [`kernel`](Self::kernel) gives.
     ///
     /// # Errors
     /// `ENOMEM`; `EINVAL`: a range is not in the upper half.
@@ -140,7 +140,7 @@ impl<P: Platform> Machine<P> {
         ranges: &[Range<u64>],
     ) -> Result<Self, Errno> {
         let mut machine = Self::new(physical, tlb)?;
-        let tables = PageTables::of_kernel(machine.clone(), KERNEL_ASID, ranges);
+        let tables = PageTables::new_kernel(machine.clone(), KERNEL_ASID, ranges);
         let tables = tables.map_err(|error| match error {
             Error::Misaligned => Errno::EINVAL,
             _ => Errno::ENOMEM,
@@ -160,7 +160,7 @@ impl<P: Platform> Machine<P> {
     pub(super) fn make_tables(&self) -> Result<Tables<P>, Errno> {
         let number = self.next_number();
         let tables = match self.kernel() {
-            Some(kernel) => PageTables::under(kernel, number),
+            Some(kernel) => PageTables::new_process(kernel, number),
             None => PageTables::new(self.clone(), number),
         };
         tables.map_err(|_| Errno::ENOMEM)

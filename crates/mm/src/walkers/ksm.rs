@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::ops::ControlFlow;
 
-use samara_paging::{Asid, Attrs, Change, Entry, Kind, PageSize, Pin};
+use samara_paging::{Asid, Attrs, Change, Entry, FrameRef, Kind, PageSize};
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags};
@@ -23,7 +23,7 @@ use crate::space::AddressSpace;
 /// A frame that several pages are on.
 struct Merged {
     sum: u64,
-    pin: Pin,
+    pin: FrameRef,
 }
 
 /// A page that was alone when this pass came by.
@@ -137,7 +137,7 @@ impl<P: Platform> Ksm<P> {
     }
 
     /// A reference on a private page that nobody writes to any more as long as it lasts; `None` if it is none, or others have a reference, too.
-    fn still(&self, mm: &Mm<P>, page: u64) -> Option<Pin> {
+    fn still(&self, mm: &Mm<P>, page: u64) -> Option<FrameRef> {
         let (tables, tlb) = (&mm.tables, mm.machine.tlb());
         let before = tables.page(page)?;
         let frame = before.frame?;
@@ -146,7 +146,7 @@ impl<P: Platform> Ksm<P> {
         if !plain || frame.references > 0 && !merged() {
             return None;
         }
-        let pin = tables.pin(page, Attrs::READ).ok()?;
+        let pin = tables.get_page(page, Attrs::READ).ok()?;
         let range = page..page + PAGE_SIZE;
         let protected = tables.protect(range, Change::without(Attrs::WRITE), tlb);
         // What was pinned before that has another reference; what is pinned after it is a copy.
@@ -313,7 +313,7 @@ fn asks(space: &AddressSpace, page: u64) -> bool {
 }
 
 /// Puts a page on another frame, unless it has changed or its area no longer asks for it.
-fn put_on<P: Platform>(mm: &Mm<P>, page: u64, was: &Pin, frame: u64) -> bool {
+fn put_on<P: Platform>(mm: &Mm<P>, page: u64, was: &FrameRef, frame: u64) -> bool {
     // No call takes the advice back meanwhile.
     let space = mm.space.read();
     let tlb = mm.machine.tlb();

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use bitflags::bitflags;
-use samara_paging::{Attrs, Error, Pin};
+use samara_paging::{Attrs, Error, FrameRef};
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags};
@@ -46,7 +46,7 @@ bitflags! {
 /// Pages that stay where they are until this is dropped; they stay also if the program unmaps them, or ends.
 pub struct PinnedPages<P: Platform> {
     machine: Machine<P>,
-    pins: Vec<Pin>,
+    pins: Vec<FrameRef>,
 }
 
 impl<P: Platform> PinnedPages<P> {
@@ -62,7 +62,7 @@ impl<P: Platform> PinnedPages<P> {
 
     /// The physical addresses, page by page.
     pub fn frames(&self) -> impl ExactSizeIterator<Item = u64> {
-        self.pins.iter().map(Pin::phys)
+        self.pins.iter().map(FrameRef::phys)
     }
 }
 
@@ -191,7 +191,7 @@ impl<P: Platform> Process<P> {
     }
 
     /// Pins a page that is there and may be used as it is, if nothing else has to be looked at.
-    fn pin_fast(&self, page: u64, flags: PinFlags) -> Option<Pin> {
+    fn pin_fast(&self, page: u64, flags: PinFlags) -> Option<FrameRef> {
         let asks = PinFlags::FORCE | PinFlags::LONGTERM | PinFlags::ANON;
         if flags.intersects(asks) || self.mm.has_execute_only() {
             return None;
@@ -210,15 +210,15 @@ impl<P: Platform> Process<P> {
         Some(pin)
     }
 
-    fn take(&self, page: u64, need: Attrs, flags: PinFlags) -> Result<Pin, Error> {
+    fn take(&self, page: u64, need: Attrs, flags: PinFlags) -> Result<FrameRef, Error> {
         if flags.contains(PinFlags::GET) {
-            self.mm.tables.pin(page, need)
+            self.mm.tables.get_page(page, need)
         } else {
-            self.mm.tables.pin_own(page, need)
+            self.mm.tables.pin_page(page, need)
         }
     }
 
-    fn pin_one(&self, area: &Area<'_>, page: u64, flags: PinFlags) -> Result<Pin, Refusal> {
+    fn pin_one(&self, area: &Area<'_>, page: u64, flags: PinFlags) -> Result<FrameRef, Refusal> {
         let (mm, vma) = (&*self.mm, area.vma);
         let write = flags.contains(PinFlags::WRITE);
         allows(vma, flags).map_err(Refusal::Final)?;

@@ -1,6 +1,6 @@
 //! A process that is ended where memory runs out loses its memory at once, and not when its threads come to their ends.
 
-use samara_paging::Take;
+use samara_paging::UnmapFilter;
 
 use crate::flags::VmFlags;
 use crate::process::{Platform, Process};
@@ -37,7 +37,7 @@ impl<P: Platform> Process<P> {
                 // A table that several share and that cannot be divided, for want of memory, goes with the process.
                 let _ = self.mm.tables.unmap_with(
                     area.start..area.end,
-                    Take::Pages,
+                    UnmapFilter::Pages,
                     self.mm.machine.tlb(),
                     |_, _| {},
                 );

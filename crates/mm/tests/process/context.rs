@@ -43,7 +43,7 @@ impl Invalidate for Processors {
         spared(|| self.forget.lock().unwrap().push(told));
     }
 
-    fn entered(&self, context: &Context, range: Range<u64>, _executable: bool) {
+    fn notify_mapped(&self, context: &Context, range: Range<u64>, _executable: bool) {
         spared(|| self.entered.lock().unwrap().push((context.asid(), range)));
     }
 
@@ -160,10 +160,10 @@ fn faults_and_forks<F: Format>() {
     let tlb = machine.tlb();
     let entered = |asid: u32, addr: u64| {
         let told = std::mem::take(&mut *tlb.entered.lock().unwrap());
-        assert_eq!(told.is_empty(), !F::ANNOUNCES);
+        assert_eq!(told.is_empty(), !F::NOTIFIES_MAPPED);
         let is_told =
             |(number, range): &(u32, Range<u64>)| *number == asid && range.contains(&addr);
-        assert_eq!(told.iter().any(is_told), F::ANNOUNCES, "{told:x?}");
+        assert_eq!(told.iter().any(is_told), F::NOTIFIES_MAPPED, "{told:x?}");
     };
     entered(parent.asid(), BASE);
     for mode in [ForkMode::Copy, ForkMode::Share] {

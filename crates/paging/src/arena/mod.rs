@@ -132,7 +132,7 @@ unsafe impl<S: Place> FrameAllocator for Arena<S> {
         }
     }
 
-    fn alloc_some(&self, frames: &mut [u64]) -> usize {
+    fn alloc_bulk(&self, frames: &mut [u64]) -> usize {
         let Some(stock) = self.stock() else {
             return one_by_one(self, frames);
         };

@@ -36,8 +36,8 @@ pub struct Aarch64;
 impl Format for Aarch64 {
     const NAME: &'static str = "AArch64 4 KiB";
     const LEVELS: usize = 4;
-    const GUARDS_TABLES: bool = true;
-    const BREAKS_FIRST: bool = true;
+    const TABLES_FORBID_WRITES: bool = true;
+    const BREAK_BEFORE_MAKE: bool = true;
 
     fn canonical(addr: u64) -> bool {
         addr >> 48 == 0

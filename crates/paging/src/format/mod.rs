@@ -68,14 +68,14 @@ pub trait Format: Copy + Send + Sync + 'static {
     /// Levels of tables.
     const LEVELS: usize;
     /// Whether an entry that points to a table can forbid stores to all that is below. Where it cannot, sharing a table protects its leaves.
-    const GUARDS_TABLES: bool;
+    const TABLES_FORBID_WRITES: bool;
 
     /// Whether an entry in use must be made invalid, and forgotten, before it maps with another size (Arm's break-before-make).
-    const BREAKS_FIRST: bool = false;
+    const BREAK_BEFORE_MAKE: bool = false;
 
-    /// Whether [`Invalidate::entered`](crate::Invalidate::entered) is called: processors may not find, without being told, an entry that has just become valid, or
+    /// Whether [`Invalidate::notify_mapped`](crate::Invalidate::notify_mapped) is called: processors may not find, without being told, an entry that has just become valid, or
     /// execute stale bytes there. Where it is `false`, no instruction is spent on it.
-    const ANNOUNCES: bool = true;
+    const NOTIFIES_MAPPED: bool = true;
 
     /// Whether the processor translates this address by one root table.
     fn canonical(addr: u64) -> bool;

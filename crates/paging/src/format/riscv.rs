@@ -41,7 +41,7 @@ macro_rules! riscv {
         impl Format for $name {
             const NAME: &'static str = $text;
             const LEVELS: usize = $levels;
-            const GUARDS_TABLES: bool = false;
+            const TABLES_FORBID_WRITES: bool = false;
 
             fn canonical(addr: u64) -> bool {
                 is_sign_extended(addr, $levels)

@@ -52,9 +52,9 @@ macro_rules! x86 {
         impl Format for $name {
             const NAME: &'static str = $text;
             const LEVELS: usize = $levels;
-            const GUARDS_TABLES: bool = true;
+            const TABLES_FORBID_WRITES: bool = true;
             // It remembers nothing of entries that are not valid, finds what was stored, and executes what was written.
-            const ANNOUNCES: bool = false;
+            const NOTIFIES_MAPPED: bool = false;
 
             fn canonical(addr: u64) -> bool {
                 is_sign_extended(addr, $levels)

@@ -6,7 +6,7 @@ pub(super) fn filling_passes_over_what_is_there<F: Format>() {
     let memory = memory();
     let (space, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
     let own = map_anon(&space, &memory, AT);
-    space.mark(AT + PAGE_SIZE, Some(1), &()).unwrap();
+    space.set_marker(AT + PAGE_SIZE, Some(1), &()).unwrap();
     let block = memory.alloc_block(9, Kind::Anon).unwrap();
     let source = Source::Owned(block);
     space
@@ -16,7 +16,7 @@ pub(super) fn filling_passes_over_what_is_there<F: Format>() {
     let (mut pages, mut asked) = (Vec::new(), Vec::new());
     // From the page before, over the huge page, into the stretch behind it.
     let after = STRETCH.end + (2 << 20);
-    let mapped = space.fill(AT - PAGE_SIZE..after + PAGE_SIZE, RW, &(), |addr| {
+    let mapped = space.populate(AT - PAGE_SIZE..after + PAGE_SIZE, RW, &(), |addr| {
         asked.push(addr);
         if addr > AT && addr < after {
             return Ok(None);
@@ -35,7 +35,7 @@ pub(super) fn filling_passes_over_what_is_there<F: Format>() {
     // Nothing comes: no table is left for it.
     let tables = memory.table_frames();
     let far = 0x10_0000_0000;
-    let nothing = space.fill(far..far + (4 << 20), RW, &(), |_| Ok(None));
+    let nothing = space.populate(far..far + (4 << 20), RW, &(), |_| Ok(None));
     assert_eq!((nothing, memory.table_frames()), (Ok(0), tables));
     check(&[&space, &child]).unwrap();
 }
@@ -44,7 +44,7 @@ pub(super) fn filling_stops_at_an_error<F: Format>() {
     let memory = memory();
     let space = space::<F>(&memory, 1);
     let mut left = 3;
-    let result = space.fill(STRETCH, RW, &(), |_| {
+    let result = space.populate(STRETCH, RW, &(), |_| {
         if left == 0 {
             return Err(Error::NoMemory);
         }
@@ -59,7 +59,7 @@ pub(super) fn filling_stops_at_an_error<F: Format>() {
     check(&[&space]).unwrap();
     // An owned frame that cannot be mapped goes back.
     let free = memory.backing().free_frames();
-    let result = space.fill(AT + 2 * PAGE_SIZE..STRETCH.end, RW, &(), |_| {
+    let result = space.populate(AT + 2 * PAGE_SIZE..STRETCH.end, RW, &(), |_| {
         Ok(Some(Source::Special(1)))
     });
     assert_eq!(result, Err(Error::Misaligned));
@@ -70,7 +70,7 @@ pub(super) fn new_frames_fill_what_is_empty<F: Format>() {
     let memory = memory();
     let (space, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
     let there = map_anon(&space, &memory, AT + PAGE_SIZE);
-    space.mark(AT + 2 * PAGE_SIZE, Some(7), &()).unwrap();
+    space.set_marker(AT + 2 * PAGE_SIZE, Some(7), &()).unwrap();
     space.share_range(&child, STRETCH, &()).unwrap();
     // Bytes of whoever had the frames before.
     let mut frames = [0; 64];
@@ -88,7 +88,7 @@ pub(super) fn new_frames_fill_what_is_empty<F: Format>() {
     }
     // Fewer places than frames: two of eight are taken. The other side's table stays as it is.
     let range = AT..AT + 8 * PAGE_SIZE;
-    let (mapped, result) = space.fill_owned(range.clone(), RW, &(), &frames[..8]);
+    let (mapped, result) = space.populate_owned(range.clone(), RW, &(), &frames[..8]);
     assert_eq!((mapped, result), (6, Ok(())));
     let found: Vec<_> = (range.clone().step_by(PAGE_SIZE as usize))
         .filter_map(|page| Some(space.translate(page)?.0))
@@ -105,17 +105,17 @@ pub(super) fn new_frames_fill_what_is_empty<F: Format>() {
     assert!(attrs.contains(RW));
     // Fewer frames than places, over the end of a table; and a frame that is none.
     let far = STRETCH.end - 2 * PAGE_SIZE..STRETCH.end + 20 * PAGE_SIZE;
-    let (mapped, result) = space.fill_owned(far, RW, &(), &frames[6..14]);
+    let (mapped, result) = space.populate_owned(far, RW, &(), &frames[6..14]);
     assert_eq!((mapped, result), (8, Ok(())));
     let odd = [frames[14], frames[15] + 1];
     let end = STRETCH.end + 100 * PAGE_SIZE;
-    let (mapped, result) = space.fill_owned(end..end + 2 * PAGE_SIZE, RW, &(), &odd);
+    let (mapped, result) = space.populate_owned(end..end + 2 * PAGE_SIZE, RW, &(), &odd);
     assert_eq!((mapped, result), (1, Err(Error::Misaligned)));
     // Without memory for a table, nothing is left of what was tried.
     memory.backing().refuse_after(Some(1));
     let nowhere = 0x10_0000_0000;
     let range = nowhere..nowhere + 4 * PAGE_SIZE;
-    let (mapped, result) = space.fill_owned(range, RW, &(), &frames[15..19]);
+    let (mapped, result) = space.populate_owned(range, RW, &(), &frames[15..19]);
     assert_eq!((mapped, result), (0, Err(Error::NoMemory)));
     memory.backing().refuse_after(None);
     frames[15..].iter().for_each(|&phys| memory.put(phys));

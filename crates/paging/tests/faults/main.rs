@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use samara_paging::format::{Aarch64, Sv39, Sv48, X86_64, X86_64La57};
 use samara_paging::{
-    Among, Arena, Attrs, Change, Copy, Entry, Error, Format, Grace, HeapBytes, Kind, Mapping,
-    PAGE_SIZE, PageSize, PageTables, Physical, Source, Take, Write, check,
+    Arena, Attrs, Change, Entry, Error, ForkFilter, Format, Grace, HeapBytes, Kind, Mapping,
+    PAGE_SIZE, PageFilter, PageSize, PageTables, Physical, Source, UnmapFilter, WritePolicy, check,
 };
 
 type Memory = Arc<Physical<Arena<HeapBytes>, Grace>>;
@@ -54,7 +54,7 @@ fn map_file<F: Format>(space: &Space<F>, memory: &Memory, addr: u64, attrs: Attr
     phys
 }
 
-fn told<F: Format>(space: &Space<F>, take: Take) -> Vec<(u64, Entry)> {
+fn told<F: Format>(space: &Space<F>, take: UnmapFilter) -> Vec<(u64, Entry)> {
     let mut told = Vec::new();
     let seen = |addr, entry| told.push((addr, entry));
     space.unmap_with(STRETCH, take, &(), seen).unwrap();

@@ -9,11 +9,11 @@ pub(super) fn each_user_of_a_shared_table_tells_of_its_pages<F: Format>() {
     let (parent, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
     let file = map_file(&parent, &memory, AT, RW);
     map_anon(&parent, &memory, AT + PAGE_SIZE);
-    parent.mark(AT + 2 * PAGE_SIZE, Some(7), &()).unwrap();
+    parent.set_marker(AT + 2 * PAGE_SIZE, Some(7), &()).unwrap();
     parent.share_range(&child, STRETCH, &()).unwrap();
     for (users, space) in [(2, &child), (1, &parent)] {
         assert_eq!(space.page(AT).unwrap().users, users);
-        let told = told(space, Take::All);
+        let told = told(space, UnmapFilter::All);
         assert_eq!(told.len(), 3);
         assert_eq!(told[2], (AT + 2 * PAGE_SIZE, Entry::Marker(7)));
         let (AT, Entry::Page { phys, attrs, .. }) = told[0] else {
@@ -42,10 +42,10 @@ pub(super) fn nothing_is_stored_through_a_shared_table<F: Format>() {
             assert!(space.access(addr, Attrs::WRITE, |_| ()).is_err());
         }
     }
-    parent.allow(AT, file, Attrs::WRITE, &()).unwrap();
+    parent.add_attrs(AT, file, Attrs::WRITE, &()).unwrap();
     assert!(parent.translate(AT).unwrap().1.contains(Attrs::WRITE));
     assert!(!child.translate(AT).unwrap().1.contains(Attrs::WRITE));
-    child.allow(AT, file, Attrs::WRITE, &()).unwrap();
+    child.add_attrs(AT, file, Attrs::WRITE, &()).unwrap();
     assert!(child.translate(AT).unwrap().1.contains(Attrs::WRITE));
     check(&[&parent, &child]).unwrap();
 }
@@ -71,7 +71,9 @@ pub(super) fn pages_leave_shared_tables_without_memory<F: Format>() {
         told.borrow_mut().push((context.asid(), ranges.to_vec()));
     };
     for space in &spaces {
-        space.hide(file.clone(), Take::FilePages, &tlb).unwrap();
+        space
+            .rmap_revoke(file.clone(), UnmapFilter::FilePages, &tlb)
+            .unwrap();
     }
     // Each has been told of both, whoever hid them.
     let both = vec![AT..AT + PAGE_SIZE, last..last + PAGE_SIZE];
@@ -80,20 +82,26 @@ pub(super) fn pages_leave_shared_tables_without_memory<F: Format>() {
     assert_eq!(memory.frames().info(cached).unwrap().mappings, 2);
     // One makes it accessible again, in a table of its own, and shares that.
     memory.backing().refuse_after(None);
-    let again = Change::access(Attrs::READ, Write::Never);
+    let again = Change::access(Attrs::READ, WritePolicy::Never);
     spaces[1].protect(AT..AT + PAGE_SIZE, again, &()).unwrap();
     let late = space::<F>(&memory, 4);
     spaces[1].share_range(&late, range.clone(), &()).unwrap();
     memory.backing().refuse_after(Some(0));
-    let strip = |space: &Space<F>| space.strip(file.clone(), Take::FilePages, &tlb).unwrap();
+    let unmap = |space: &Space<F>| {
+        space
+            .rmap_unmap(file.clone(), UnmapFilter::FilePages, &tlb)
+            .unwrap()
+    };
     let all: Vec<_> = spaces.iter().chain([&late]).collect();
-    let complete: Vec<bool> = all.iter().map(|space| strip(space)).collect();
+    let complete: Vec<bool> = all.iter().map(|space| unmap(space)).collect();
     assert_eq!(complete, [true, false, true, false]);
     for space in &all {
-        space.hide(file.clone(), Take::FilePages, &tlb).unwrap();
+        space
+            .rmap_revoke(file.clone(), UnmapFilter::FilePages, &tlb)
+            .unwrap();
     }
     for space in &all {
-        assert!(strip(space));
+        assert!(unmap(space));
         assert_eq!(space.translate(AT), None);
         assert_eq!(space.translate(last), None);
         assert_eq!(space.translate(AT + PAGE_SIZE).unwrap().0, own);

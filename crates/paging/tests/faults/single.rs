@@ -8,9 +8,9 @@ pub(super) fn a_page_is_allowed_only_where_it_still_is<F: Format>() {
     let page = map_file(&space, &memory, AT, CLEAN);
     let add = Attrs::WRITE | Attrs::DIRTY;
     let missing = Err(Error::NotMapped);
-    assert_eq!(space.allow(AT, page + PAGE_SIZE, add, &()), missing);
-    assert_eq!(space.allow(AT + PAGE_SIZE, page, add, &()), missing);
-    space.allow(AT, page, add, &()).unwrap();
+    assert_eq!(space.add_attrs(AT, page + PAGE_SIZE, add, &()), missing);
+    assert_eq!(space.add_attrs(AT + PAGE_SIZE, page, add, &()), missing);
+    space.add_attrs(AT, page, add, &()).unwrap();
     assert!(space.translate(AT).unwrap().1.contains(add));
 }
 
@@ -20,10 +20,10 @@ pub(super) fn a_pinned_page_is_not_alone<F: Format>() {
     let page = map_anon(&space, &memory, AT);
     let change = Change::without(Attrs::WRITE);
     space.protect(AT..AT + PAGE_SIZE, change, &()).unwrap();
-    assert_eq!(space.pin(AT, Attrs::WRITE), Err(Error::NotMapped));
-    let pin = space.pin(AT + 5, Attrs::READ).unwrap();
+    assert_eq!(space.get_page(AT, Attrs::WRITE), Err(Error::NotMapped));
+    let pin = space.get_page(AT + 5, Attrs::READ).unwrap();
     assert!(pin.phys() == page && pin.counted());
-    assert_eq!(space.spot(AT, &()).write_alone(page), Ok(false));
+    assert_eq!(space.pte(AT, &()).reuse_exclusive(page), Ok(false));
     // It outlives the mapping.
     space.unmap(STRETCH, &()).unwrap();
     assert_eq!(memory.frames().info(page).unwrap().references, 1);
@@ -33,7 +33,7 @@ pub(super) fn a_pinned_page_is_not_alone<F: Format>() {
     let zero = memory.zero_page();
     let source = Source::Special(zero);
     space.map(AT, PageSize::Small, source, CLEAN, &()).unwrap();
-    let pin = space.pin(AT, Attrs::READ).unwrap();
+    let pin = space.get_page(AT, Attrs::READ).unwrap();
     assert!(pin.phys() == zero && !pin.counted());
     pin.put(&memory);
     assert!(space.page(AT).unwrap().zero);
@@ -43,7 +43,7 @@ pub(super) fn a_copy_may_come_too_late<F: Format>() {
     let memory = memory();
     let (parent, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
     let fork = || {
-        let copied = parent.copy_range(&child, STRETCH, Mapping::Private, Copy::All, &());
+        let copied = parent.copy_range(&child, STRETCH, Mapping::Private, ForkFilter::All, &());
         copied.unwrap();
     };
     let old = map_anon(&parent, &memory, AT);
@@ -54,46 +54,46 @@ pub(super) fn a_copy_may_come_too_late<F: Format>() {
     // Another thread was faster.
     fork();
     let (first, second) = (frame(), frame());
-    let mut spot = child.spot(AT, &());
-    assert!(matches!(spot.entry(), Entry::Page { .. }) && !spot.seems_alone(old));
+    let mut pte = child.pte(AT, &());
+    assert!(matches!(pte.entry(), Entry::Page { .. }) && !pte.seems_exclusive(old));
     assert_eq!(
-        child.spot(AT, &()).write_copy(old, first, RW, |_| ()),
+        child.pte(AT, &()).copy_on_write(old, first, RW, |_| ()),
         Ok(true)
     );
     let copy = |_| panic!("what is to be copied has gone");
     assert_eq!(
-        spot.write_copy(old, second, RW, copy),
+        pte.copy_on_write(old, second, RW, copy),
         Err(Error::NotMapped)
     );
     assert_eq!(references(second), Some(1));
     assert_eq!(child.page(AT).unwrap().phys, first);
-    drop(spot);
+    drop(pte);
     check(&spaces).unwrap();
 
     // The table has gone, and another is in its place.
-    let mut spot = child.spot(AT, &());
-    spot.entry();
+    let mut pte = child.pte(AT, &());
+    pte.entry();
     child.unmap(STRETCH, &()).unwrap();
     fork();
     let mut still = None;
     let copy = |is| still = Some(is);
-    assert_eq!(spot.write_copy(old, second, RW, copy), Ok(true));
+    assert_eq!(pte.copy_on_write(old, second, RW, copy), Ok(true));
     assert_eq!(still, Some(true));
     assert_eq!(child.page(AT).unwrap().phys, second);
     assert_eq!(parent.page(AT).unwrap().phys, old);
-    drop(spot);
+    drop(pte);
     check(&spaces).unwrap();
 
     // The other side has given the page up.
     child.unmap(STRETCH, &()).unwrap();
     fork();
     let new = frame();
-    let mut spot = child.spot(AT, &());
-    spot.entry();
+    let mut pte = child.pte(AT, &());
+    pte.entry();
     parent.unmap(STRETCH, &()).unwrap();
     let copy = |_| panic!("nobody else has the page");
-    assert_eq!(spot.write_copy(old, new, RW, copy), Ok(false));
-    drop(spot);
+    assert_eq!(pte.copy_on_write(old, new, RW, copy), Ok(false));
+    drop(pte);
     assert_eq!(references(new), Some(1));
     memory.put(new);
     assert_eq!(child.page(AT).unwrap().phys, old);
@@ -123,7 +123,7 @@ pub(super) fn an_access_notes_what_a_processor_notes<F: Format>() {
         space.access(AT, Attrs::EXEC, |_| ()),
         Err(Entry::Page { .. })
     ));
-    let change = Change::access(Attrs::empty(), Write::Never);
+    let change = Change::access(Attrs::empty(), WritePolicy::Never);
     space.protect(STRETCH, change, &()).unwrap();
     assert!(space.access(AT, Attrs::empty(), |_| ()).is_err());
     // Within a huge page, the byte's own address.
@@ -133,7 +133,7 @@ pub(super) fn an_access_notes_what_a_processor_notes<F: Format>() {
     space.map(large, PageSize::Large, source, RW, &()).unwrap();
     let there = space.access(large + 0x12345, Attrs::WRITE, |phys| phys);
     assert_eq!(there, Ok(block + 0x12345));
-    let pin = space.pin(large + 0x12345, Attrs::WRITE).unwrap();
+    let pin = space.get_page(large + 0x12345, Attrs::WRITE).unwrap();
     assert_eq!(pin.phys(), block + 0x12000);
     pin.put(&memory);
 }
@@ -147,20 +147,20 @@ pub(super) fn a_huge_page_is_written_alone<F: Format>() {
         .map(STRETCH.start, PageSize::Large, source, RW, &())
         .unwrap();
     space
-        .copy_range(&child, STRETCH, Mapping::Private, Copy::All, &())
+        .copy_range(&child, STRETCH, Mapping::Private, ForkFilter::All, &())
         .unwrap();
-    assert_eq!(space.spot(AT, &()).write_alone(block), Ok(false));
+    assert_eq!(space.pte(AT, &()).reuse_exclusive(block), Ok(false));
     // One of its frames is still the child's.
     child
         .unmap(STRETCH.start..STRETCH.end - PAGE_SIZE, &())
         .unwrap();
-    assert_eq!(space.spot(AT, &()).write_alone(block), Ok(false));
+    assert_eq!(space.pte(AT, &()).reuse_exclusive(block), Ok(false));
     drop(child);
     assert_eq!(
-        space.spot(AT, &()).write_alone(block + PAGE_SIZE),
+        space.pte(AT, &()).reuse_exclusive(block + PAGE_SIZE),
         Err(Error::NotMapped)
     );
-    assert_eq!(space.spot(AT, &()).write_alone(block), Ok(true));
+    assert_eq!(space.pte(AT, &()).reuse_exclusive(block), Ok(true));
     let page = space.page(AT).unwrap();
     assert!(page.size == PageSize::Large && page.attrs.contains(Attrs::WRITE));
     check(&[&space]).unwrap();
@@ -169,9 +169,9 @@ pub(super) fn a_huge_page_is_written_alone<F: Format>() {
 pub(super) fn a_fork_leaves_out_what_a_fault_brings_back<F: Format>() {
     let page = |i: u64| AT + i * PAGE_SIZE;
     for (copy, expected) in [
-        (Copy::All, [true; 5]),
-        (Copy::NotCleanFile, [false, true, true, true, true]),
-        (Copy::NotRestorable, [false, true, true, false, true]),
+        (ForkFilter::All, [true; 5]),
+        (ForkFilter::SkipCleanFile, [false, true, true, true, true]),
+        (ForkFilter::SkipRestorable, [false, true, true, false, true]),
     ] {
         let memory = memory();
         let (parent, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
@@ -182,7 +182,7 @@ pub(super) fn a_fork_leaves_out_what_a_fault_brings_back<F: Format>() {
         parent
             .map(page(3), PageSize::Small, zero, CLEAN, &())
             .unwrap();
-        parent.mark(page(4), Some(3), &()).unwrap();
+        parent.set_marker(page(4), Some(3), &()).unwrap();
         parent
             .copy_range(&child, STRETCH, Mapping::Private, copy, &())
             .unwrap();
@@ -214,7 +214,7 @@ pub(super) fn a_view_sees_what_has_changed<F: Format>() {
         if leaves {
             child.unmap(STRETCH, &()).unwrap();
         }
-        assert_eq!(space.spot(AT, &()).write_alone(page), Ok(true));
+        assert_eq!(space.pte(AT, &()).reuse_exclusive(page), Ok(true));
         assert!(view.translate(AT).unwrap().1.contains(Attrs::WRITE));
     }
     // It goes, and a huge page comes, which is divided.
@@ -252,7 +252,7 @@ pub(super) fn a_move_needs_no_more_than_was_set_aside<F: Format>() {
     map_anon(&space, &memory, AT);
     map_anon(&space, &memory, STRETCH.end + PAGE_SIZE);
     let (from, to, len) = (STRETCH.end - 2 * PAGE_SIZE, 0x10_0000_0000, 8 * PAGE_SIZE);
-    let mut spare = space.spare(from, to, len).unwrap();
+    let mut spare = space.preallocate_move(from, to, len).unwrap();
     memory.backing().refuse_after(Some(0));
     let moved = space.move_range_with(from, to, len, &mut spare, &());
     memory.backing().refuse_after(None);
@@ -267,7 +267,7 @@ pub(super) fn a_move_makes_no_table_where_nothing_comes<F: Format>() {
     let memory = memory();
     let space = space::<F>(&memory, 1);
     let (to, len) = (0x10_0000_0000, 8 * PAGE_SIZE);
-    let mut spare = space.spare(AT, to, len).unwrap();
+    let mut spare = space.preallocate_move(AT, to, len).unwrap();
     // Beside what is to move, in the same table.
     map_anon(&space, &memory, AT + len);
     memory.backing().refuse_after(Some(0));

@@ -8,18 +8,18 @@ pub(super) fn a_hole_leaves_private_copies_and_markers<F: Format>() {
         let (space, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
         map_file(&space, &memory, AT, CLEAN);
         let copy = map_anon(&space, &memory, AT + PAGE_SIZE);
-        space.mark(AT + 2 * PAGE_SIZE, Some(7), &()).unwrap();
+        space.set_marker(AT + 2 * PAGE_SIZE, Some(7), &()).unwrap();
         if share {
             space.share_range(&child, STRETCH, &()).unwrap();
         }
-        assert_eq!(told(&space, Take::FilePages).len(), 1);
+        assert_eq!(told(&space, UnmapFilter::FilePages).len(), 1);
         assert_eq!(space.entry(AT), Entry::Empty);
         assert_eq!(space.translate(AT + PAGE_SIZE).unwrap().0, copy);
         assert_eq!(space.entry(AT + 2 * PAGE_SIZE), Entry::Marker(7));
         assert_eq!(child.translate(AT).is_some(), share);
         // Nothing is left to take: a table that is shared stays so.
         let tables = memory.table_frames();
-        assert_eq!(told(&space, Take::FilePages), []);
+        assert_eq!(told(&space, UnmapFilter::FilePages), []);
         assert_eq!(memory.table_frames(), tables);
         check(&[&space, &child]).unwrap();
     }
@@ -30,14 +30,14 @@ pub(super) fn markers_survive_a_discard<F: Format>() {
         let memory = memory();
         let (space, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
         map_anon(&space, &memory, AT);
-        space.mark(AT + PAGE_SIZE, Some(7), &()).unwrap();
+        space.set_marker(AT + PAGE_SIZE, Some(7), &()).unwrap();
         if share {
             space.share_range(&child, STRETCH, &()).unwrap();
         }
-        assert_eq!(told(&space, Take::Pages).len(), 1);
+        assert_eq!(told(&space, UnmapFilter::Pages).len(), 1);
         assert_eq!(space.entry(AT), Entry::Empty);
         assert_eq!(space.entry(AT + PAGE_SIZE), Entry::Marker(7));
-        assert_eq!(told(&space, Take::All).len(), 1);
+        assert_eq!(told(&space, UnmapFilter::All).len(), 1);
         check(&[&space, &child]).unwrap();
     }
 }
@@ -55,35 +55,38 @@ pub(super) fn only_what_nobody_misses_is_dropped<F: Format>() {
     space
         .map(page(4), PageSize::Small, zero, CLEAN, &())
         .unwrap();
-    space.mark(page(5), Some(7), &()).unwrap();
+    space.set_marker(page(5), Some(7), &()).unwrap();
     space.protect(page(0)..page(2), clean, &()).unwrap();
     // A page that is written again is missed.
     let second = space.translate(page(1)).unwrap().0;
     assert!(space.access(page(1), Attrs::WRITE, |_| ()).is_err());
-    assert!(space.spot(page(1), &()).write_alone(second).unwrap());
+    assert!(space.pte(page(1), &()).reuse_exclusive(second).unwrap());
     // Who shares the table, too, has all pages of it.
     space.share_range(&child, STRETCH, &()).unwrap();
     let tables = memory.table_frames();
-    assert_eq!(told(&space, Take::Idle), []);
+    assert_eq!(told(&space, UnmapFilter::Reclaimable), []);
     assert_eq!(memory.table_frames(), tables);
     child.unmap(STRETCH, &()).unwrap();
-    let gone: Vec<u64> = told(&space, Take::Idle).iter().map(|told| told.0).collect();
+    let gone: Vec<u64> = told(&space, UnmapFilter::Reclaimable)
+        .iter()
+        .map(|told| told.0)
+        .collect();
     assert_eq!(gone, [page(0), page(3)]);
     // So has who copied it.
     space.protect(page(1)..page(3), clean, &()).unwrap();
     space
-        .copy_range(&child, STRETCH, Mapping::Private, Copy::All, &())
+        .copy_range(&child, STRETCH, Mapping::Private, ForkFilter::All, &())
         .unwrap();
-    assert_eq!(told(&space, Take::Idle), []);
+    assert_eq!(told(&space, UnmapFilter::Reclaimable), []);
     child.unmap(page(1)..page(2), &()).unwrap();
-    assert_eq!(told(&space, Take::Idle).len(), 1);
+    assert_eq!(told(&space, UnmapFilter::Reclaimable).len(), 1);
     check(&[&space, &child]).unwrap();
 }
 
 pub(super) fn only_pages_that_are_had_alone_become_cold<F: Format>() {
     let memory = memory();
     let (space, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
-    let cold = Change::without(Attrs::ACCESSED).among(Among::Alone);
+    let cold = Change::without(Attrs::ACCESSED).filter(PageFilter::Exclusive);
     let used = |addr| {
         let (_, attrs) = space.translate(addr).unwrap();
         attrs.contains(Attrs::ACCESSED)
@@ -96,7 +99,13 @@ pub(super) fn only_pages_that_are_had_alone_become_cold<F: Format>() {
     assert_eq!(memory.shared_tables(), 1);
     child.unmap(STRETCH, &()).unwrap();
     space
-        .copy_range(&child, AT..AT + PAGE_SIZE, Mapping::Private, Copy::All, &())
+        .copy_range(
+            &child,
+            AT..AT + PAGE_SIZE,
+            Mapping::Private,
+            ForkFilter::All,
+            &(),
+        )
         .unwrap();
     space.protect(STRETCH, cold, &()).unwrap();
     assert!(used(AT) && !used(AT + PAGE_SIZE));

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use samara_paging::{
-    Attrs, Change, Copy, Entry, Error, Format, FrameAllocator, Kind, Mapping, PAGE_SIZE, PageSize,
-    PhysMem, Source, Take, Write,
+    Attrs, Change, Entry, Error, ForkFilter, Format, FrameAllocator, Kind, Mapping, PAGE_SIZE,
+    PageSize, PhysMem, Source, UnmapFilter, WritePolicy,
 };
 
 use super::processors::Processors;
@@ -75,7 +75,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
     pub fn mark(&mut self, s: usize, page: u64, marker: u32) -> Result<(), Error> {
         self.learn();
         let tlb = Processors(self);
-        self.call(|| self.spaces[s].mark(self.page(page), Some(marker), &tlb))?;
+        self.call(|| self.spaces[s].set_marker(self.page(page), Some(marker), &tlb))?;
         self.cells[s].insert(page, Cell::Marker(marker));
         Ok(())
     }
@@ -105,11 +105,11 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
     }
 
     pub fn unmap(&mut self, s: usize, pages: Range<u64>) -> Result<(), Error> {
-        self.take(s, pages, Take::All)
+        self.take(s, pages, UnmapFilter::All)
     }
 
     /// Takes a part of what is in a range, and sees that the tables tell of just that.
-    pub fn take(&mut self, s: usize, pages: Range<u64>, take: Take) -> Result<(), Error> {
+    pub fn take(&mut self, s: usize, pages: Range<u64>, take: UnmapFilter) -> Result<(), Error> {
         self.learn();
         let tlb = Processors(self);
         let mut told = Vec::new();
@@ -133,11 +133,13 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
             })
         })?;
         let goes = |cell: &Cell| match take {
-            Take::All => true,
-            Take::Pages => !matches!(cell, Cell::Marker(_)),
-            Take::FilePages => matches!(cell, Cell::Shared(..)),
-            Take::Marker(marker) => matches!(cell, Cell::Marker(there) if *there == marker),
-            Take::Idle => unreachable!("cells do not say who is clean: `faults` has that"),
+            UnmapFilter::All => true,
+            UnmapFilter::Pages => !matches!(cell, Cell::Marker(_)),
+            UnmapFilter::FilePages => matches!(cell, Cell::Shared(..)),
+            UnmapFilter::Marker(marker) => matches!(cell, Cell::Marker(there) if *there == marker),
+            UnmapFilter::Reclaimable => {
+                unreachable!("cells do not say who is clean: `faults` has that")
+            }
         };
         let gone = self.cells[s]
             .range(pages.clone())
@@ -154,7 +156,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
             Protection::Read => Attrs::READ,
             Protection::Write => Attrs::READ | Attrs::WRITE,
         };
-        let change = Change::access(access, Write::Alone);
+        let change = Change::access(access, WritePolicy::Exclusive);
         let tlb = Processors(self);
         self.call(|| self.spaces[s].protect(self.range(&pages), change, &tlb))?;
         for (_, cell) in self.cells[s].range_mut(pages) {
@@ -215,7 +217,8 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
                 }
                 if let Some(mapping) = mapping {
                     let range = self.page(at)..self.page(stop);
-                    result = self.call(|| parent.copy_range(into, range, mapping, Copy::All, &tlb));
+                    result = self
+                        .call(|| parent.copy_range(into, range, mapping, ForkFilter::All, &tlb));
                 }
                 at = stop;
             }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use samara_paging::{
     Arena, Attrs, Change, Dump, Entry, Error, Format, FrameAllocator, Grace, Kind, PAGE_SIZE,
-    PageSize, PageTables, PhysMem, Physical, Source, Write, check,
+    PageSize, PageTables, PhysMem, Physical, Source, WritePolicy, check,
 };
 
 pub type Memory<A> = Arc<Physical<A, Grace>>;
@@ -55,7 +55,7 @@ pub struct World<F: Format, A: FrameAllocator + PhysMem> {
     /// What processors remember: address, frame, whether they may write.
     tlb: Vec<RefCell<BTreeMap<u64, (u64, bool)>>>,
     /// Addresses of small pages that they were told of when these became accessible.
-    entered: Vec<RefCell<BTreeSet<u64>>>,
+    notify_mapped: Vec<RefCell<BTreeSet<u64>>>,
     pub base: u64,
 }
 
@@ -73,7 +73,7 @@ pub fn under_kernel<F: Format>(
     let half = F::kernel_start();
     // The first entry of the root, and the last.
     let ranges = [half..half + 1, u64::MAX - 1..u64::MAX];
-    let kernel = PageTables::of_kernel(world.memory.clone(), u32::MAX, &ranges).unwrap();
+    let kernel = PageTables::new_kernel(world.memory.clone(), u32::MAX, &ranges).unwrap();
     world.kernel = Some(kernel);
     world.add(spaces);
     world
@@ -134,7 +134,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
             value: 0,
             careful: false,
             tlb: Vec::new(),
-            entered: Vec::new(),
+            notify_mapped: Vec::new(),
             memory,
             base: 0x4000_0000 - PAGE_SIZE,
         };
@@ -149,13 +149,13 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
             self.spaces.push(self.empty(asid));
             self.cells.push(BTreeMap::new());
             self.tlb.push(RefCell::default());
-            self.entered.push(RefCell::default());
+            self.notify_mapped.push(RefCell::default());
         }
     }
 
     fn empty(&self, asid: u32) -> PageTables<F, Memory<A>> {
         match &self.kernel {
-            Some(kernel) => PageTables::under(kernel, asid),
+            Some(kernel) => PageTables::new_process(kernel, asid),
             None => PageTables::new(self.memory.clone(), asid),
         }
         .unwrap()
@@ -238,16 +238,16 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         let mut phys = phys + (at & (size.bytes() - 1));
         if !attrs.contains(Attrs::WRITE) {
             if let Some(Cell::Shared(..)) = cell {
-                let change = Change::access(Attrs::READ | Attrs::WRITE, Write::Always);
+                let change = Change::access(Attrs::READ | Attrs::WRITE, WritePolicy::Always);
                 self.call(|| space.protect(at..at + PAGE_SIZE, change, &tlb))?;
             } else {
                 if size != PageSize::Small {
                     self.call(|| space.split(at, PageSize::Small, &tlb))?;
                 }
-                if !self.call(|| space.spot(at, &tlb).write_alone(phys))? {
+                if !self.call(|| space.pte(at, &tlb).reuse_exclusive(phys))? {
                     let new = self.memory.alloc_page(Kind::Anon)?;
                     let copy = |_still| self.store(new, self.load(phys));
-                    let done = self.call(|| space.spot(at, &tlb).write_copy(phys, new, RW, copy));
+                    let done = self.call(|| space.pte(at, &tlb).copy_on_write(phys, new, RW, copy));
                     match done {
                         Ok(true) => phys = new,
                         other => {
@@ -280,7 +280,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         self.spaces[s] = new;
         self.cells[s].clear();
         self.tlb[s].borrow_mut().clear();
-        self.entered[s].borrow_mut().clear();
+        self.notify_mapped[s].borrow_mut().clear();
     }
 
     /// A kernel, if there is one, maps a page where it has none, or unmaps it.

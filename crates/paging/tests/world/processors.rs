@@ -19,10 +19,10 @@ impl<F: Format, A: FrameAllocator + PhysMem> Invalidate for Processors<'_, F, A>
         self.0.forget(context, ranges, changed);
     }
 
-    fn entered(&self, context: &Context, range: Range<u64>, _executable: bool) {
-        assert!(F::ANNOUNCES && range.start < range.end);
-        let mut entered = self.0.entered[context.asid() as usize].borrow_mut();
-        entered.extend(self.0.accessible(context.asid() as usize, range));
+    fn notify_mapped(&self, context: &Context, range: Range<u64>, _executable: bool) {
+        assert!(F::NOTIFIES_MAPPED && range.start < range.end);
+        let mut notify_mapped = self.0.notify_mapped[context.asid() as usize].borrow_mut();
+        notify_mapped.extend(self.0.accessible(context.asid() as usize, range));
     }
 }
 
@@ -42,15 +42,15 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
 
     /// Processors were told of everything that has become accessible.
     pub(super) fn compare_entered(&self) {
-        for (s, entered) in self.entered.iter().enumerate() {
+        for (s, notify_mapped) in self.notify_mapped.iter().enumerate() {
             let pages = self.accessible(s, self.seen());
-            let mut entered = entered.borrow_mut();
-            if F::ANNOUNCES {
-                let untold: Vec<_> = pages.difference(&entered).collect();
+            let mut notify_mapped = notify_mapped.borrow_mut();
+            if F::NOTIFIES_MAPPED {
+                let untold: Vec<_> = pages.difference(&notify_mapped).collect();
                 assert!(untold.is_empty(), "space {s}: {untold:x?}");
             }
             // What has gone is to be told of again when it comes back.
-            *entered = pages;
+            *notify_mapped = pages;
         }
     }
 

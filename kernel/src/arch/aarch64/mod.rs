@@ -165,7 +165,7 @@ impl Machine for Arch {
         }
     }
 
-    fn entered(_: &Context, _: Range<u64>, executable: bool) {
+    fn notify_mapped(_: &Context, _: Range<u64>, executable: bool) {
         // SAFETY: only barriers and instruction fetches again.
         unsafe {
             asm!("dsb ishst", "isb", options(nostack));

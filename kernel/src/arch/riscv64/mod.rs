@@ -132,7 +132,7 @@ impl Machine for Arch {
         }
     }
 
-    fn entered(context: &Context, range: Range<u64>, executable: bool) {
+    fn notify_mapped(context: &Context, range: Range<u64>, executable: bool) {
         Self::flush_tlb(range);
         if executable {
             riscv::asm::fence_i();
@@ -172,7 +172,7 @@ impl Machine for Arch {
             // instructions itself.
             Sysno::riscv_flush_icache => {
                 let memory = call.memory();
-                Self::entered(memory.context(), 0..PAGE_SIZE, true);
+                Self::notify_mapped(memory.context(), 0..PAGE_SIZE, true);
                 Some(Ok(0))
             }
             _ => None,

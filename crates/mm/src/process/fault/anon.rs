@@ -1,6 +1,6 @@
 //! Private memory: zeroes at first, a page at the first write, a copy when somebody else has the page, too.
 
-use samara_paging::{Attrs, Error, Kind, PageSize, Source, Spot};
+use samara_paging::{Attrs, Error, Kind, PageSize, PteRef, Source};
 
 use super::{Step, readable, written};
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
@@ -12,7 +12,7 @@ use crate::process::signal::Fault;
 use crate::space::vma::{Area, Vma};
 
 /// The place of a page in the tables of a process.
-pub(super) type PageSpot<'a, P> = Spot<'a, <P as Platform>::Format, Machine<P>>;
+pub(super) type PagePte<'a, P> = PteRef<'a, <P as Platform>::Format, Machine<P>>;
 
 impl<P: Platform> Mm<P> {
     /// Nothing is mapped at `page` of an anonymous area.
@@ -22,7 +22,7 @@ impl<P: Platform> Mm<P> {
         area: &Area<'_>,
         page: u64,
         write: bool,
-        spot: &mut PageSpot<'_, P>,
+        spot: &mut PagePte<'_, P>,
     ) -> Result<Step, Fault> {
         let vma = area.vma;
         if !write {
@@ -73,7 +73,7 @@ impl<P: Platform> Mm<P> {
             let upto = at + count as u64 * PAGE_SIZE;
             let (attrs, tlb) = (written(vma.flags), self.machine.tlb());
             let frames = &frames[..count];
-            let (mapped, result) = self.tables.fill_owned(at..upto, attrs, tlb, frames);
+            let (mapped, result) = self.tables.populate_owned(at..upto, attrs, tlb, frames);
             frames[mapped..].iter().for_each(|&phys| physical.put(phys));
             if count == 0 || mapped < count || result.is_err() {
                 break;
@@ -173,20 +173,20 @@ impl<P: Platform> Mm<P> {
         &self,
         vma: &Vma,
         page: u64,
-        spot: &mut PageSpot<'_, P>,
+        spot: &mut PagePte<'_, P>,
         phys: u64,
         size: PageSize,
     ) -> Result<Step, Fault> {
         if size != PageSize::Small {
-            return match spot.write_alone(phys) {
+            return match spot.reuse_exclusive(phys) {
                 Ok(true) => Ok(Step::Done),
                 Ok(false) => self.divide(page),
                 Err(Error::NotMapped) => Ok(Step::Again),
                 Err(error) => Err(error.into()),
             };
         }
-        if spot.seems_alone(phys) {
-            match spot.write_alone(phys) {
+        if spot.seems_exclusive(phys) {
+            match spot.reuse_exclusive(phys) {
                 Ok(true) => return Ok(Step::Done),
                 Ok(false) => {}
                 Err(Error::NotMapped) => return Ok(Step::Again),
@@ -205,7 +205,7 @@ impl<P: Platform> Mm<P> {
                 unsafe { bytes::copy_page(from, to) };
             }
         };
-        match spot.write_copy(phys, frame.phys, written(vma.flags), copy) {
+        match spot.copy_on_write(phys, frame.phys, written(vma.flags), copy) {
             Ok(true) => {
                 frame.keep();
                 Ok(Step::Done)
@@ -223,7 +223,7 @@ impl<P: Platform> Mm<P> {
         &self,
         vma: &Vma,
         page: u64,
-        spot: &mut PageSpot<'_, P>,
+        spot: &mut PagePte<'_, P>,
         phys: u64,
         size: PageSize,
     ) -> Result<Step, Fault> {
@@ -241,7 +241,7 @@ impl<P: Platform> Mm<P> {
 
     /// A frame for what is to be at the spot, which may keep tables from being freed that could serve.
     #[inline]
-    fn frame_at(&self, spot: &mut PageSpot<'_, P>) -> Result<NewFrame<'_, P>, Fault> {
+    fn frame_at(&self, spot: &mut PagePte<'_, P>) -> Result<NewFrame<'_, P>, Fault> {
         match self.new_frame() {
             Ok(frame) => Ok(frame),
             Err(_) => self.frame_outside(spot),
@@ -249,8 +249,8 @@ impl<P: Platform> Mm<P> {
     }
 
     #[cold]
-    fn frame_outside(&self, spot: &mut PageSpot<'_, P>) -> Result<NewFrame<'_, P>, Fault> {
-        spot.outside(|| self.new_frame())
+    fn frame_outside(&self, spot: &mut PagePte<'_, P>) -> Result<NewFrame<'_, P>, Fault> {
+        spot.outside_section(|| self.new_frame())
     }
 
     /// A frame for private memory, of any content.
@@ -295,12 +295,12 @@ fn mapped(result: Result<(), Error>) -> Result<Step, Fault> {
 
 /// The new frame takes the place of the old one, if that is still there.
 pub(super) fn replaced<P: Platform>(
-    spot: &mut PageSpot<'_, P>,
+    spot: &mut PagePte<'_, P>,
     old: u64,
     frame: NewFrame<'_, P>,
     vma: &Vma,
 ) -> Result<Step, Fault> {
-    match spot.exchange(old, Source::Owned(frame.phys), written(vma.flags)) {
+    match spot.replace(old, Source::Owned(frame.phys), written(vma.flags)) {
         Ok(()) => {
             frame.keep();
             Ok(Step::Done)

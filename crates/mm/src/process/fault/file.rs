@@ -2,7 +2,7 @@
 
 use samara_paging::{Attrs, Entry, Error, Source};
 
-use super::anon::{NewFrame, PageSpot, replaced};
+use super::anon::{NewFrame, PagePte, replaced};
 use super::{Patience, Step, readable, written};
 use crate::flags::{PAGE_SIZE, PMD_SIZE};
 use crate::process::bytes;
@@ -120,7 +120,7 @@ impl<P: Platform> Mm<P> {
     pub(super) fn write_frame(
         &self,
         vma: &Vma,
-        spot: &mut PageSpot<'_, P>,
+        spot: &mut PagePte<'_, P>,
         phys: u64,
     ) -> Result<Step, Fault> {
         let device =
@@ -148,7 +148,7 @@ impl<P: Platform> Mm<P> {
         let tlb = self.machine.tlb();
         let attrs = readable(area.vma.flags);
         let mut get = pages.in_order();
-        let _ = self.tables.fill(from..to, attrs, tlb, |addr| {
+        let _ = self.tables.populate(from..to, attrs, tlb, |addr| {
             let number = Some(area.vma.page_offset(addr)).filter(|&number| number < end);
             Ok(number.and_then(&mut get).map(Source::Counted))
         });
@@ -172,7 +172,7 @@ impl<P: Platform> Mm<P> {
         }
         pages.set_dirty(number);
         let add = Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED | Attrs::SOFT_DIRTY;
-        match self.tables.allow(page, phys, add, tlb) {
+        match self.tables.add_attrs(page, phys, add, tlb) {
             Ok(()) => Ok(Step::Done),
             Err(Error::NotMapped) => Ok(Step::Again),
             Err(error) => Err(error.into()),

@@ -11,7 +11,7 @@ mod own;
 mod swap;
 
 pub(super) use alone::Beside;
-use samara_paging::{Attrs, Change, Entry, Write};
+use samara_paging::{Attrs, Change, Entry, WritePolicy};
 pub(super) use swap::{SwapArea, put};
 pub use swap::{SwapDevice, Swapped};
 
@@ -211,7 +211,7 @@ impl<P: Platform> Mm<P> {
         if unowned && !vma.guarded.get() {
             return Ok(Step::Exclusive);
         }
-        let mut spot = self.tables.spot(page, self.machine.tlb());
+        let mut spot = self.tables.pte(page, self.machine.tlb());
         let entry = spot.entry();
         let guarded = matches!(entry, Entry::Marker(_));
         if unowned && !guarded {
@@ -292,7 +292,7 @@ impl<P: Platform> Mm<P> {
     /// The page allows less than its area does, other than writing.
     #[inline(never)]
     fn renew(&self, vma: &Vma, page: u64) -> Result<Step, Fault> {
-        let change = Change::access(allowed(vma.flags), Write::Alone);
+        let change = Change::access(allowed(vma.flags), WritePolicy::Exclusive);
         self.tables
             .protect(page..page + PAGE_SIZE, change, self.machine.tlb())?;
         Ok(Step::Again)

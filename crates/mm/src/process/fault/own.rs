@@ -1,6 +1,6 @@
 //! A page of a private area becomes the process's own, whether or not the area allows writing: what is pinned for long, and what a debugger writes to.
 
-use samara_paging::{Attrs, Entry, Error, PageSize, Pin, Source};
+use samara_paging::{Attrs, Entry, Error, FrameRef, PageSize, Source};
 
 use super::written;
 use crate::process::bytes;
@@ -15,7 +15,7 @@ impl<P: Platform> Mm<P> {
     ///
     /// # Errors
     /// As [`Process::fault`](crate::process::Process::fault).
-    pub(crate) fn pin_own(&self, area: &Area<'_>, page: u64) -> Result<Pin, Fault> {
+    pub(crate) fn pin_own(&self, area: &Area<'_>, page: u64) -> Result<FrameRef, Fault> {
         let (tables, physical) = (&self.tables, self.machine.physical());
         loop {
             match tables.entry(page) {
@@ -27,7 +27,7 @@ impl<P: Platform> Mm<P> {
                 // Not as an access, which the area may forbid.
                 _ => self.fault_in(area, page, false)?,
             }
-            match tables.pin_own(page, Attrs::empty()) {
+            match tables.pin_page(page, Attrs::empty()) {
                 Ok(pin) if pin.counted() && physical.frames().is_private(pin.phys()) => {
                     return Ok(pin);
                 }
@@ -43,7 +43,7 @@ impl<P: Platform> Mm<P> {
     /// Puts a copy in the place of the page that is there.
     fn replace(&self, vma: &Vma, page: u64) -> Result<(), Fault> {
         let physical = self.machine.physical();
-        let pin = match self.tables.pin(page, Attrs::empty()) {
+        let pin = match self.tables.get_page(page, Attrs::empty()) {
             Ok(pin) => pin,
             Err(Error::NotMapped) => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -57,8 +57,8 @@ impl<P: Platform> Mm<P> {
             // SAFETY: a new frame; the reference keeps the old one, whose words others use by atomic instructions.
             unsafe { bytes::copy_page(from, to) };
             let attrs = written(vma.flags) - Attrs::WRITE;
-            let mut spot = self.tables.spot(page, self.machine.tlb());
-            match spot.exchange(pin.phys(), Source::Owned(frame.phys), attrs) {
+            let mut spot = self.tables.pte(page, self.machine.tlb());
+            match spot.replace(pin.phys(), Source::Owned(frame.phys), attrs) {
                 Ok(()) => frame.keep(),
                 // Somebody was faster.
                 Err(Error::NotMapped) => {}

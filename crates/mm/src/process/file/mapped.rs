@@ -5,7 +5,7 @@
 
 use core::ops::{ControlFlow, Range};
 
-use samara_paging::{Attrs, Change, Take};
+use samara_paging::{Attrs, Change, UnmapFilter};
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags};
@@ -33,12 +33,17 @@ impl<P: Platform> Machine<P> {
         let inode = object.get::<Inode>().ok_or(Errno::EINVAL)?;
         check_machine(self.number())?;
         let Some(cache) = inode.known(self) else {
-            return self.unmap_file(inode, size.div_ceil(PAGE_SIZE), u64::MAX, Take::Pages);
+            return self.unmap_file(
+                inode,
+                size.div_ceil(PAGE_SIZE),
+                u64::MAX,
+                UnmapFilter::Pages,
+            );
         };
         let first = size.div_ceil(PAGE_SIZE);
         cache.cut(first, u64::MAX);
         cache.clear_tail(size, inode.source().is_memory());
-        self.unmap_file(inode, first, u64::MAX, Take::Pages)
+        self.unmap_file(inode, first, u64::MAX, UnmapFilter::Pages)
     }
 
     /// The file has become longer, and had `before` bytes: what programs have stored in its last page beyond that was no part of it, and is zero now. Shared memory
@@ -71,10 +76,16 @@ impl<P: Platform> Machine<P> {
         if let Some(cache) = inode.known(self) {
             cache.cut(first, end);
         }
-        self.unmap_file(inode, first, end, Take::FilePages)
+        self.unmap_file(inode, first, end, UnmapFilter::FilePages)
     }
 
-    fn unmap_file(&self, inode: &Inode, first: u64, end: u64, take: Take) -> Result<(), Errno> {
+    fn unmap_file(
+        &self,
+        inode: &Inode,
+        first: u64,
+        end: u64,
+        take: UnmapFilter,
+    ) -> Result<(), Errno> {
         let mut result = Ok(());
         self.each_mapping(inode, first, end, |mm, _, range| {
             let taken = mm.tables.unmap_with(range, take, self.tlb(), |_, _| {});
@@ -85,12 +96,12 @@ impl<P: Platform> Machine<P> {
         while result.is_err() {
             // Without memory for tables. Who uses a table with a page of the file maps it there, and so loses it as well.
             self.each_mapping(inode, first, end, |mm, _, range| {
-                let _ = mm.tables.hide(range, take, self.tlb());
+                let _ = mm.tables.rmap_revoke(range, take, self.tlb());
             });
             result = Ok(());
             self.each_mapping(inode, first, end, |mm, _, range| {
                 // A huge page of a private mapping would stay; there are none of files.
-                if let Ok(false) = mm.tables.strip(range, take, self.tlb()) {
+                if let Ok(false) = mm.tables.rmap_unmap(range, take, self.tlb()) {
                     result = Err(Errno::ENOMEM);
                 }
             });
@@ -226,7 +237,7 @@ impl<P: Platform> Mm<P> {
             let mut pages = cache.lock();
             let mut gone = 0;
             next = end.min(first + AT_ONCE * PAGE_SIZE);
-            let taken = tables.unmap_with(first..next, Take::Idle, tlb, |page, _| {
+            let taken = tables.unmap_with(first..next, UnmapFilter::Reclaimable, tlb, |page, _| {
                 gone |= 1u64 << (page.saturating_sub(first) / PAGE_SIZE);
             });
             if taken.is_err() {

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use samara_paging::{Attrs, Change, Entry, Error, Spare, Take};
+use samara_paging::{Attrs, Change, Entry, Error, Preallocation, UnmapFilter};
 
 use crate::errno::Errno;
 use crate::flags::PAGE_SIZE;
@@ -30,7 +30,7 @@ pub(super) enum Act<'a, P: Platform> {
     /// Pages go that are not needed, or are had elsewhere. The same.
     Drop(Range<u64>),
     /// Pages move: from, to, bytes, and tables for them.
-    Move(u64, u64, u64, Option<Spare<'a, Machine<P>>>),
+    Move(u64, u64, u64, Option<Preallocation<'a, Machine<P>>>),
     /// What was in a range has been unmapped or moved; where the area below it ends, and the one above begins.
     Leave(Range<u64>, u64, u64),
 }
@@ -43,12 +43,12 @@ impl<P: Platform> Mm<P> {
             Act::Unmap(range) if self.swapped() => self.unmap_swapped(range),
             Act::Unmap(range) => self.unmap(&range),
             Act::Empty(range) => {
-                let done = self.take(&range, Take::Pages, true);
+                let done = self.take(&range, UnmapFilter::Pages, true);
                 done.and_then(|()| self.forget_swapped(range))
             }
             Act::Mark(range, marker) => self.mark(range, marker),
             // By what is there: a guard may stand alone in an area of terabytes.
-            Act::Unmark(range, marker) => self.take(&range, Take::Marker(marker), false),
+            Act::Unmark(range, marker) => self.take(&range, UnmapFilter::Marker(marker), false),
             Act::Change(range, change) => self.change(range, change),
             Act::Advise(range, change) => {
                 let _ = self.change(range.clone(), change);
@@ -58,7 +58,7 @@ impl<P: Platform> Mm<P> {
                 Ok(())
             }
             Act::Drop(range) => {
-                let _ = self.take(&range, Take::Idle, false);
+                let _ = self.take(&range, UnmapFilter::Reclaimable, false);
                 Ok(())
             }
             Act::Move(from, to, len, mut spare) => self.relocate(from, to, len, spare.as_mut()),
@@ -74,7 +74,7 @@ impl<P: Platform> Mm<P> {
     #[inline(never)]
     fn unmap(&self, range: &Range<u64>) -> Result<(), Error> {
         (self.tables)
-            .unmap_emptying(range.clone(), self.machine.tlb())
+            .unmap_reporting_tables(range.clone(), self.machine.tlb())
             .map(|emptied| self.note_emptied(range, emptied))
     }
 
@@ -91,16 +91,16 @@ impl<P: Platform> Mm<P> {
         from: u64,
         to: u64,
         len: u64,
-        spare: Option<&mut Spare<'_, Machine<P>>>,
+        spare: Option<&mut Preallocation<'_, Machine<P>>>,
     ) -> Result<(), Error> {
         self.move_hollow(from, to, len);
         let piecewise = |at, there| self.note_moved(at, there);
         let tlb = self.machine.tlb();
-        (self.tables).move_range_telling(from, to, len, spare, tlb, piecewise)
+        (self.tables).move_range_reporting(from, to, len, spare, tlb, piecewise)
     }
 
     /// Takes pages or guards out of a range that stays mapped. `tables`: tables of which all is in the range go, too.
-    fn take(&self, range: &Range<u64>, take: Take, tables: bool) -> Result<(), Error> {
+    fn take(&self, range: &Range<u64>, take: UnmapFilter, tables: bool) -> Result<(), Error> {
         let mut gone = Gone::new();
         let tlb = self.machine.tlb();
         let done = (self.tables).unmap_with(range.clone(), take, tlb, |page, entry| {
@@ -116,7 +116,7 @@ impl<P: Platform> Mm<P> {
         let swap = self.machine.swap();
         let tlb = self.machine.tlb();
         let mut gone = Gone::new();
-        (self.tables).unmap_with(range.clone(), Take::All, tlb, |page, entry| {
+        (self.tables).unmap_with(range.clone(), UnmapFilter::All, tlb, |page, entry| {
             gone.add(page, entry);
             if let (Some(swap), Entry::Marker(marker)) = (&swap, entry) {
                 put(swap, marker);
@@ -141,7 +141,7 @@ impl<P: Platform> Mm<P> {
         let (tables, tlb) = (&self.tables, self.machine.tlb());
         let mut page = range.start;
         while page < range.end {
-            match tables.mark(page, Some(marker), tlb) {
+            match tables.set_marker(page, Some(marker), tlb) {
                 Ok(()) => {}
                 // A page that was faulted in meanwhile.
                 Err(Error::Exists) => {

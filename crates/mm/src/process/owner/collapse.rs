@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use samara_paging::{Attrs, Change, Entry, Kind, PageSize, Source, Write};
+use samara_paging::{Attrs, Change, Entry, Kind, PageSize, Source, WritePolicy};
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, PMD_SIZE, whole_stretches};
@@ -86,7 +86,7 @@ impl<P: Platform> Mm<P> {
         let collapsed = self.collapse_still(start, vma);
         if collapsed.is_err() {
             // As it was; what cannot be given back now, a fault gives.
-            let access = Change::access(allowed(vma.flags), Write::Alone);
+            let access = Change::access(allowed(vma.flags), WritePolicy::Exclusive);
             let _ = self.change_each(&range, access);
         }
         collapsed

@@ -19,7 +19,7 @@ mod second;
 
 use alloc::vec::Vec;
 
-use samara_paging::{Among, Attrs, Change, Error, PageSize, Spare, Write};
+use samara_paging::{Attrs, Change, Error, PageFilter, PageSize, Preallocation, WritePolicy};
 
 use crate::abi::{MAP_LOCKED, MREMAP_FIXED, SyncFlags};
 use crate::call::Call;
@@ -43,13 +43,13 @@ pub(super) use second::Both;
 const GUARD: u32 = 1;
 
 /// An address, and a table for the huge page that is cut there.
-type Cut<'a, P> = (u64, Option<Spare<'a, Machine<P>>>);
+type Cut<'a, P> = (u64, Option<Preallocation<'a, Machine<P>>>);
 
 /// The tables of one process during one call.
 pub(super) struct Owner<'a, P: Platform> {
     mm: &'a Mm<P>,
     /// Tables for what is to be moved, and from where.
-    spares: Vec<(u64, Spare<'a, Machine<P>>)>,
+    spares: Vec<(u64, Preallocation<'a, Machine<P>>)>,
     /// Whether changes are gathered, since the call may still be undone.
     gathers: bool,
     /// Where the call may divide areas without telling, if huge pages may be divided with them, and tables for that.
@@ -101,7 +101,7 @@ impl<'a, P: Platform> Owner<'a, P> {
         let tables = &self.mm.tables;
         for (addr, spare) in self.cuts.iter_mut().flatten() {
             if !addr.is_multiple_of(PMD_SIZE) {
-                *spare = match tables.spare_for_split(*addr, PageSize::Small) {
+                *spare = match tables.preallocate_split(*addr, PageSize::Small) {
                     Ok(spare) => Some(spare),
                     Err(Error::NoMemory) => return Err(Errno::ENOMEM),
                     // No address of a page: nothing is there.
@@ -238,7 +238,7 @@ impl<'a, P: Platform> Owner<'a, P> {
     fn set_aside(&mut self, from: u64, to: u64, len: u64) -> Result<(), Errno> {
         if self.spares.iter().all(|(start, _)| *start != from) {
             self.spares.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-            let spare = self.mm.tables.spare(from, to, len);
+            let spare = self.mm.tables.preallocate_move(from, to, len);
             self.spares.push((from, spare.map_err(|_| Errno::ENOMEM)?));
         }
         Ok(())
@@ -352,10 +352,10 @@ impl<P: Platform> Pages for Owner<'_, P> {
 
     fn protect(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
         let write = if vma.is_private() {
-            Write::Alone
+            WritePolicy::Exclusive
         } else {
             // The file is told of the first write; what is dirty here it has been told of.
-            Write::Dirty
+            WritePolicy::Dirty
         };
         let change = Change::access(allowed(vma.flags), write);
         self.tell(Act::Change(start..end, change))
@@ -390,7 +390,10 @@ impl<P: Platform> Pages for Owner<'_, P> {
                 // Clean private memory may be dropped. The next write takes a fault, which makes the page dirty again: who runs programs over the tables need not
                 // keep dirty bits.
                 let change = Change::without(Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED);
-                self.tell(Act::Advise(start..end, change.among(Among::NoSharedHuge)))?;
+                self.tell(Act::Advise(
+                    start..end,
+                    change.filter(PageFilter::ExceptSharedHuge),
+                ))?;
                 if self.mm.machine.kept().locks() {
                     return self.note(Some(Later::Freed(start..end)));
                 }
@@ -398,7 +401,10 @@ impl<P: Platform> Pages for Owner<'_, P> {
             }
             PageAdvice::Cold => {
                 let change = Change::without(Attrs::ACCESSED);
-                self.tell(Act::Advise(start..end, change.among(Among::Alone)))
+                self.tell(Act::Advise(
+                    start..end,
+                    change.filter(PageFilter::Exclusive),
+                ))
             }
             PageAdvice::PageOut => self.page_out(start, end, vma),
             // No byte changes: it need not be undone.

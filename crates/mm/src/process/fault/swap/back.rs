@@ -50,7 +50,7 @@ impl<P: Platform> Mm<P> {
         };
         let tlb = self.machine.tlb();
         let source = Source::Owned(frame.phys);
-        match self.tables.restore(page, marker, source, attrs, tlb) {
+        match self.tables.swap_in(page, marker, source, attrs, tlb) {
             Ok(()) => {
                 frame.keep();
                 swap.put(swapped.place);

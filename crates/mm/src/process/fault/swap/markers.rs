@@ -62,7 +62,7 @@ impl<P: Platform> Mm<P> {
                     ..swapped
                 };
                 (self.tables)
-                    .mark(page, Some(clean.marker()), self.machine.tlb())
+                    .set_marker(page, Some(clean.marker()), self.machine.tlb())
                     .map_err(|_| Errno::ENOMEM)?;
             }
             Ok(())
@@ -77,7 +77,7 @@ impl<P: Platform> Mm<P> {
             return Ok(());
         };
         self.each_marker(range, |page, marker| {
-            match self.tables.unmark(page, marker, self.machine.tlb()) {
+            match self.tables.clear_marker(page, marker, self.machine.tlb()) {
                 Ok(()) => put(&swap, marker),
                 Err(Error::NotMapped) => {}
                 Err(error) => return Err(error),

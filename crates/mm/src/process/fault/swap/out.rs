@@ -1,6 +1,6 @@
 //! How pages go to swap.
 
-use samara_paging::{Attrs, Change, Entry, Kind, PageSize, Write};
+use samara_paging::{Attrs, Change, Entry, Kind, PageSize, WritePolicy};
 
 use super::Swapped;
 use super::area::SwapArea;
@@ -117,13 +117,17 @@ impl<P: Platform> Mm<P> {
             // entry or reference is there, nor can there be one.
             let bytes = unsafe { physical.to_virt(info.phys).cast().as_ref() };
             failed = swap.device.write(place, bytes).is_err();
-            if !failed && tables.evict(page, info.phys, swapped.marker(), tlb).is_ok() {
+            if !failed
+                && tables
+                    .swap_out(page, info.phys, swapped.marker(), tlb)
+                    .is_ok()
+            {
                 return Some(true);
             }
         }
         swap.put(place);
         // As it was; what cannot be given back now, a fault gives.
-        let access = Change::access(allowed(vma.flags), Write::Alone);
+        let access = Change::access(allowed(vma.flags), WritePolicy::Exclusive);
         let _ = tables.protect(range, access, tlb);
         if failed { None } else { Some(false) }
     }

@@ -9,8 +9,8 @@ use std::thread;
 
 use samara_paging::format::{Aarch64, Sv39, Sv48, X86_64, X86_64La57};
 use samara_paging::{
-    Arena, Attrs, Change, Copy, Dump, Entry, Error, Format, Grace, HostMemory, Kind, Mapping,
-    PAGE_SIZE, PageSize, PageTables, Physical, Source, Take, Write, check,
+    Arena, Attrs, Change, Dump, Entry, Error, ForkFilter, Format, Grace, HostMemory, Kind, Mapping,
+    PAGE_SIZE, PageSize, PageTables, Physical, Source, UnmapFilter, WritePolicy, check,
 };
 
 type Memory = Arc<Physical<Arena<HostMemory>, Grace>>;
@@ -49,7 +49,7 @@ fn ranges<F: Format>() -> [Range<u64>; 2] {
 }
 
 fn kernel<F: Format>(memory: &Memory) -> Space<F> {
-    PageTables::of_kernel(memory.clone(), 0, &ranges::<F>()).unwrap()
+    PageTables::new_kernel(memory.clone(), 0, &ranges::<F>()).unwrap()
 }
 
 /// What a processor finds with this root loaded.
@@ -104,7 +104,7 @@ mod in_format {
     pub(crate) fn what_the_kernel_maps_is_seen_through_every_root<F: Format>() {
         let memory = memory(2048);
         let kernel = kernel::<F>(&memory);
-        let before: Space<F> = PageTables::under(&kernel, 1).unwrap();
+        let before: Space<F> = PageTables::new_process(&kernel, 1).unwrap();
         let start = F::kernel_start();
         let frame = memory.alloc_page(Kind::File).unwrap();
         let small = start + root_entry::<F>() + 5 * PAGE_SIZE;
@@ -120,7 +120,7 @@ mod in_format {
         let fits = root_entry::<F>() > GIANT;
         assert_eq!(giant, if fits { Ok(()) } else { Err(Error::Exists) });
         // Of a process, and of one made from a process.
-        let after: Space<F> = PageTables::under(&before, 2).unwrap();
+        let after: Space<F> = PageTables::new_process(&before, 2).unwrap();
         let mut pages = vec![
             (small, PageSize::Small, frame),
             (large, PageSize::Large, LARGE),
@@ -154,7 +154,7 @@ mod in_format {
     pub(crate) fn tables_below_the_root_stay_when_they_are_empty<F: Format>() {
         let memory = memory(2048);
         let kernel = kernel::<F>(&memory);
-        let process: Space<F> = PageTables::under(&kernel, 1).unwrap();
+        let process: Space<F> = PageTables::new_process(&kernel, 1).unwrap();
         let tables = memory.table_frames();
         // The kernel's root, three tables, and the process's root.
         assert_eq!(tables, 5);
@@ -168,7 +168,7 @@ mod in_format {
             match round {
                 0 => kernel.unmap(range.clone(), &()).unwrap(),
                 1 => kernel
-                    .unmap_with(range.clone(), Take::Pages, &(), |_, _| {})
+                    .unmap_with(range.clone(), UnmapFilter::Pages, &(), |_, _| {})
                     .unwrap(),
                 _ => {
                     kernel
@@ -182,8 +182,8 @@ mod in_format {
             check(&[&kernel, &process]).unwrap();
         }
         // A marker comes and goes, and a page is refused.
-        kernel.mark(start, Some(7), &()).unwrap();
-        kernel.mark(start, None, &()).unwrap();
+        kernel.set_marker(start, Some(7), &()).unwrap();
+        kernel.set_marker(start, None, &()).unwrap();
         // No page takes the place of such a table.
         let collapsed = kernel.collapse(start, PageSize::Giant, Source::Special(0), RW, &());
         assert_eq!(collapsed, Err(Error::NotMapped));
@@ -203,7 +203,7 @@ mod in_format {
     pub(crate) fn a_process_cannot_touch_the_kernels_half<F: Format>() {
         let memory = memory(2048);
         let kernel = kernel::<F>(&memory);
-        let process: Space<F> = PageTables::under(&kernel, 1).unwrap();
+        let process: Space<F> = PageTables::new_process(&kernel, 1).unwrap();
         let start = F::kernel_start();
         let range = start..start + PAGE_SIZE;
         let frame = memory.alloc_page(Kind::Anon).unwrap();
@@ -213,34 +213,34 @@ mod in_format {
         let page = Source::Counted(frame);
         memory.get(frame).unwrap();
         let no = Err(Error::OutOfRange);
-        let change = Change::access(Attrs::READ, Write::Never);
+        let change = Change::access(Attrs::READ, WritePolicy::Never);
         assert_eq!(process.map(start, PageSize::Small, page, RW, &()), no);
         let large = process.map(start, PageSize::Large, Source::Special(LARGE), RW, &());
         assert_eq!(large, no);
         assert_eq!(process.map_run(start, 1, page, RW, &()), no);
         assert_eq!(process.map_pages(start, &[page], RW, &()), no);
-        let filled = process.fill(range.clone(), RW, &(), |_| Ok(Some(page)));
+        let filled = process.populate(range.clone(), RW, &(), |_| Ok(Some(page)));
         assert_eq!(filled, Err(Error::OutOfRange));
-        assert_eq!(process.mark(start, Some(1), &()), no);
+        assert_eq!(process.set_marker(start, Some(1), &()), no);
         assert_eq!(process.unmap(range.clone(), &()), no);
         assert_eq!(process.protect(range.clone(), change, &()), no);
         assert_eq!(process.move_range(start, AT, PAGE_SIZE, &()), no);
         assert_eq!(process.move_range(AT, start, PAGE_SIZE, &()), no);
         assert_eq!(process.split(start, PageSize::Small, &()), no);
-        let mut spot = process.spot(start, &());
-        assert_eq!(spot.entry(), Entry::Empty);
-        assert_eq!(spot.write_alone(frame), Err(Error::OutOfRange));
-        assert_eq!(spot.exchange(frame, page, RW), no);
-        drop(spot);
-        assert!(process.pin(start, Attrs::empty()).is_err());
-        assert!(process.pin_own(start, Attrs::empty()).is_err());
+        let mut pte = process.pte(start, &());
+        assert_eq!(pte.entry(), Entry::Empty);
+        assert_eq!(pte.reuse_exclusive(frame), Err(Error::OutOfRange));
+        assert_eq!(pte.replace(frame, page, RW), no);
+        drop(pte);
+        assert!(process.get_page(start, Attrs::empty()).is_err());
+        assert!(process.pin_page(start, Attrs::empty()).is_err());
         assert!(process.access(start, Attrs::READ, |_| ()).is_err());
         assert_eq!(process.translate(start), None);
         assert_eq!(process.page(start), None);
         process.walk(range.clone(), |addr, _| panic!("{addr:#x} was seen"));
-        let child: Space<F> = PageTables::under(&kernel, 2).unwrap();
+        let child: Space<F> = PageTables::new_process(&kernel, 2).unwrap();
         let other = PageTables::new(memory.clone(), 3).unwrap();
-        let all = Copy::All;
+        let all = ForkFilter::All;
         for (from, to) in [(&process, &child), (&kernel, &child), (&other, &kernel)] {
             let copied = from.copy_range(to, range.clone(), Mapping::Private, all, &());
             assert!(matches!(copied, Err(Error::OutOfRange | Error::Misaligned)));
@@ -292,21 +292,21 @@ mod in_format {
         kernel
             .map(start, PageSize::Small, Source::Owned(frame), RW, &())
             .unwrap();
-        let parent: Space<F> = PageTables::under(&kernel, 1).unwrap();
+        let parent: Space<F> = PageTables::new_process(&kernel, 1).unwrap();
         for page in 0..8 {
             let frame = Source::Owned(memory.alloc_page(Kind::Anon).unwrap());
             let addr = AT + page * PAGE_SIZE;
             parent.map(addr, PageSize::Small, frame, USER, &()).unwrap();
         }
         for share in [false, true] {
-            let child: Space<F> = PageTables::under(&parent, 2).unwrap();
+            let child: Space<F> = PageTables::new_process(&parent, 2).unwrap();
             let all = 0..F::lower_end();
             if share {
                 parent.share_range(&child, all.clone(), &()).unwrap();
             } else {
                 let private = Mapping::Private;
                 parent
-                    .copy_range(&child, all.clone(), private, Copy::All, &())
+                    .copy_range(&child, all.clone(), private, ForkFilter::All, &())
                     .unwrap();
             }
             check(&[&kernel, &parent, &child]).unwrap();
@@ -338,11 +338,11 @@ mod in_format {
             }
             made
         };
-        let of_kernel = || PageTables::of_kernel(memory.clone(), 0, &ranges::<F>());
-        let kernels: Vec<_> = (0..5).map(|allowed| made(allowed, &of_kernel)).collect();
+        let new_kernel = || PageTables::new_kernel(memory.clone(), 0, &ranges::<F>());
+        let kernels: Vec<_> = (0..5).map(|allowed| made(allowed, &new_kernel)).collect();
         assert!(kernels[..4].iter().all(Result::is_err));
         let kernel = kernels[4].as_ref().unwrap();
-        let under = || PageTables::under(kernel, 1);
+        let under = || PageTables::new_process(kernel, 1);
         assert!(made(0, &under).is_err());
         check(&[kernel]).unwrap();
         let process = made(1, &under).unwrap();
@@ -355,12 +355,12 @@ mod in_format {
         let memory = memory(64);
         let start = F::kernel_start();
         for range in [0..PAGE_SIZE, start - 1..start + 1, 0..u64::MAX] {
-            let made: Result<Space<F>, _> = PageTables::of_kernel(memory.clone(), 0, &[range]);
+            let made: Result<Space<F>, _> = PageTables::new_kernel(memory.clone(), 0, &[range]);
             assert_eq!(made.err(), Some(Error::Misaligned));
         }
         // None at all, and empty ones, are fine.
         let kernel: Space<F> =
-            PageTables::of_kernel(memory.clone(), 0, std::slice::from_ref(&(start..start)))
+            PageTables::new_kernel(memory.clone(), 0, std::slice::from_ref(&(start..start)))
                 .unwrap();
         assert_eq!(kernel.table_frames(), 1);
         drop(kernel);
@@ -384,10 +384,10 @@ mod in_format {
                 });
                 scope.spawn(move || {
                     for _ in 0..100 {
-                        let parent: Space<F> = PageTables::under(kernel, 1).unwrap();
+                        let parent: Space<F> = PageTables::new_process(kernel, 1).unwrap();
                         let frame = Source::Owned(memory.alloc_page(Kind::Anon).unwrap());
                         parent.map(AT, PageSize::Small, frame, USER, &()).unwrap();
-                        let child: Space<F> = PageTables::under(&parent, 2).unwrap();
+                        let child: Space<F> = PageTables::new_process(&parent, 2).unwrap();
                         parent.share_range(&child, 0..GIANT, &()).unwrap();
                         drop(parent);
                         assert!(child.translate(AT).is_some());
@@ -404,7 +404,7 @@ mod in_format {
     pub(crate) fn dumps_and_counts_are_of_ones_own_half<F: Format>() {
         let memory = memory(64);
         let kernel = kernel::<F>(&memory);
-        let process: Space<F> = PageTables::under(&kernel, 1).unwrap();
+        let process: Space<F> = PageTables::new_process(&kernel, 1).unwrap();
         let zero = Source::Special(memory.zero_page());
         let start = F::kernel_start();
         kernel

@@ -13,17 +13,17 @@ use crate::format::Format;
 use crate::invalidate::{Changed, Gather, Invalidate};
 use crate::map::Source;
 use crate::phys::Memory;
-use crate::reserve::Reserve;
+use crate::prealloc::PreallocTables;
 use crate::share::forget_page;
 use crate::space::PageTables;
 use crate::table::Locked;
 use crate::walk::behind;
 
-/// One page of an address space, found once: see [`PageTables::spot`].
+/// One page of an address space, found once: see [`PageTables::pte`].
 ///
 /// While it lives, tables that others take out of the tree are not freed, as with a [`View`](crate::View).
 #[must_use]
-pub struct Spot<'a, F: Format, M: Memory> {
+pub struct PteRef<'a, F: Format, M: Memory> {
     /// For what is not found at once: tables to be made, shared ones, huge pages.
     cursor: Cursor<'a, F, M>,
     addr: u64,
@@ -40,17 +40,17 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// # use samara_paging::{Arena, Attrs, Entry, Grace, Kind, PageTables, Physical, Source, format::X86_64};
     /// # let memory = Physical::new(Arena::on_heap(64)?, Grace::new(), 1 << 30, 64)?;
     /// let space = PageTables::<X86_64, _>::new(&memory, 1)?;
-    /// let mut spot = space.spot(0x1000, &());
-    /// if spot.entry() == Entry::Empty {
+    /// let mut pte = space.pte(0x1000, &());
+    /// if pte.entry() == Entry::Empty {
     ///     let page = memory.alloc_page(Kind::Anon)?;
-    ///     spot.map(Source::Owned(page), Attrs::READ | Attrs::USER)?;
-    ///     assert!(spot.write_alone(page)?);
+    ///     pte.map(Source::Owned(page), Attrs::READ | Attrs::USER)?;
+    ///     assert!(pte.reuse_exclusive(page)?);
     /// }
     /// # Ok::<(), samara_paging::Error>(())
     /// ```
     #[inline]
-    pub fn spot<'a>(&'a self, addr: u64, tlb: &'a dyn Invalidate) -> Spot<'a, F, M> {
-        Spot {
+    pub fn pte<'a>(&'a self, addr: u64, tlb: &'a dyn Invalidate) -> PteRef<'a, F, M> {
+        PteRef {
             cursor: self.cursor(addr),
             addr,
             tlb,
@@ -59,7 +59,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     }
 }
 
-impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
+impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
     /// As [`PageTables::entry`].
     #[inline(always)]
     pub fn entry(&mut self) -> Entry {
@@ -74,7 +74,7 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
                     let shared = F::is_shared(place.above);
                     let raw = place.table.read(index(self.addr, 0));
                     self.place = (!shared).then_some(place);
-                    (raw, 0, F::GUARDS_TABLES && shared)
+                    (raw, 0, F::TABLES_FORBID_WRITES && shared)
                 }
                 Err(Stop { level, raw }) => (raw, level, false),
             };
@@ -119,7 +119,7 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         }
         match self.lock() {
             Some(table) => self.map_in(table, source, attrs),
-            None => self.map_anew(source, attrs),
+            None => self.map_slow(source, attrs),
         }
     }
 
@@ -133,17 +133,17 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         table.store(slot, F::leaf(source.phys(), source.attrs(attrs), 0));
         table.add_used(1);
         drop(table);
-        self.entered(attrs);
+        self.notify_mapped(attrs);
         Ok(())
     }
 
     /// The same where a table must be made first, or is shared.
     #[cold]
-    fn map_anew(&mut self, source: Source, attrs: Attrs) -> Result<(), Error> {
+    fn map_slow(&mut self, source: Source, attrs: Attrs) -> Result<(), Error> {
         let space = self.cursor.space;
         let mut gather = space.gather(self.tlb);
-        let mut reserve = Reserve::none(space.physical());
-        let locked = self.cursor.lock_own(self.addr, &mut reserve, &mut gather);
+        let mut prealloc = PreallocTables::none(space.physical());
+        let locked = self.cursor.lock_own(self.addr, &mut prealloc, &mut gather);
         let result = locked.and_then(|table| self.map_in(table, source, attrs));
         if result.is_err() {
             // Tables that were made for nothing.
@@ -159,7 +159,7 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
     ///
     /// [`Error::NotMapped`] if no small page on the frame `old` is mapped there (any more); [`Error::NoMemory`], [`Error::Misaligned`],
     /// [`Error::TooMany`]. Nothing has changed then.
-    pub fn exchange(&mut self, old: u64, source: Source, attrs: Attrs) -> Result<(), Error> {
+    pub fn replace(&mut self, old: u64, source: Source, attrs: Attrs) -> Result<(), Error> {
         self.aligned()?;
         if !source.phys().is_multiple_of(PAGE_SIZE) {
             return Err(Error::Misaligned);
@@ -168,9 +168,9 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         let result = match self.lock() {
             Some(table) => {
                 self.holds(&table, old)?;
-                self.exchange_in(table, source, attrs, &mut dead)
+                self.replace_in(table, source, attrs, &mut dead)
             }
-            None => return self.exchange_anew(old, source, attrs),
+            None => return self.replace_slow(old, source, attrs),
         };
         if !dead.is_empty() {
             self.cursor.memory().free_dead(&mut dead);
@@ -188,7 +188,7 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
     }
 
     #[inline(always)]
-    fn exchange_in(
+    fn replace_in(
         &self,
         table: Locked<'_>,
         source: Source,
@@ -206,19 +206,19 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
                 .invalidate(context, slice::from_ref(&range), Changed::PAGES);
         }
         table.store(slot, F::leaf(source.phys(), source.attrs(attrs), 0));
-        self.entered(attrs);
+        self.notify_mapped(attrs);
         forget_page::<F, M>(memory, memory.frames().counts(), was, dead);
         Ok(())
     }
 
     /// The same where the table may be shared, or a huge page is there.
     #[cold]
-    fn exchange_anew(&mut self, old: u64, source: Source, attrs: Attrs) -> Result<(), Error> {
+    fn replace_slow(&mut self, old: u64, source: Source, attrs: Attrs) -> Result<(), Error> {
         let mut gather = self.cursor.space.gather(self.tlb);
-        let mut reserve = Reserve::none(self.cursor.memory());
-        let locked = (self.cursor).lock_page(self.addr, old, &mut reserve, &mut gather);
+        let mut prealloc = PreallocTables::none(self.cursor.memory());
+        let locked = (self.cursor).lock_page(self.addr, old, &mut prealloc, &mut gather);
         let result = match locked {
-            Ok((table, 0)) => self.exchange_in(table, source, attrs, gather.dead()),
+            Ok((table, 0)) => self.replace_in(table, source, attrs, gather.dead()),
             Ok(_) => Err(Error::NotMapped),
             Err(error) => Err(error),
         };
@@ -234,32 +234,32 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
     ///
     /// [`Error::NotMapped`] if no page on this frame is mapped there (any more); [`Error::NoMemory`], [`Error::Misaligned`].
     #[inline]
-    pub fn write_alone(&mut self, phys: u64) -> Result<bool, Error> {
+    pub fn reuse_exclusive(&mut self, phys: u64) -> Result<bool, Error> {
         self.aligned()?;
         match self.lock() {
             Some(table) => {
                 let raw = self.holds(&table, phys)?;
-                Ok(self.own_in(&table, raw))
+                Ok(self.reuse_in(&table, raw))
             }
-            None => self.alone_anew(phys),
+            None => self.reuse_slow(phys),
         }
     }
 
-    /// Whether [`write_alone`](Self::write_alone) would most likely say yes of this frame. It looks without a lock, and so says nothing for sure.
+    /// Whether [`reuse_exclusive`](Self::reuse_exclusive) would most likely say yes of this frame. It looks without a lock, and so says nothing for sure.
     #[inline]
-    pub fn seems_alone(&self, phys: u64) -> bool {
+    pub fn seems_exclusive(&self, phys: u64) -> bool {
         let frames = self.cursor.memory().frames();
         frames.contains(phys) && frames.is_own(phys)
     }
 
     /// Allows a write to a small page of private memory that this address space has alone.
     #[inline(always)]
-    fn own_in(&self, table: &Locked<'_>, raw: u64) -> bool {
+    fn reuse_in(&self, table: &Locked<'_>, raw: u64) -> bool {
         let own = !F::special(raw) && self.cursor.memory().frames().is_own(F::phys(raw));
         if own {
             table.update::<F>(index(self.addr, 0), raw, |raw| F::written(raw, 0));
             if !remembered(raw) {
-                self.entered(Attrs::WRITE | F::attrs(raw));
+                self.notify_mapped(Attrs::WRITE | F::attrs(raw));
             }
             // A processor that remembers the page as read-only takes a fault, which finds it writable: no other must be told.
         }
@@ -268,7 +268,7 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
 
     /// The long way of copy-on-write: puts a copy of the small page on the frame `old` in its place. `copy` writes it to the frame `new`, on which the
     /// caller has a reference; that becomes the mapping, and the mapping of `old` goes once the processors have been told. False: in the meantime the
-    /// address space has come to have the page alone, and may write to it, as with [`write_alone`](Self::write_alone), which is the short way; `new` is still
+    /// address space has come to have the page alone, and may write to it, as with [`reuse_exclusive`](Self::reuse_exclusive), which is the short way; `new` is still
     /// the caller's.
     ///
     /// `copy` runs under the table's lock, so that `old` need not be kept by a reference; it must not call these tables, nor wait. It is told whether `old` is
@@ -276,28 +276,28 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
     ///
     /// # Errors
     ///
-    /// As [`exchange`](Self::exchange). Nothing has changed then.
+    /// As [`replace`](Self::replace). Nothing has changed then.
     ///
     /// ```
-    /// # use samara_paging::{Arena, Attrs, Copy, Error, Exclusive, Kind, Mapping, PageSize, PageTables, Physical, Source, format::X86_64};
+    /// # use samara_paging::{Arena, Attrs, ForkFilter, Error, Exclusive, Kind, Mapping, PageSize, PageTables, Physical, Source, format::X86_64};
     /// # // SAFETY: one thread uses the tables.
     /// # let memory = Physical::new(Arena::on_heap(64)?, unsafe { Exclusive::new() }, 1 << 30, 64)?;
     /// let parent = PageTables::<X86_64, _>::new(&memory, 1)?;
     /// let rw = Attrs::READ | Attrs::WRITE | Attrs::USER | Attrs::ACCESSED | Attrs::DIRTY;
     /// parent.map(0x1000, PageSize::Small, Source::Owned(memory.alloc_page(Kind::Anon)?), rw, &())?;
     /// let child = PageTables::<X86_64, _>::new(&memory, 2)?;
-    /// parent.copy_range(&child, 0..0x10000, Mapping::Private, Copy::All, &())?;
+    /// parent.copy_range(&child, 0..0x10000, Mapping::Private, ForkFilter::All, &())?;
     ///
     /// // The child writes: the page is not its alone, so it gets a copy.
     /// let old = child.page(0x1000).unwrap().phys;
-    /// let mut spot = child.spot(0x1000, &());
-    /// assert!(!spot.write_alone(old)?);
+    /// let mut pte = child.pte(0x1000, &());
+    /// assert!(!pte.reuse_exclusive(old)?);
     /// let new = memory.alloc_page(Kind::Anon)?;
     /// let copy = |_still| {
     ///     // SAFETY: two frames, one that nobody may write to, one not yet known to anybody.
     ///     unsafe { memory.to_virt(new).copy_from(memory.to_virt(old), 4096) };
     /// };
-    /// match spot.write_copy(old, new, rw, copy) {
+    /// match pte.copy_on_write(old, new, rw, copy) {
     ///     Ok(true) => {}
     ///     // Another has given the page up, or another thread was faster.
     ///     Ok(false) | Err(Error::NotMapped) => memory.put(new),
@@ -305,11 +305,11 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
     /// }
     ///
     /// // The parent writes: nobody else has its page any more.
-    /// assert!(parent.spot(0x1000, &()).write_alone(old)?);
+    /// assert!(parent.pte(0x1000, &()).reuse_exclusive(old)?);
     /// # Ok::<(), Error>(())
     /// ```
     #[inline]
-    pub fn write_copy(
+    pub fn copy_on_write(
         &mut self,
         old: u64,
         new: u64,
@@ -323,7 +323,7 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         let table = match self.lock() {
             Some(table) => table,
             None => {
-                if self.alone_anew(old)? {
+                if self.reuse_slow(old)? {
                     return Ok(false);
                 }
                 // The table is this address space's own now. If it is shared again already, or a huge page is there, the caller looks again.
@@ -332,41 +332,41 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         };
         let raw = self.holds(&table, old)?;
         // Again: what is pinned for a device now must stay.
-        if self.own_in(&table, raw) {
+        if self.reuse_in(&table, raw) {
             return Ok(false);
         }
         copy(!F::special(raw) && self.cursor.memory().frames().is_anon(old));
         let mut dead = Dead::new();
-        let result = self.exchange_in(table, Source::Owned(new), attrs, &mut dead);
+        let result = self.replace_in(table, Source::Owned(new), attrs, &mut dead);
         if !dead.is_empty() {
             self.cursor.memory().free_dead(&mut dead);
         }
         result.map(|()| true)
     }
 
-    /// As [`write_alone`](Self::write_alone), where the table may be shared, or a huge page is there.
+    /// As [`reuse_exclusive`](Self::reuse_exclusive), where the table may be shared, or a huge page is there.
     #[cold]
-    fn alone_anew(&mut self, phys: u64) -> Result<bool, Error> {
+    fn reuse_slow(&mut self, phys: u64) -> Result<bool, Error> {
         let mut gather = self.cursor.space.gather(self.tlb);
-        let result = self.alone_with(phys, &mut gather);
+        let result = self.reuse_slow_in(phys, &mut gather);
         self.finish(&mut gather);
         result
     }
 
-    fn alone_with(&mut self, phys: u64, gather: &mut Gather<'a, F, M>) -> Result<bool, Error> {
+    fn reuse_slow_in(&mut self, phys: u64, gather: &mut Gather<'a, F, M>) -> Result<bool, Error> {
         let addr = self.addr;
-        let mut reserve = Reserve::none(self.cursor.memory());
-        let (mut table, mut level) = self.cursor.lock_page(addr, phys, &mut reserve, gather)?;
+        let mut prealloc = PreallocTables::none(self.cursor.memory());
+        let (mut table, mut level) = self.cursor.lock_page(addr, phys, &mut prealloc, gather)?;
         // The place in a table that was copied just now is given up only after the processors know: until then the frame counts as had by two.
         if gather.waits() {
             drop(table);
-            self.cursor.outside(|| gather.finish());
-            (table, level) = self.cursor.lock_page(addr, phys, &mut reserve, gather)?;
+            self.cursor.outside_section(|| gather.finish());
+            (table, level) = self.cursor.lock_page(addr, phys, &mut prealloc, gather)?;
         }
         let slot = index(addr, level);
         let raw = table.load(slot);
         if level == 0 {
-            return Ok(self.own_in(&table, raw));
+            return Ok(self.reuse_in(&table, raw));
         }
         let frames = self.cursor.memory().frames();
         let order = PageSize::of(level).order();
@@ -376,15 +376,15 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         table.update::<F>(slot, raw, |raw| F::written(raw, level));
         if !remembered(raw) {
             let start = addr & !(span(level) - 1);
-            gather.entered(start, next(addr, level), Attrs::WRITE | F::attrs(raw));
+            gather.notify_mapped(start, next(addr, level), Attrs::WRITE | F::attrs(raw));
         }
         Ok(true)
     }
 
     /// Runs `work` outside of the section: what waits for walks does not wait for this one. What is found before says nothing after.
-    pub fn outside<T>(&mut self, work: impl FnOnce() -> T) -> T {
+    pub fn outside_section<T>(&mut self, work: impl FnOnce() -> T) -> T {
         self.place = None;
-        self.cursor.outside(work)
+        self.cursor.outside_section(work)
     }
 
     #[inline]
@@ -400,9 +400,9 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
 
     /// Tells the processors that the page has become accessible.
     #[inline(always)]
-    fn entered(&self, attrs: Attrs) {
+    fn notify_mapped(&self, attrs: Attrs) {
         let space = self.cursor.space;
-        space.entered(self.tlb, self.addr, self.addr + PAGE_SIZE, attrs);
+        space.notify_mapped(self.tlb, self.addr, self.addr + PAGE_SIZE, attrs);
     }
 
     /// Tables that wait for walks do not wait for this one.
@@ -410,7 +410,7 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
     fn finish(&mut self, gather: &mut Gather<'a, F, M>) {
         self.place = None;
         if gather.retires() {
-            self.cursor.outside(|| gather.finish());
+            self.cursor.outside_section(|| gather.finish());
         }
     }
 }

@@ -6,74 +6,8 @@ use crate::cursor::{Cursor, Stop, indices};
 use crate::entry::{ENTRIES, index, next, span, tag};
 use crate::error::Error;
 use crate::format::{Format, MAX_LEVELS};
-use crate::invalidate::Retired;
-use crate::phys::{Memory, Physical};
+use crate::phys::Memory;
 use crate::table::Table;
-
-/// Frames for tables, of any content. What is left is given back at the end.
-pub(crate) struct Reserve<'a, M: Memory> {
-    memory: &'a Physical<M::Backing, M::Reclaim>,
-    list: Retired,
-}
-
-impl<'a, M: Memory> Reserve<'a, M> {
-    /// None are set aside: each is allocated when it is needed.
-    pub(crate) fn none(memory: &'a Physical<M::Backing, M::Reclaim>) -> Self {
-        Self {
-            memory,
-            list: Retired::new(),
-        }
-    }
-
-    /// Sees to it that at least so many are set aside.
-    #[inline]
-    pub(crate) fn ensure(&mut self, count: usize) -> Result<(), Error> {
-        while self.list.len < count {
-            let table = self.memory.alloc_table()?;
-            self.memory.link(&mut self.list, table);
-        }
-        Ok(())
-    }
-
-    /// One with any content in its 512 entries.
-    ///
-    /// More are needed than were counted only when others remove tables at the same time; then the allocator is asked.
-    #[inline]
-    pub(crate) fn take(&mut self) -> Result<u64, Error> {
-        if self.list.len == 0 {
-            return self.memory.alloc_table();
-        }
-        let table = self.list.head;
-        self.list.head = self.memory.table(table).link();
-        self.list.len -= 1;
-        Ok(table)
-    }
-
-    /// One with empty entries.
-    pub(crate) fn take_empty(&mut self) -> Result<u64, Error> {
-        let table = self.take()?;
-        self.memory.clear_table(table);
-        Ok(table)
-    }
-
-    /// Takes one back that was not used.
-    pub(crate) fn give(&mut self, table: u64) {
-        self.memory.link(&mut self.list, table);
-    }
-}
-
-impl<M: Memory> Drop for Reserve<'_, M> {
-    #[inline]
-    fn drop(&mut self) {
-        while self.list.len > 0 {
-            let table = self.list.head;
-            self.list.head = self.memory.table(table).link();
-            self.list.len -= 1;
-            // SAFETY: it has not been in a tree since it was allocated.
-            unsafe { self.memory.free_table(table) };
-        }
-    }
-}
 
 /// Tables of levels below `level` for `range`, of which there are none yet.
 pub(crate) fn missing_below(level: usize, lowest: usize, range: &Range<u64>) -> usize {

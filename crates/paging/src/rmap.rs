@@ -6,13 +6,13 @@
 //! file has become shorter), it can be taken out of the table itself. But processors may remember it, of users that are not known here. It takes two visits to
 //! every address space that maps the page:
 //!
-//! - [`hide`](PageTables::hide) leaves the page in a shared table without any access, and tells the processors of the address space that is visited, whether the
+//! - [`rmap_revoke`](PageTables::rmap_revoke) leaves the page in a shared table without any access, and tells the processors of the address space that is visited, whether the
 //!   page is hidden just now or was by an earlier visit. When all have been visited, no processor remembers it.
-//! - [`strip`](PageTables::strip) takes out what is hidden, and gives up its frame.
+//! - [`rmap_unmap`](PageTables::rmap_unmap) takes out what is hidden, and gives up its frame.
 //!
 //! *Another user changes something in between.* It gets a copy of the table, in which the page is hidden as well, and its processors are told of the whole
-//! stretch. If it makes the page accessible there, `strip` finds that in a table of its own, and takes it out as [`unmap`](PageTables::unmap) does. Only if
-//! that table is shared anew before, `strip` finds a page in a shared table that is not hidden. It says so, and both visits are to be made again.
+//! stretch. If it makes the page accessible there, `rmap_unmap` finds that in a table of its own, and takes it out as [`unmap`](PageTables::unmap) does. Only if
+//! that table is shared anew before, `rmap_unmap` finds a page in a shared table that is not hidden. It says so, and both visits are to be made again.
 
 use core::ops::Range;
 
@@ -22,20 +22,25 @@ use crate::error::Error;
 use crate::format::Format;
 use crate::invalidate::{Changed, Gather, Invalidate};
 use crate::phys::Memory;
+use crate::pte_ref::hidden;
 use crate::share::forget_page;
 use crate::space::PageTables;
-use crate::spot::hidden;
 use crate::table::Locked;
-use crate::unmap::Take;
+use crate::unmap::UnmapFilter;
 
 impl<F: Format, M: Memory> PageTables<F, M> {
     /// The first of two visits that take pages out of all address spaces that map them at all, and need no memory; it concerns tables that are
-    /// shared. Every address space that maps the pages is visited, and then each once more by [`strip`](Self::strip).
+    /// shared. Every address space that maps the pages is visited, and then each once more by [`rmap_unmap`](Self::rmap_unmap).
     ///
     /// # Errors
     ///
     /// [`Error::Misaligned`].
-    pub fn hide(&self, range: Range<u64>, take: Take, tlb: &dyn Invalidate) -> Result<(), Error> {
+    pub fn rmap_revoke(
+        &self,
+        range: Range<u64>,
+        filter: UnmapFilter,
+        tlb: &dyn Invalidate,
+    ) -> Result<(), Error> {
         self.pages(&range)?;
         let frames = self.physical().frames();
         // Dropped in the opposite order.
@@ -51,7 +56,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                         let base = at & !(span(1) - 1);
                         for i in indices(at, end) {
                             let raw = table.load(i);
-                            if take.takes::<F>(frames, raw, 0) {
+                            if filter.matches::<F>(frames, raw, 0) {
                                 table.update::<F>(i, raw, hidden::<F>);
                                 let page = base + i as u64 * PAGE_SIZE;
                                 gather.range(page, page + PAGE_SIZE, Changed::PAGES);
@@ -74,7 +79,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// [`Error::NoMemory`]: a huge page reaches beyond the range; it stays. [`Error::Misaligned`].
     ///
     /// ```
-    /// # use samara_paging::{Arena, Attrs, Exclusive, Kind, PageSize, PageTables, Physical, Source, Take, format::X86_64};
+    /// # use samara_paging::{Arena, Attrs, Exclusive, Kind, PageSize, PageTables, Physical, Source, UnmapFilter, format::X86_64};
     /// # // SAFETY: one thread uses the tables.
     /// # let memory = Physical::new(Arena::on_heap(64)?, unsafe { Exclusive::new() }, 1 << 30, 64)?;
     /// let one = PageTables::<X86_64, _>::new(&memory, 1)?;
@@ -87,21 +92,21 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// // The file is cut off, and there is no memory for another table.
     /// memory.backing().refuse_after(Some(0));
     /// let file = 0x1000..0x3000;
-    /// assert!(one.unmap_with(file.clone(), Take::FilePages, &(), |_, _| {}).is_err());
+    /// assert!(one.unmap_with(file.clone(), UnmapFilter::FilePages, &(), |_, _| {}).is_err());
     /// for space in [&one, &other] {
-    ///     space.hide(file.clone(), Take::FilePages, &())?;
+    ///     space.rmap_revoke(file.clone(), UnmapFilter::FilePages, &())?;
     /// }
     /// for space in [&one, &other] {
-    ///     assert!(space.strip(file.clone(), Take::FilePages, &())?);
+    ///     assert!(space.rmap_unmap(file.clone(), UnmapFilter::FilePages, &())?);
     ///     assert!(space.translate(0x1000).is_none() && space.translate(0x2000).is_some());
     /// }
     /// assert_eq!(memory.frames().info(page).unwrap().mappings, 0);
     /// # Ok::<(), samara_paging::Error>(())
     /// ```
-    pub fn strip(
+    pub fn rmap_unmap(
         &self,
         range: Range<u64>,
-        take: Take,
+        filter: UnmapFilter,
         tlb: &dyn Invalidate,
     ) -> Result<bool, Error> {
         self.pages(&range)?;
@@ -122,10 +127,11 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                         continue;
                     }
                     if shared {
-                        complete &= self.strip_entries(&mut table, at, end, take, &mut gather);
+                        complete &=
+                            self.rmap_unmap_entries(&mut table, at, end, filter, &mut gather);
                     } else {
                         let seen = &mut |_, _| {};
-                        self.take_entries::<false>(&mut table, at, end, take, &mut gather, seen);
+                        self.unmap_entries::<false>(&mut table, at, end, filter, &mut gather, seen);
                     }
                     let empty = table.used() == 0;
                     drop(table);
@@ -143,7 +149,9 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                 Err(Stop { level, raw }) => {
                     let start = at & !(span(level) - 1);
                     let end = next(at, level);
-                    if !F::is_table(raw) && take.takes::<F>(self.physical().frames(), raw, level) {
+                    if !F::is_table(raw)
+                        && filter.matches::<F>(self.physical().frames(), raw, level)
+                    {
                         if start < range.start || end > range.end {
                             result = Err(Error::NoMemory);
                         } else {
@@ -158,12 +166,12 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     }
 
     /// Takes out of a shared table what is hidden; whether that was all.
-    fn strip_entries(
+    fn rmap_unmap_entries(
         &self,
         table: &mut Locked<'_>,
         at: u64,
         end: u64,
-        take: Take,
+        filter: UnmapFilter,
         gather: &mut Gather<'_, F, M>,
     ) -> bool {
         let memory = self.physical();
@@ -171,7 +179,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let (mut gone, mut complete) = (0, true);
         for i in indices(at, end) {
             let raw = table.load(i);
-            if !take.takes::<F>(memory.frames(), raw, 0) {
+            if !filter.matches::<F>(memory.frames(), raw, 0) {
                 continue;
             }
             if raw & tag::VALID != 0 {

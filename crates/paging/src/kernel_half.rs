@@ -2,10 +2,10 @@
 //!
 //! # Protocol
 //!
-//! - [`PageTables::of_kernel`] makes a root, and a table below each of its entries that the kernel's ranges reach. From then on neither these entries
+//! - [`PageTables::new_kernel`] makes a root, and a table below each of its entries that the kernel's ranges reach. From then on neither these entries
 //!   nor the root's other ones change: nothing removes such a table while it is empty, puts a page in its place, or adds another one. So a copy of the
 //!   entries says the same as the original at any time, and no lock orders the two.
-//! - [`PageTables::under`] makes a root with a copy of these entries. Its calls do not go below them: they belong to the kernel's tables, which alone
+//! - [`PageTables::new_process`] makes a root with a copy of these entries. Its calls do not go below them: they belong to the kernel's tables, which alone
 //!   lock, count and free what is there. A root's word counts its own entries only.
 //! - Where the kernel has a root of its own ([`Format::kernel_start`]), there is nothing to copy.
 
@@ -53,7 +53,7 @@ impl Half {
 }
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// Tables of a kernel, which the tables of all processes have in common: see [`under`](Self::under). `ranges` (in bytes, each end exclusive, not
+    /// Tables of a kernel, which the tables of all processes have in common: see [`under`](Self::new_process). `ranges` (in bytes, each end exclusive, not
     /// necessarily of whole pages; [`u64::MAX`] for the end of all addresses) are where the kernel will ever map something, in the upper half from
     /// [`Format::kernel_start`] on. Below each entry of the root that they reach, a table is made at once, and stays until these tables are dropped.
     ///
@@ -83,8 +83,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// # let memory = Physical::new(Arena::on_heap(64)?, Grace::new(), 1 << 30, 64)?;
     /// let direct_map = 0xffff_8880_0000_0000;
     /// let ranges = [direct_map..direct_map + (4 << 40), 0xffff_ffff_8000_0000..u64::MAX];
-    /// let kernel = PageTables::<X86_64, _>::of_kernel(&memory, 0, &ranges)?;
-    /// let process = PageTables::under(&kernel, 1)?;
+    /// let kernel = PageTables::<X86_64, _>::new_kernel(&memory, 0, &ranges)?;
+    /// let process = PageTables::new_process(&kernel, 1)?;
     ///
     /// // All memory from physical address 0 on, a gigabyte an entry.
     /// let attrs = Attrs::READ | Attrs::WRITE | Attrs::GLOBAL;
@@ -97,7 +97,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// assert_eq!(refused, Err(Error::OutOfRange));
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn of_kernel(memory: M, asid: Asid, ranges: &[Range<u64>]) -> Result<Self, Error> {
+    pub fn new_kernel(memory: M, asid: Asid, ranges: &[Range<u64>]) -> Result<Self, Error> {
         let start = F::kernel_start();
         let half = Half {
             start,
@@ -129,7 +129,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         Ok(())
     }
 
-    /// An empty address space of a process under the same kernel as `kernel`, which may be [the kernel's](Self::of_kernel) tables, or those of a process. Under
+    /// An empty address space of a process under the same kernel as `kernel`, which may be [the kernel's](Self::new_kernel) tables, or those of a process. Under
     /// tables that have no kernel this is [`new`](Self::new).
     ///
     /// The root starts with the kernel's entries, so that the processor finds the kernel's memory by it as well. Calls through these tables are for
@@ -140,7 +140,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// # Errors
     ///
     /// [`Error::NoMemory`]: the root table needs a frame.
-    pub fn under(kernel: &Self, asid: Asid) -> Result<Self, Error> {
+    pub fn new_process(kernel: &Self, asid: Asid) -> Result<Self, Error> {
         let root = match kernel.half.owner {
             Owner::Alone => return Self::new(kernel.memory.clone(), asid),
             Owner::Kernel => kernel.root,
