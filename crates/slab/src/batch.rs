@@ -1,4 +1,4 @@
-//! The nodes of a whole structure: all of them are there before the first is made.
+//! [`NodeBatch`]: all nodes of a structure, allocated before the first is used.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -6,11 +6,13 @@ use core::ptr::{self, NonNull};
 
 use crate::{AllocError, NodeAlloc, block};
 
-/// Nodes of `SIZE` bytes for a structure that is built or duplicated as a whole: counted before, allocated at once, in [one run](NodeAlloc::allocate_run) if the
-/// allocator has such, or in [several](NodeAlloc::allocate_many). Nodes of a run are taken in the order in which they lie. Those that are not taken go back
-/// when it is dropped.
+/// Nodes of `SIZE` bytes for a structure that is built or duplicated as a whole.
 ///
-/// `SIZE` is a multiple of two words; others do not compile.
+/// They are counted beforehand and allocated at once, in [one run](NodeAlloc::allocate_run) if the
+/// allocator supports it, or in [several](NodeAlloc::allocate_many). Nodes of a run are taken in
+/// address order. Nodes that are not taken are freed when the batch is dropped.
+///
+/// `SIZE` must be a multiple of two words; other sizes do not compile.
 ///
 /// ```
 /// use samara_slab::{Global, NodeAlloc, Pool, NodeBatch};
@@ -23,31 +25,32 @@ use crate::{AllocError, NodeAlloc, block};
 /// ```
 pub struct NodeBatch<'a, A: NodeAlloc, const SIZE: usize> {
     alloc: &'a A,
-    /// What is left of the run that has been begun, …
+    /// The next node of the current run.
     run: *mut u8,
     left: usize,
-    /// … and the others.
+    /// The runs that have not been begun.
     runs: *mut Run,
 }
 
-/// Of a run that has not been begun, the first node's memory says how long it is, and where the next run is.
+/// The header of a run that has not been begun, in the memory of its first node.
 struct Run {
     next: *mut Run,
     nodes: usize,
 }
 
 impl<'a, A: NodeAlloc, const SIZE: usize> NodeBatch<'a, A, SIZE> {
-    /// What its nodes are: blocks of `SIZE` bytes, aligned to the largest power of two that divides their size.
+    /// The layout of the nodes: blocks of `SIZE` bytes, aligned to the largest power of two that
+    /// divides their size.
     pub const BLOCK: Layout = block::layout::<SIZE>();
 
-    /// So many nodes. O(runs).
+    /// Allocates this many nodes. O(runs).
     ///
     /// # Errors
     ///
-    /// If there is no memory for all; those that could be had are given back.
+    /// Fails if there is no memory for all. The nodes that could be allocated are freed.
     pub fn new(nodes: usize, alloc: &'a mut A) -> Result<Self, AllocError> {
         let run = alloc.allocate_run_mut(Self::BLOCK, nodes);
-        // Dropping it gives back what there is.
+        // Dropped on failure, which frees what was added so far.
         let mut batch = Self {
             alloc,
             run: ptr::null_mut(),
@@ -63,48 +66,49 @@ impl<'a, A: NodeAlloc, const SIZE: usize> NodeBatch<'a, A, SIZE> {
         all.then_some(batch).ok_or(AllocError)
     }
 
-    /// Adds a run, which nobody else uses.
+    /// Adds a run that nothing else uses.
     #[inline(always)]
     fn add(&mut self, run: NonNull<u8>, nodes: usize) {
         if nodes == 0 {
             return;
         }
         let (run, next) = (run.cast::<Run>(), self.runs);
-        // SAFETY: the memory is that of a node at least, which is large enough and aligned.
+        // SAFETY: the memory is at least a node's, which is large enough and aligned.
         unsafe { run.write(Run { next, nodes }) };
         self.runs = run.as_ptr();
     }
 
-    /// Where the nodes come from.
+    /// Returns the allocator of the nodes.
     #[inline]
     pub fn source(&self) -> &'a A {
         self.alloc
     }
 
-    /// A node's memory, which nobody else uses; `None` if all have been taken.
+    /// Takes a node, or returns `None` if all have been taken.
     #[inline(always)]
     pub fn take(&mut self) -> Option<NonNull<u8>> {
         if self.left == 0 {
             let others = NonNull::new(self.runs)?;
-            // SAFETY: runs in the list were written by `add`, and nobody else uses them.
+            // SAFETY: `add` wrote the runs in the list, and nothing else uses them.
             let Run { next, nodes } = unsafe { others.read() };
             (self.run, self.left, self.runs) = (others.as_ptr().cast(), nodes, next);
         }
         self.left -= 1;
         let block = self.run;
-        // The address after the last one is at the end of the run.
+        // The address after the last node is at the end of the run.
         self.run = block.wrapping_add(SIZE);
         // SAFETY: runs are not at address 0.
         Some(unsafe { NonNull::new_unchecked(block) })
     }
 
-    /// Gives a node that was taken back to where it came from, not to the batch: that of a structure that is given up.
+    /// Frees a node that was taken, for a structure that is abandoned. The node goes to the
+    /// allocator, not back to the batch.
     ///
     /// # Safety
     ///
-    /// It was taken from here, and nobody uses it any more.
+    /// The node was taken from here, and nothing uses it any more.
     pub unsafe fn put(&self, block: NonNull<u8>) {
-        // SAFETY: each node of a run is given back by itself (the caller's promise otherwise).
+        // SAFETY: each node of a run is freed by itself. The rest is the caller's promise.
         unsafe { self.alloc.deallocate(block, Self::BLOCK) }
     }
 }
@@ -112,7 +116,7 @@ impl<'a, A: NodeAlloc, const SIZE: usize> NodeBatch<'a, A, SIZE> {
 impl<A: NodeAlloc, const SIZE: usize> Drop for NodeBatch<'_, A, SIZE> {
     fn drop(&mut self) {
         while let Some(block) = self.take() {
-            // SAFETY: nobody has it.
+            // SAFETY: the node was just taken, and nothing uses it.
             unsafe { self.put(block) };
         }
     }

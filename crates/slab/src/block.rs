@@ -1,15 +1,16 @@
-//! What a block of one size is like.
+//! The layout of the blocks of one size.
 
 use core::alloc::Layout;
 
-/// The largest power of two that divides a number.
+/// Returns the largest power of two that divides a number.
 const fn largest_power_of_two(size: usize) -> usize {
     1 << size.trailing_zeros()
 }
 
-/// The layout of blocks of `SIZE` bytes: aligned to the largest power of two that divides their size, so that they may lie side by side.
+/// Returns the layout of blocks of `SIZE` bytes, aligned to the largest power of two that divides
+/// their size. Such blocks can lie next to each other.
 ///
-/// Sizes that have no room for two links, or in which links would not be aligned, do not compile.
+/// Sizes that cannot hold two links, or in which links would not be aligned, do not compile.
 pub(crate) const fn layout<const SIZE: usize>() -> Layout {
     const {
         assert!(

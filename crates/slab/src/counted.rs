@@ -1,4 +1,4 @@
-//! An allocator that counts.
+//! [`Counted`]: an allocator that counts.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -6,7 +6,8 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{Fork, NodeAlloc};
 
-/// An allocator that counts what passes through it, to show that nothing leaks and what a change costs.
+/// An allocator that counts the calls of another one, to show that nothing leaks and what a change
+/// costs.
 ///
 /// ```
 /// use core::alloc::Layout;
@@ -29,7 +30,7 @@ pub struct Counted<A> {
 }
 
 impl<A> Counted<A> {
-    /// Counts what passes to and from `inner`.
+    /// Counts the allocations of `inner`.
     pub const fn new(inner: A) -> Self {
         Self {
             inner,
@@ -39,25 +40,26 @@ impl<A> Counted<A> {
         }
     }
 
-    /// Nodes allocated so far.
+    /// Returns the number of nodes allocated so far.
     pub fn allocated(&self) -> usize {
         self.allocated.load(Ordering::Relaxed)
     }
 
-    /// Nodes allocated and not given back.
+    /// Returns the number of nodes allocated and not freed.
     pub fn live(&self) -> usize {
-        // Those given back first: so there never seem to be more of them than of those allocated, or hardly.
+        // The freed ones are read first. Otherwise concurrent calls could make more nodes appear
+        // freed than allocated.
         let freed = self.freed.load(Ordering::Relaxed);
         self.allocated().saturating_sub(freed)
     }
 
-    /// Allocations that the inner allocator refused.
+    /// Returns the number of allocations that the inner allocator refused.
     pub fn refused(&self) -> usize {
         self.refused.load(Ordering::Relaxed)
     }
 }
 
-// SAFETY: everything is passed on to an allocator that keeps the promises.
+// SAFETY: all calls go to an allocator that keeps the promises.
 unsafe impl<A: NodeAlloc> NodeAlloc for Counted<A> {
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
         let block = self.inner.allocate(layout);
@@ -72,12 +74,12 @@ unsafe impl<A: NodeAlloc> NodeAlloc for Counted<A> {
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         self.freed.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's promise.
         unsafe { self.inner.deallocate(block, layout) }
     }
 
     fn allocate_run(&self, layout: Layout, count: usize) -> Option<NonNull<u8>> {
-        // No run is not a refusal: the nodes are then asked for one by one.
+        // `None` is not a refusal: the caller then allocates the nodes one by one.
         let run = self.inner.allocate_run(layout, count)?;
         self.allocated.fetch_add(count, Ordering::Relaxed);
         Some(run)
@@ -100,7 +102,7 @@ unsafe impl<A: NodeAlloc> NodeAlloc for Counted<A> {
     }
 
     unsafe fn deallocate_all(&self) -> bool {
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's promise.
         let done = unsafe { self.inner.deallocate_all() };
         if done {
             self.freed.store(self.allocated(), Ordering::Relaxed);
@@ -110,7 +112,7 @@ unsafe impl<A: NodeAlloc> NodeAlloc for Counted<A> {
 }
 
 impl<A: Fork> Fork for Counted<A> {
-    /// One that counts anew.
+    /// Creates an allocator whose counters start at zero.
     fn fork(&self) -> Self {
         Self::new(self.inner.fork())
     }

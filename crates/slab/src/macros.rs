@@ -1,6 +1,7 @@
-//! What pools have in common.
+//! Macros that both pools use.
 
-/// Constructors that are `const`, except with the model checker's atomics, which have no constant ones.
+/// Declares constructors that are `const`. The model checker's atomics have no `const`
+/// constructors, so that these are plain functions under the checker.
 macro_rules! const_unless_loom {
     ($(#[$meta:meta])* pub const fn $name:ident($($given:tt)*) -> Self $body:block) => {
         #[cfg(not(samara_loom))]
@@ -10,12 +11,13 @@ macro_rules! const_unless_loom {
     };
 }
 
-/// Making a pool over the global allocator, asking it, forking it. `$bytes` are those of `$it`.
+/// Implements construction over the global allocator, queries and forking for a pool. `$bytes` is
+/// the size of the slabs of the pool `$it`.
 macro_rules! pool {
     ($pool:ident, NodeAlloc $(+ $more:ident)?, $it:ident => $bytes:expr) => {
         impl<const SIZE: usize> $pool<Global, SIZE> {
             const_unless_loom! {
-                /// An empty pool over the global allocator. Allocates nothing.
+                /// Creates an empty pool over the global allocator. Allocates nothing.
                 #[must_use]
                 pub const fn new() -> Self {
                     Self::new_in(Global)
@@ -24,15 +26,16 @@ macro_rules! pool {
         }
 
         impl<A: NodeAlloc $(+ $more)?, const SIZE: usize> $pool<A, SIZE> {
-            /// What is cut out of slabs: blocks of `SIZE` bytes, aligned to the largest power of two that divides their size.
+            /// The layout of the pool's nodes: blocks of `SIZE` bytes, aligned to the largest power
+            /// of two that divides their size.
             pub const BLOCK: Layout = crate::block::layout::<SIZE>();
 
-            /// Where the slabs come from.
+            /// Returns the source of the slabs.
             pub fn source(&self) -> &A {
                 &self.source
             }
 
-            /// Bytes of all slabs.
+            /// Returns the total size of all slabs in bytes.
             pub fn bytes(&self) -> usize {
                 let $it = self;
                 $bytes
@@ -40,7 +43,7 @@ macro_rules! pool {
         }
 
         impl<A: Fork $(+ $more)?, const SIZE: usize> Fork for $pool<A, SIZE> {
-            /// An empty pool of its own, no handle to this one.
+            /// Creates an empty pool, which is no handle to this one.
             fn fork(&self) -> Self {
                 Self::new_in(self.source.fork())
             }

@@ -1,4 +1,7 @@
-//! A pool of nodes that belongs to one structure.
+//! [`Pool`]: a pool of nodes for one structure.
+//!
+//! Invariant: a pool's slabs are in `slabs`, or, after a split, in `common`, which all pools of the
+//! split share and count. Never in both.
 
 use core::alloc::Layout;
 use core::mem;
@@ -13,21 +16,24 @@ use spin::{Mutex, MutexGuard};
 use crate::slabs::Slabs;
 use crate::{Fork, Global, NodeAlloc};
 
-/// Nodes of `SIZE` bytes cut out of slabs, which grow with the number of nodes, for one structure.
+/// A pool of nodes of `SIZE` bytes for one structure, cut from slabs that grow with the number of
+/// nodes.
 ///
-/// A node that is given back is the next to be taken. Slabs are given back to their source, `A`, when all nodes are at once
-/// ([`deallocate_all`](NodeAlloc::deallocate_all)) or the pool is dropped, and not before; what is in nodes is not dropped with them. Up to an eighth of the
-/// nodes in slabs (or 15 nodes, and no more than 32 KiB) has not been used yet, so that a few nodes may take three times what they need.
-/// Runs are cut from what was never used, unless enough nodes have been given back. A layout other than [`BLOCK`](Pool::BLOCK) is passed on to the source, and
-/// is none of the pool's nodes.
+/// The node that was freed last is allocated first. The pool returns its slabs to their source,
+/// `A`, when all nodes are freed at once ([`deallocate_all`](NodeAlloc::deallocate_all)) or when it
+/// is dropped, and not before. It does not drop values in nodes. Up to an eighth of the nodes in
+/// slabs (or 15 nodes, and no more than 32 KiB) has never been used, so that a few nodes may take
+/// three times their size. Runs are cut from nodes that were never used, unless enough nodes have
+/// been freed. Requests with a layout other than [`BLOCK`](Pool::BLOCK) go to the source.
 ///
-/// Threads may share it, if they may share its source. It takes and gives back under a lock, though, which an interrupt handler must not wait for: see
-/// [`SharedPool`](crate::SharedPool). The source is called under that lock, and must not use the pool.
+/// Threads may share a pool if they may share its source. But it allocates and frees under a lock,
+/// for which an interrupt handler must not wait: see [`SharedPool`](crate::SharedPool). The pool
+/// calls its source under that lock. The source must not use the pool.
 ///
-/// A pool that was [split](NodeAlloc::split) has its slabs in common with the other one: either takes and gives back nodes of both, each waiting for the other
-/// meanwhile, and the slabs are given back with the last of them.
+/// A pool that was [split](NodeAlloc::split) shares its slabs with the other half. Either pool
+/// allocates and frees nodes of both, under one lock. The last of them returns the slabs.
 ///
-/// `SIZE` is a multiple of two words; others do not compile.
+/// `SIZE` must be a multiple of two words; other sizes do not compile.
 ///
 /// ```
 /// use samara_slab::{Counted, Global, NodeAlloc, Pool};
@@ -40,23 +46,26 @@ use crate::{Fork, Global, NodeAlloc};
 /// assert_eq!(slabs.live(), 0);
 /// ```
 pub struct Pool<A: NodeAlloc, const SIZE: usize> {
-    /// The lock is never contended by a structure of one writer, which has it exclusively. Nothing, if there are slabs in `common`.
+    /// The pool's own slabs, empty if it uses those in `common`. A structure with one writer never
+    /// contends for the lock.
     slabs: Mutex<Slabs<SIZE>>,
     common: Option<NonNull<Common<SIZE>>>,
     source: A,
 }
 
-/// Slabs that several pools have in common.
+/// Slabs that several pools share after a split.
 struct Common<const SIZE: usize> {
     pools: AtomicUsize,
     slabs: Mutex<Slabs<SIZE>>,
 }
 
-/// Far from what a word holds, so that no number of threads that count at the same time gets there.
+/// The most pools that share slabs. It is so far below the maximum of a word that concurrent
+/// additions cannot overflow the counter.
 const MAX_POOLS: usize = 1 << (usize::BITS - 1);
 
-// SAFETY: what pools have in common is behind a lock, and counted by atomics; the last one frees it by its source, which is interchangeable with those of the
-// others, on other threads, too (promise of `split`).
+// SAFETY: shared slabs are behind a lock and counted by atomics. The last pool frees them by its
+// source. That source is interchangeable with those of the other pools, on other threads too
+// (promise of `split`).
 unsafe impl<A: NodeAlloc + Send, const SIZE: usize> Send for Pool<A, SIZE> {}
 // SAFETY: as above.
 unsafe impl<A: NodeAlloc + Sync, const SIZE: usize> Sync for Pool<A, SIZE> {}
@@ -64,7 +73,7 @@ unsafe impl<A: NodeAlloc + Sync, const SIZE: usize> Sync for Pool<A, SIZE> {}
 pool!(Pool, NodeAlloc, pool => pool.slabs().bytes());
 
 impl<A: NodeAlloc, const SIZE: usize> Pool<A, SIZE> {
-    /// An empty pool of slabs from `source`. Allocates nothing.
+    /// Creates an empty pool of slabs from `source`. Allocates nothing.
     #[must_use]
     pub const fn new_in(source: A) -> Self {
         Self {
@@ -80,7 +89,7 @@ impl<A: NodeAlloc, const SIZE: usize> Pool<A, SIZE> {
         self.common.map(|common| unsafe { common.as_ref() })
     }
 
-    /// Its slabs, or those that it has in common with others.
+    /// Locks the pool's slabs, or those that it shares with others.
     fn slabs(&self) -> MutexGuard<'_, Slabs<SIZE>> {
         match self.common() {
             None => self.slabs.lock(),
@@ -88,14 +97,15 @@ impl<A: NodeAlloc, const SIZE: usize> Pool<A, SIZE> {
         }
     }
 
-    /// Takes a node of those that it has in common with others. A call: it takes nothing from pools that have their own.
+    /// Allocates from the shared slabs. Not inlined, so that pools with slabs of their own do not
+    /// pay for it.
     #[cold]
     #[inline(never)]
     fn take_common(&self) -> Option<NonNull<u8>> {
         self.slabs().take(&self.source)
     }
 
-    /// Gives one back.
+    /// Frees a node to the shared slabs.
     ///
     /// # Safety
     ///
@@ -107,7 +117,7 @@ impl<A: NodeAlloc, const SIZE: usize> Pool<A, SIZE> {
         unsafe { self.slabs().put(block) }
     }
 
-    /// Frees all slabs, if no other pool has them. Tells whether that is so.
+    /// Frees all slabs if no other pool shares them. Returns `true` if it did.
     ///
     /// # Safety
     ///
@@ -117,7 +127,7 @@ impl<A: NodeAlloc, const SIZE: usize> Pool<A, SIZE> {
     unsafe fn free_common(&self) -> bool {
         let sole = self.is_sole_owner();
         if sole {
-            // SAFETY: the caller's promise; no other pool has these slabs.
+            // SAFETY: the caller's promise, and no other pool shares these slabs.
             unsafe { self.slabs().free_all(&self.source) };
         }
         sole
@@ -129,10 +139,12 @@ impl<A: NodeAlloc, const SIZE: usize> Pool<A, SIZE> {
             .is_none_or(|common| common.pools.load(Ordering::Acquire) == 1)
     }
 
-    /// Makes its slabs, which no other pool has, its own, and frees what it had in common with others.
+    /// Moves the shared slabs, which no other pool uses, into this pool, and frees the shared
+    /// structure.
     fn unshare(&mut self) {
         if let Some(common) = self.common.take() {
-            // SAFETY: nobody else leads there, and it was allocated by this source, or by one that is interchangeable with it.
+            // SAFETY: no other pool refers to it, and this source, or an interchangeable one,
+            // allocated it.
             unsafe {
                 *self.slabs.get_mut() = common.read().slabs.into_inner();
                 let layout = Layout::new::<Common<SIZE>>();
@@ -143,9 +155,9 @@ impl<A: NodeAlloc, const SIZE: usize> Pool<A, SIZE> {
 }
 
 // SAFETY:
-// * Slabs cut each node out once, and hand out again only what was given back.
-// * A slab is not moved with the pool.
-// * Only nodes that were given back are written to.
+// * Slabs cut each node out once. They reuse only nodes that were freed.
+// * Slabs do not move with the pool.
+// * Only freed nodes are written to.
 unsafe impl<A: NodeAlloc, const SIZE: usize> NodeAlloc for Pool<A, SIZE> {
     #[inline]
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
@@ -161,7 +173,7 @@ unsafe impl<A: NodeAlloc, const SIZE: usize> NodeAlloc for Pool<A, SIZE> {
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         if layout != Self::BLOCK {
-            // SAFETY: the caller's promise; `allocate` got it there.
+            // SAFETY: the caller's promise; `allocate` got the block from the source.
             return unsafe { self.source.deallocate(block, layout) };
         }
         // SAFETY: the caller's promise.
@@ -216,10 +228,10 @@ unsafe impl<A: NodeAlloc, const SIZE: usize> NodeAlloc for Pool<A, SIZE> {
                 *self.common.insert(common)
             }
         };
-        // SAFETY: this pool is one of those that have it.
+        // SAFETY: this pool is one of those that count in it.
         let pools = unsafe { &(*common.as_ptr()).pools };
         if pools.fetch_add(1, Ordering::Relaxed) >= MAX_POOLS {
-            // Most of them have been forgotten.
+            // Memory does not hold this many pools: most of them were forgotten.
             pools.fetch_sub(1, Ordering::Relaxed);
             return None;
         }
@@ -234,14 +246,16 @@ unsafe impl<A: NodeAlloc, const SIZE: usize> NodeAlloc for Pool<A, SIZE> {
             return true;
         }
         let (sole, other_sole) = (self.is_sole_owner(), other.is_sole_owner());
-        // SAFETY: the caller's promise; what `other` has is memory of its source, whose blocks are given back to this one's from now on.
+        // SAFETY: the caller's promise. All memory of `other` came from its source, whose blocks
+        // are freed to this pool's source from now on.
         if !(sole || other_sole) || !unsafe { self.source.join(&mut other.source) } {
             return false;
         }
         if other_sole {
             other.unshare();
         } else {
-            // This one's become the others', and it is one of those that have them.
+            // This pool leaves its own slabs to `other`, and takes part in those that `other`
+            // shares.
             self.unshare();
             mem::swap(&mut self.common, &mut other.common);
             mem::swap(&mut self.slabs, &mut other.slabs);
@@ -253,7 +267,7 @@ unsafe impl<A: NodeAlloc, const SIZE: usize> NodeAlloc for Pool<A, SIZE> {
 }
 
 impl<A: NodeAlloc, const SIZE: usize> Pool<A, SIZE> {
-    /// Gives up what it has in common with others, which becomes its own if it was the last of them.
+    /// Leaves the shared slabs. They become this pool's own if it was the last of their pools.
     #[cold]
     #[inline(never)]
     fn unshare_if_last(&mut self) {
@@ -261,16 +275,18 @@ impl<A: NodeAlloc, const SIZE: usize> Pool<A, SIZE> {
         self.unshare();
     }
 
-    /// Gives up what it has in common with others. Gives it, if this was the last of them.
+    /// Leaves the shared slabs. Returns them if this was the last of their pools.
     fn leave(&mut self) -> Option<NonNull<Common<SIZE>>> {
         let common = self.common.take()?;
-        // SAFETY: this pool is one of those that have it until now.
+        // SAFETY: this pool has counted in it until now.
         let pools = unsafe { &(*common.as_ptr()).pools };
         if pools.fetch_sub(1, Ordering::Release) != 1 {
             return None;
         }
-        // Acquire: what the others did with the slabs came before. A load rather than a fence, which thread sanitizers do not understand.
-        // SAFETY: nobody else leads there any more, and it has not been freed.
+        // Acquire: what the other pools did with the slabs comes before. A load and not a fence,
+        // since ThreadSanitizer does not understand fences.
+        //
+        // SAFETY: no other pool refers to it any more, and it has not been freed.
         unsafe { common.as_ref() }.pools.load(Ordering::Acquire);
         Some(common)
     }
@@ -283,7 +299,7 @@ impl<A: NodeAlloc, const SIZE: usize> Drop for Pool<A, SIZE> {
         }
         let slabs = self.slabs.get_mut();
         if slabs.has_slabs() {
-            // SAFETY: nodes are memory until the pool is dropped, and no longer: nobody uses one any more.
+            // SAFETY: nodes are memory only while the pool exists, so that none is in use.
             unsafe { slabs.free_all(&self.source) };
         }
     }

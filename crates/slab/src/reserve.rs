@@ -1,4 +1,4 @@
-//! Nodes set aside before a change, so that the change itself cannot fail.
+//! [`Reserve`]: nodes that are preallocated before a change, so that the change itself cannot fail.
 
 use core::alloc::Layout;
 use core::fmt;
@@ -8,7 +8,8 @@ use std_alloc::collections::TryReserveError;
 
 use crate::{NodeAlloc, block};
 
-/// There was no memory for the nodes that a change needs. Nothing was changed; a [`Reserve`] keeps those that it has.
+/// The error of a request for which there is no memory. Nothing was changed. A [`Reserve`] keeps
+/// the nodes that it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocError;
 
@@ -20,24 +21,30 @@ impl fmt::Display for AllocError {
 
 impl core::error::Error for AllocError {}
 
-/// So that `?` serves in what makes values with memory of their own, as `Vec::try_reserve` does.
+/// Lets `?` convert the error of `Vec::try_reserve`.
 impl From<TryReserveError> for AllocError {
     fn from(_: TryReserveError) -> Self {
         AllocError
     }
 }
 
-/// More nodes than this are asked for together: it is not worth it for the few of an ordinary change.
+/// The largest count that [`Reserve::fill_many`] reaches one by one. A common request does not pay
+/// for the few nodes of an ordinary change.
 const MANY: usize = 8;
 
-/// Nodes of `SIZE` bytes taken out of an allocator for what comes: for a change that must not fail once it has begun, or to be given back when one must
-/// find some, where what was done is to be undone, whatever else has taken the memory meanwhile. (An allocator that keeps what it is given back, as the pools
-/// do, gives it to the next that asks.)
+/// Preallocated nodes of `SIZE` bytes.
 ///
-/// They are linked through their first words, and a reserve can be made [one pointer](Self::into_raw), which a structure laid out as in C can hold.
-/// Dropping it leaks the nodes in it, but for those of a pool, which go with it; [`release`](Self::release) it.
+/// A change that must not fail once it has begun takes its nodes from here. A reserve also keeps
+/// memory for an undo: the nodes can be freed to an allocator right before one is needed, whatever
+/// else has taken memory in between. (An allocator that keeps freed nodes, as the pools do, gives
+/// them to its next caller.)
 ///
-/// `SIZE` is a multiple of two words; others do not compile.
+/// The nodes are linked through their first words. A reserve can become [one
+/// pointer](Self::into_raw), which a structure with a C layout can hold. Dropping a reserve leaks
+/// its nodes, unless a pool owns them and frees them with its slabs: [`release`](Self::release)
+/// them.
+///
+/// `SIZE` must be a multiple of two words; other sizes do not compile.
 ///
 /// ```
 /// use samara_slab::{Global, Reserve};
@@ -53,35 +60,38 @@ const MANY: usize = 8;
 #[must_use = "its nodes leak unless they are released"]
 pub struct Reserve<const SIZE: usize> {
     head: *mut Link,
-    /// How many there are: not asked of the nodes, which may be gone with their allocator.
+    /// The number of nodes. Not derived from the list, since the nodes may be gone with their
+    /// allocator.
     count: usize,
 }
 
-// SAFETY: the blocks are nobody else's.
+// SAFETY: the reserve owns the blocks.
 unsafe impl<const SIZE: usize> Send for Reserve<SIZE> {}
-// SAFETY: through a shared one they are not looked at.
+// SAFETY: a shared reference does not reach the blocks.
 unsafe impl<const SIZE: usize> Sync for Reserve<SIZE> {}
 
 #[repr(C)]
 struct Link {
     next: *mut Link,
-    /// How many there are from here on. Of the first of a reserve that is a pointer.
+    /// The number of nodes from here on. Valid only in the first node of a reserve that was made a
+    /// pointer.
     count: usize,
 }
 
 impl<const SIZE: usize> Reserve<SIZE> {
-    /// What its nodes are: blocks of `SIZE` bytes, aligned to the largest power of two that divides their size.
+    /// The layout of the nodes: blocks of `SIZE` bytes, aligned to the largest power of two that
+    /// divides their size.
     pub const BLOCK: Layout = block::layout::<SIZE>();
 
-    /// None yet.
+    /// Creates an empty reserve.
     pub const fn new() -> Self {
-        // Sizes that are none do not come further than this.
+        // Evaluated here, so that an invalid size does not compile.
         let _ = Self::BLOCK;
         let head = ptr::null_mut();
         Self { head, count: 0 }
     }
 
-    /// The reserve as a pointer: NULL if it is empty.
+    /// Converts the reserve to a pointer, which is NULL if the reserve is empty.
     ///
     /// # Safety
     ///
@@ -89,55 +99,60 @@ impl<const SIZE: usize> Reserve<SIZE> {
     #[inline]
     pub unsafe fn into_raw(self) -> *mut () {
         if let Some(head) = NonNull::new(self.head) {
-            // SAFETY: the blocks in the list are the reserve's own, and are there (the caller's promise).
+            // SAFETY: the reserve owns the blocks in the list, and they are still allocated (the
+            // caller's promise).
             unsafe { (&raw mut (*head.as_ptr()).count).write(self.count) };
         }
         self.head.cast()
     }
 
-    /// The reserve that a pointer stands for.
+    /// Creates the reserve that a pointer from [`into_raw`](Reserve::into_raw) stands for.
     ///
     /// # Safety
     ///
-    /// `raw` is NULL or came from [`into_raw`](Reserve::into_raw) of a reserve of this `SIZE`, and is not used again. The nodes are still there.
+    /// `raw` is NULL or came from [`into_raw`](Reserve::into_raw) of a reserve of this `SIZE`, and
+    /// is not used again. The nodes are still allocated.
     #[inline]
     pub unsafe fn from_raw(raw: *mut ()) -> Self {
         let head = raw.cast::<Link>();
-        // SAFETY: it is there, and both of its words were written: the first by `push`, the other by `into_raw` (the caller's promise).
+        // SAFETY: the node is allocated, and both of its words were written: one by `push`, the
+        // other by `into_raw` (the caller's promise).
         let count = NonNull::new(head).map_or(0, |head| unsafe { head.read().count });
         Self { head, count }
     }
 
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     #[inline]
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Whether there is none.
+    /// Returns `true` if the reserve has no node.
     #[inline(always)]
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.head.is_null()
     }
 
-    /// Sees to it that there are `count` nodes at least, with those that there are, and asks for those that are missing one by one. O(how many are missing).
+    /// Fills the reserve up to at least `count` nodes. Requests the missing ones one by one.
+    /// O(missing nodes).
     ///
     /// # Errors
     ///
-    /// If there is no memory; those that could be had are kept.
+    /// Fails if there is no memory. The nodes that could be allocated are kept.
     #[inline]
     pub fn fill<A: NodeAlloc>(&mut self, count: usize, alloc: &A) -> Result<(), AllocError> {
-        // SAFETY: an allocator's blocks are such as its caller asks for.
+        // SAFETY: an allocator's blocks have the requested layout, and no one else uses them.
         unsafe { self.fill_with(count, || alloc.allocate(Self::BLOCK)) }
     }
 
-    /// As [`fill`](Self::fill), and asks for them [all at once](NodeAlloc::allocate_many) if there are many.
+    /// As [`fill`](Self::fill), but requests the nodes [in one call](NodeAlloc::allocate_many) if
+    /// many are missing.
     ///
     /// # Errors
     ///
-    /// As above.
+    /// As [`fill`](Self::fill).
     pub fn fill_many<A: NodeAlloc>(&mut self, count: usize, alloc: &A) -> Result<(), AllocError> {
         if count <= MANY {
             return self.fill(count, alloc);
@@ -148,7 +163,7 @@ impl<const SIZE: usize> Reserve<SIZE> {
         }
         let all = alloc.allocate_many(Self::BLOCK, missing, &mut |run, nodes| {
             for i in 0..nodes {
-                // SAFETY: the nodes of a run lie one behind the other.
+                // SAFETY: the nodes of a run are contiguous.
                 self.push(unsafe { run.add(i * SIZE) });
             }
         });
@@ -159,11 +174,11 @@ impl<const SIZE: usize> Reserve<SIZE> {
     ///
     /// # Errors
     ///
-    /// When the closure gives `None`; those that it gave before are kept.
+    /// Fails when the closure returns `None`. The nodes that it returned before are kept.
     ///
     /// # Safety
     ///
-    /// It gives memory of the layout [`BLOCK`](Self::BLOCK), which nobody else uses.
+    /// The closure returns memory of the layout [`BLOCK`](Self::BLOCK) that nothing else uses.
     #[inline]
     pub unsafe fn fill_with(
         &mut self,
@@ -176,7 +191,7 @@ impl<const SIZE: usize> Reserve<SIZE> {
         Ok(())
     }
 
-    /// Adds a node, which nobody else uses.
+    /// Adds a node that nothing else uses.
     #[inline(always)]
     fn push(&mut self, block: NonNull<u8>) {
         let block = block.cast::<Link>().as_ptr();
@@ -186,27 +201,30 @@ impl<const SIZE: usize> Reserve<SIZE> {
         self.count += 1;
     }
 
-    /// Takes a node's memory out; `None` if there is none.
+    /// Takes a node out, or returns `None` if there is none.
     ///
     /// # Safety
     ///
-    /// The nodes are still there: neither has their allocator been dropped, with all that are interchangeable with it, nor has all been given back to it at once.
+    /// The nodes are still allocated: neither was their allocator dropped, with all that are
+    /// interchangeable with it, nor were all of its nodes freed at once.
     #[inline]
     pub unsafe fn take(&mut self) -> Option<NonNull<u8>> {
         let block = NonNull::new(self.head)?;
         self.count -= 1;
-        // SAFETY: the blocks in the list are the reserve's own, and were written by `push`; they are there (the caller's promise).
+        // SAFETY: the reserve owns the blocks in the list, `push` wrote them, and they are still
+        // allocated (the caller's promise).
         self.head = unsafe { (&raw const (*block.as_ptr()).next).read() };
         Some(block.cast())
     }
 
-    /// Gives all of them back to the allocator that they came from.
+    /// Frees all nodes to the allocator that they came from.
     ///
     /// # Safety
     ///
-    /// All came from `alloc`, or one that is interchangeable with it.
+    /// All nodes came from `alloc`, or from an allocator that is interchangeable with it.
     pub unsafe fn release<A: NodeAlloc>(&mut self, alloc: &A) {
-        // SAFETY: the caller's promise: who gives them back there has it. Nobody else uses what is in the list.
+        // SAFETY: the caller still has the allocator, so that the nodes are allocated. Nothing else
+        // uses what is in the list.
         while let Some(block) = unsafe { self.take() } {
             // SAFETY: as above.
             unsafe { alloc.deallocate(block, Self::BLOCK) };

@@ -1,4 +1,8 @@
-//! A pool of nodes that are given back later, and from other threads.
+//! [`SharedPool`]: a pool whose nodes may be freed by other threads, without waiting.
+//!
+//! Invariant: `returned` is a list of nodes that any thread may push to. It is only ever emptied as
+//! a whole, so that no node can reappear at its head while another thread is about to remove it.
+//! There is no ABA problem.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
@@ -12,13 +16,17 @@ use spin::{Mutex, MutexGuard};
 use crate::slabs::Slabs;
 use crate::{Fork, Global, NodeAlloc};
 
-/// A handle to a [`Pool`](crate::Pool) that threads share: nodes of `SIZE` bytes, which any thread may take and give back.
+/// A handle to a [`Pool`](crate::Pool) that threads share: any thread may allocate and free nodes
+/// of `SIZE` bytes.
 ///
-/// An empty pool has not been allocated yet, so that it can be in a `static`. Therefore clones share one pool from the first allocation on: **those made before are
-/// pools of their own**, between which nodes must not pass. [`share`](Self::share) makes a handle to the same pool at any time; or share it by reference.
+/// An empty pool is not allocated yet, so that it can be in a `static`. Therefore clones share one
+/// pool only from the first allocation on. **Clones made earlier are separate pools**, between
+/// which nodes must not pass. [`share`](Self::share) creates a handle to the same pool at any time.
+/// Sharing by reference works, too.
 ///
-/// The slabs are given back to their source, `A`, with the last handle. Giving a [`BLOCK`](Self::BLOCK) back never waits, so that it may be done in a
-/// callback or an interrupt handler; allocating waits for others who allocate. Other layouts are passed on to the source, which is called under a lock and must
+/// The last handle returns the slabs to their source, `A`. Freeing a [`BLOCK`](Self::BLOCK) never
+/// waits, so that a callback or an interrupt handler may do it. Allocation waits for other
+/// allocations. Requests with other layouts go to the source, which is called under a lock and must
 /// not use the pool.
 ///
 /// ```
@@ -36,42 +44,48 @@ pub struct SharedPool<A: NodeAlloc + Clone, const SIZE: usize> {
     source: A,
 }
 
-/// So many handles cannot be counted: the pool is never freed then. Far from both ends of what a word holds, so that no number of threads that count at the
-/// same time gets there.
+/// The most handles that are counted. With more, the pool is never freed. It is so far from both
+/// ends of a word that concurrent changes cannot reach them.
 const MAX_HANDLES: usize = 1 << (usize::BITS - 1);
-/// Where the count is put when there are too many.
+/// The value at which the counter stays once there were too many handles.
 const SATURATED: usize = MAX_HANDLES | MAX_HANDLES >> 1;
 
 struct Shared<const SIZE: usize> {
     handles: AtomicUsize,
-    /// Nodes that were given back, linked through their first words.
+    /// The freed nodes, linked through their first words.
     returned: AtomicPtr<u8>,
     slabs: Mutex<Slabs<SIZE>>,
 }
 
 impl<const SIZE: usize> Shared<SIZE> {
-    /// Takes all nodes that were given back. Whoever takes them has them alone, so that no node can come back to the list
-    /// while another thread is about to take it off (the list is only ever emptied as a whole).
+    /// Takes the whole list of freed nodes.
+    ///
+    /// The list is only ever emptied as a whole. So a node cannot come back to the list while
+    /// another thread is about to take it off.
     fn take_returned(&self) -> *mut u8 {
         if self.returned.load(Ordering::Relaxed).is_null() {
             return ptr::null_mut();
         }
-        // Pairs with the release in `push_returned`: what the giver did with the node came before.
+        // Pairs with the release in `push_returned`: what the freeing thread did with the node
+        // comes before.
         self.returned.swap(ptr::null_mut(), Ordering::Acquire)
     }
 
-    /// The slabs, with all nodes that were given back.
+    /// Locks the slabs and adds the freed nodes to them.
     fn with_returned(&self) -> MutexGuard<'_, Slabs<SIZE>> {
         let returned = self.take_returned();
         let mut slabs = self.slabs.lock();
-        // SAFETY: they came from this pool (promise of `deallocate`), and nobody has called `deallocate_all` meanwhile (its promise).
+        // SAFETY: they came from this pool (promise of `deallocate`), and `deallocate_all` is not
+        // called concurrently (its promise).
         unsafe { slabs.put_list(returned) };
         slabs
     }
 
+    /// Frees a node to the list.
+    ///
     /// # Safety
     ///
-    /// The node came from this pool, and nobody uses it any more.
+    /// The node came from this pool, and nothing uses it any more.
     unsafe fn push_returned(&self, node: NonNull<u8>) {
         let mut head = self.returned.load(Ordering::Relaxed);
         loop {
@@ -94,18 +108,18 @@ pool!(SharedPool, NodeAlloc + Clone, pool => pool.get().map_or(0, |shared| share
 
 impl<A: NodeAlloc + Clone, const SIZE: usize> SharedPool<A, SIZE> {
     const_unless_loom! {
-        /// An empty pool of slabs from `source`. Allocates nothing.
+        /// Creates an empty pool of slabs from `source`. Allocates nothing.
         #[must_use]
         pub const fn new_in(source: A) -> Self {
-            // Sizes that are none do not come further than this.
+            // Evaluated here, so that an invalid size does not compile.
             let _ = Self::BLOCK;
             Self { shared: AtomicPtr::new(ptr::null_mut()), source }
         }
     }
 
-    /// A handle to the same pool, also if nothing has been allocated yet.
+    /// Creates a handle to the same pool, even before the first allocation.
     ///
-    /// `None` if there is no memory for what handles share.
+    /// Returns `None` if there is no memory for the shared state.
     #[must_use]
     pub fn share(&self) -> Option<Self> {
         self.shared()?;
@@ -138,7 +152,8 @@ impl<A: NodeAlloc + Clone, const SIZE: usize> SharedPool<A, SIZE> {
         );
         if made.is_err() {
             // Another thread was faster.
-            // SAFETY: nobody else has seen the block.
+            //
+            // SAFETY: no other thread has seen the block.
             unsafe {
                 ptr::drop_in_place(block.as_ptr());
                 self.source.deallocate(block.cast(), layout);
@@ -153,14 +168,14 @@ impl<A: NodeAlloc + Clone, const SIZE: usize> SharedPool<A, SIZE> {
 }
 
 // SAFETY:
-// * Slabs cut each node out once, under a lock; it is handed out again only when it was given back, once.
-// * Slabs are not moved with a handle.
-// * Only nodes that were given back are written to.
-// * A clone made while a node is out is a handle to the same pool.
+// * Slabs cut each node out once, under a lock. A node is reused only after it was freed.
+// * Slabs do not move with a handle.
+// * Only freed nodes are written to.
+// * A clone made while a node is allocated is a handle to the same pool.
 unsafe impl<A: NodeAlloc + Clone, const SIZE: usize> NodeAlloc for SharedPool<A, SIZE> {
     #[inline]
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
-        // First, also for what is passed on: from now on clones are interchangeable.
+        // This comes first, for requests to the source too: from now on clones are interchangeable.
         let shared = self.shared()?;
         if layout != Self::BLOCK {
             return self.source.allocate(layout);
@@ -176,7 +191,7 @@ unsafe impl<A: NodeAlloc + Clone, const SIZE: usize> NodeAlloc for SharedPool<A,
     #[inline]
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         if layout != Self::BLOCK {
-            // SAFETY: the caller's promise; `allocate` got it there.
+            // SAFETY: the caller's promise; `allocate` got the block from the source.
             return unsafe { self.source.deallocate(block, layout) };
         }
         debug_assert!(self.get().is_some(), "a node of another pool");
@@ -197,7 +212,8 @@ unsafe impl<A: NodeAlloc + Clone, const SIZE: usize> NodeAlloc for SharedPool<A,
         let Some(shared) = self.get() else {
             return true;
         };
-        // Pairs with the release of the handles that are gone: what they gave back is in the slabs.
+        // Pairs with the release of the handles that are gone: the nodes that they freed are in the
+        // list or in the slabs.
         if shared.handles.load(Ordering::Acquire) != 1 {
             return false;
         }
@@ -219,10 +235,11 @@ unsafe impl<A: NodeAlloc + Clone, const SIZE: usize> NodeAlloc for SharedPool<A,
 
 impl<A: NodeAlloc + Clone, const SIZE: usize> Clone for SharedPool<A, SIZE> {
     fn clone(&self) -> Self {
-        // The pointer itself, not one made from a view: the last handle frees through it.
+        // Copies the pointer itself, not one derived from a reference, since the last handle frees
+        // through it.
         let shared = self.shared.load(Ordering::Acquire);
         if let Some(shared) = NonNull::new(shared) {
-            // SAFETY: this handle keeps it meanwhile.
+            // SAFETY: this handle keeps it alive.
             let shared = unsafe { shared.as_ref() };
             if shared.handles.fetch_add(1, Ordering::Relaxed) >= MAX_HANDLES {
                 shared.handles.store(SATURATED, Ordering::Relaxed);
@@ -240,7 +257,7 @@ impl<A: NodeAlloc + Clone, const SIZE: usize> Drop for SharedPool<A, SIZE> {
         let Some(shared) = NonNull::new(self.shared.load(Ordering::Relaxed)) else {
             return;
         };
-        // SAFETY: this handle keeps it.
+        // SAFETY: this handle keeps it alive.
         let handles = unsafe { &(*shared.as_ptr()).handles };
         let before = handles.fetch_sub(1, Ordering::Release);
         if before >= MAX_HANDLES {
@@ -249,11 +266,14 @@ impl<A: NodeAlloc + Clone, const SIZE: usize> Drop for SharedPool<A, SIZE> {
         if before != 1 {
             return;
         }
-        // Acquire: pairs with the release of the other handles: what they did with the pool and its nodes came before. A fence
-        // would do as well, but ThreadSanitizer does not know fences.
-        // SAFETY: as above; the memory goes only below.
+        // Acquire: pairs with the release of the other handles, so that what they did with the pool
+        // and its nodes comes before. A fence would do as well, but ThreadSanitizer does not
+        // understand fences.
+        //
+        // SAFETY: as above; the memory is freed only below.
         unsafe { shared.as_ref() }.handles.load(Ordering::Acquire);
-        // SAFETY: this was the last handle; nodes are memory until then, and no longer: nobody uses one any more.
+        // SAFETY: this was the last handle. Nodes are memory only until then, so that none is in
+        // use.
         unsafe {
             (*shared.as_ptr()).slabs.get_mut().free_all(&self.source);
             ptr::drop_in_place(shared.as_ptr());
@@ -267,7 +287,8 @@ impl<A: NodeAlloc + Clone, const SIZE: usize> Drop for SharedPool<A, SIZE> {
 mod tests {
     use super::*;
 
-    /// A pool of which there are too many handles is never freed: neither when one of them goes, nor when all do that can be counted.
+    /// A pool with too many handles is never freed: neither when one of them is dropped, nor when
+    /// all that can be counted are.
     #[test]
     fn too_many_handles_are_never_the_last() {
         let pool = SharedPool::<Global, 64>::new();
@@ -281,7 +302,7 @@ mod tests {
         assert_eq!(handles(SATURATED), SATURATED);
         drop(others);
         assert_eq!(handles(SATURATED), SATURATED);
-        // What is kept on purpose is given back, so that those who look for leaks find none.
+        // The pool that was kept on purpose is freed, so that leak checkers stay silent.
         handles(2);
         drop(first);
         assert_eq!(handles(1), 1);

@@ -1,11 +1,16 @@
-//! Nodes cut out of slabs, and those given back.
+//! Slabs: allocation of nodes from large pieces of memory, and the free list.
+//!
+//! A slab starts with a header. Its nodes follow at the next address with a node's alignment.
+//! Allocation takes the free list first, then the never-used (*fresh*) nodes of the newest slab,
+//! then a new slab. Nothing here is synchronised: both pools have a lock.
 
 use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use crate::{NodeAlloc, block};
 
-/// A slab starts here, wherever its memory does; its nodes follow at the next address that is aligned for one.
+/// The header of a slab. It is at the start of the slab's memory. The nodes follow at the next
+/// address that is aligned for one.
 #[repr(C)]
 struct Slab {
     next: *mut Slab,
@@ -15,30 +20,31 @@ struct Slab {
 const SLAB_ALIGN: usize = 16;
 const _: () = assert!(size_of::<Slab>() <= SLAB_ALIGN && align_of::<Slab>() <= SLAB_ALIGN);
 
-/// The first slab has this many nodes, so that a tiny structure stays tiny.
+/// The number of nodes of the first slab: a tiny structure stays tiny.
 const FIRST: usize = 1;
-/// The second has this many.
+/// The number of nodes of the second slab.
 const SECOND: usize = 3;
-/// From then on a slab doubles what there is, up to this many nodes …
+/// While there are at most this many nodes, a new slab doubles them.
 const DOUBLING: usize = 15;
-/// … and then adds one node for so many that there are, …
+/// With more, a new slab adds one node for each `GROWTH` existing ones.
 const GROWTH: usize = 8;
-/// … up to so many bytes, or one node.
+/// The most bytes of a slab's nodes, unless one node is larger.
 const MOST_BYTES: usize = 127 * 256;
 
-/// Slabs, and a list of nodes that were given back. Dropping it leaks.
+/// Slabs and lists of freed nodes. Dropping this leaks them.
 pub(crate) struct Slabs<const SIZE: usize> {
-    /// Nodes that were given back, linked through their first words.
+    /// The freed nodes, linked through their first words.
     free: *mut u8,
-    /// More lists of such nodes, which came from others: the first nodes are linked through their second words.
+    /// More lists of freed nodes, from absorbed slabs. Their first nodes are linked through their
+    /// second words.
     lists: *mut u8,
-    /// The nodes of the newest slab that were never used.
+    /// The next never-used node of the newest slab.
     fresh: *mut u8,
     left: usize,
     slabs: *mut Slab,
-    /// The last one in that list.
+    /// The last slab in that list.
     oldest: *mut Slab,
-    /// Nodes in all slabs.
+    /// The number of nodes in all slabs.
     nodes: usize,
     bytes: usize,
 }
@@ -48,14 +54,15 @@ unsafe impl<const SIZE: usize> Send for Slabs<SIZE> {}
 
 impl<const SIZE: usize> Slabs<SIZE> {
     const BLOCK: Layout = block::layout::<SIZE>();
-    /// What a slab takes beside its nodes: the header, and what aligning the first node may skip.
+    /// The bytes that a slab takes in addition to its nodes: the header, and the padding before the
+    /// first node.
     const OVERHEAD: usize = if Self::BLOCK.align() > SLAB_ALIGN {
         Self::BLOCK.align()
     } else {
         SLAB_ALIGN
     };
 
-    /// The most nodes of a slab, unless a longer run is asked for.
+    /// The most nodes of a slab, unless a longer run is requested.
     const MOST: usize = if SIZE > MOST_BYTES {
         1
     } else {
@@ -63,7 +70,7 @@ impl<const SIZE: usize> Slabs<SIZE> {
     };
 
     pub(crate) const fn new() -> Self {
-        // Sizes that are none do not come further than this.
+        // Evaluated here, so that an invalid size does not compile.
         let _ = Self::BLOCK;
         Self {
             free: ptr::null_mut(),
@@ -77,7 +84,7 @@ impl<const SIZE: usize> Slabs<SIZE> {
         }
     }
 
-    /// Bytes of all slabs.
+    /// Returns the total size of all slabs in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -88,7 +95,7 @@ impl<const SIZE: usize> Slabs<SIZE> {
         !self.slabs.is_null()
     }
 
-    /// Whether [`take`](Self::take) needs a new slab.
+    /// Returns `true` if [`take`](Self::take) needs a new slab.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.free.is_null() && self.left == 0 && self.lists.is_null()
@@ -97,7 +104,7 @@ impl<const SIZE: usize> Slabs<SIZE> {
     #[inline]
     pub(crate) fn take(&mut self, from: &impl NodeAlloc) -> Option<NonNull<u8>> {
         if let Some(node) = NonNull::new(self.free) {
-            // SAFETY: nodes in the list are nobody else's, and their first words were written by `put`.
+            // SAFETY: nodes in the list are unused, and `put` wrote their first words.
             self.free = unsafe { node.cast::<*mut u8>().read() };
             return Some(node);
         }
@@ -110,7 +117,7 @@ impl<const SIZE: usize> Slabs<SIZE> {
         self.cut(1)
     }
 
-    /// Goes on with another list of nodes that were given back. `false` if there is none.
+    /// Moves on to another list of freed nodes. Returns `false` if there is none.
     #[cold]
     fn next_list(&mut self) -> bool {
         debug_assert!(self.free.is_null());
@@ -118,13 +125,15 @@ impl<const SIZE: usize> Slabs<SIZE> {
             return false;
         };
         self.free = self.lists;
-        // SAFETY: the first nodes of these lists are nobody else's, and have their second words from `absorb`.
+        // SAFETY: the first nodes of these lists are unused, and `absorb` wrote their second words.
         self.lists = unsafe { list.cast::<*mut u8>().add(1).read() };
         true
     }
 
-    /// `count` nodes, one behind the other. None if it took a new slab, although as many have been given back: else there would be more with each structure that is
-    /// made and given up.
+    /// Allocates `count` contiguous nodes.
+    ///
+    /// Returns `None` if that would take a new slab although as many nodes have been freed.
+    /// Otherwise each structure that is built and dropped would leave more slabs.
     pub(crate) fn take_run(&mut self, count: usize, from: &impl NodeAlloc) -> Option<NonNull<u8>> {
         if self.left < count {
             if self.has_free(count) {
@@ -135,7 +144,7 @@ impl<const SIZE: usize> Slabs<SIZE> {
         self.cut(count)
     }
 
-    /// Whether so many nodes were given back. O(`count`), as to take them is.
+    /// Returns `true` if at least `count` nodes were freed. O(`count`), as allocating them is.
     fn has_free(&self, count: usize) -> bool {
         let (mut node, mut lists) = (self.free, self.lists);
         for _ in 0..count {
@@ -155,22 +164,22 @@ impl<const SIZE: usize> Slabs<SIZE> {
         true
     }
 
-    /// Takes `count` nodes off the fresh ones, of which there are so many.
+    /// Takes `count` nodes off the fresh ones, of which there are at least that many.
     #[inline]
     fn cut(&mut self, count: usize) -> Option<NonNull<u8>> {
         let node = NonNull::new(self.fresh)?;
         debug_assert!(count <= self.left);
         self.left -= count;
-        // The address after the last one is still within the slab, or at its end.
+        // The address after the last node is within the slab, or at its end.
         self.fresh = self.fresh.wrapping_add(count * Self::BLOCK.size());
         Some(node)
     }
 
-    /// Takes a node back.
+    /// Frees a node.
     ///
     /// # Safety
     ///
-    /// It came from here, and nobody uses it any more.
+    /// The node came from here, and nothing uses it any more.
     #[inline]
     pub(crate) unsafe fn put(&mut self, node: NonNull<u8>) {
         // SAFETY: the caller's promise.
@@ -178,11 +187,11 @@ impl<const SIZE: usize> Slabs<SIZE> {
         self.free = node.as_ptr();
     }
 
-    /// Takes back a list of nodes that are linked as by [`put`](Self::put).
+    /// Frees a list of nodes that are linked as by [`put`](Self::put).
     ///
     /// # Safety
     ///
-    /// They came from here, and nobody uses them any more.
+    /// The nodes came from here, and nothing uses them any more.
     pub(crate) unsafe fn put_list(&mut self, list: *mut u8) {
         if self.free.is_null() {
             self.free = list;
@@ -190,7 +199,8 @@ impl<const SIZE: usize> Slabs<SIZE> {
         }
         let mut next = list;
         while let Some(node) = NonNull::new(next) {
-            // SAFETY: nodes in the list are linked through their first words; they are ours now (the caller's promise).
+            // SAFETY: nodes in the list are linked through their first words, and belong to this
+            // call (the caller's promise).
             unsafe {
                 next = node.cast::<*mut u8>().read();
                 self.put(node);
@@ -198,23 +208,25 @@ impl<const SIZE: usize> Slabs<SIZE> {
         }
     }
 
-    /// Takes over all that another one has, its slabs and its nodes. Their memory came from the same source, or from interchangeable ones. O(1), but for what
-    /// is left of the newest slab of one of the two.
+    /// Takes over the slabs and the nodes of another one.
+    ///
+    /// The memory of both came from the same source, or from interchangeable ones. O(1), except for
+    /// the fresh nodes of one of the two, which are freed one by one.
     pub(crate) fn absorb(&mut self, mut other: Self) {
         if self.left < other.left {
             core::mem::swap(&mut self.fresh, &mut other.fresh);
             core::mem::swap(&mut self.left, &mut other.left);
         }
         while let Some(node) = (other.left > 0).then(|| other.cut(1)).flatten() {
-            // SAFETY: it was cut off just now.
+            // SAFETY: the node was cut off just now.
             unsafe { self.put(node) };
         }
         if let Some(list) = NonNull::new(other.free) {
-            // SAFETY: it is nobody else's, and nodes are two words at least.
+            // SAFETY: the node is unused and has at least two words.
             unsafe { list.cast::<*mut u8>().add(1).write(other.lists) };
             other.lists = other.free;
         }
-        // One list at a time: few have more than one.
+        // One list at a time: there is rarely more than one.
         while let Some(list) = NonNull::new(other.lists) {
             // SAFETY: as in `next_list`.
             unsafe {
@@ -225,7 +237,7 @@ impl<const SIZE: usize> Slabs<SIZE> {
             self.lists = list.as_ptr();
         }
         if let Some(oldest) = NonNull::new(other.oldest) {
-            // SAFETY: a slab that is allocated, and nobody else's.
+            // SAFETY: the slab is allocated, and its owner is `other`.
             unsafe { (&raw mut (*oldest.as_ptr()).next).write(self.slabs) };
             self.slabs = other.slabs;
             if self.oldest.is_null() {
@@ -246,7 +258,7 @@ impl<const SIZE: usize> Slabs<SIZE> {
         }
     }
 
-    /// Adds a slab of `count` nodes, which are the fresh ones then.
+    /// Adds a slab of `count` nodes, which become the fresh ones.
     #[cold]
     fn grow(&mut self, count: usize, from: &impl NodeAlloc) -> Option<()> {
         let bytes = count
@@ -263,10 +275,10 @@ impl<const SIZE: usize> Slabs<SIZE> {
         }
         self.nodes += count;
         self.bytes += bytes;
-        // Those that are left of the slab before are as good as given back.
+        // The fresh nodes of the slab before go to the free list.
         while self.left > 0 {
             let Some(node) = self.cut(1) else { break };
-            // SAFETY: it was cut off just now.
+            // SAFETY: the node was cut off just now.
             unsafe { self.put(node) };
         }
         let skip = (base.as_ptr().addr() + size_of::<Slab>()).next_multiple_of(Self::BLOCK.align())
@@ -277,17 +289,18 @@ impl<const SIZE: usize> Slabs<SIZE> {
         Some(())
     }
 
-    /// Frees all slabs: there are no nodes any more.
+    /// Frees all slabs, and with them all nodes.
     ///
     /// # Safety
     ///
-    /// Nobody uses a node that came from here. `from` is that of all calls, or interchangeable with it.
+    /// Nothing uses a node that came from here. `from` is the source of all other calls, or
+    /// interchangeable with it.
     pub(crate) unsafe fn free_all(&mut self, from: &impl NodeAlloc) {
         let mut next = self.slabs;
         *self = Self::new();
         while let Some(slab) = NonNull::new(next) {
-            // SAFETY: slabs in the list are allocated, with the layout that `grow` gave them, and nobody uses what is in
-            // them (the caller's promise).
+            // SAFETY: slabs in the list are allocated with the layout that `grow` gave them, and
+            // nothing uses their content (the caller's promise).
             unsafe {
                 let Slab { next: after, bytes } = slab.read();
                 next = after;

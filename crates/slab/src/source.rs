@@ -1,12 +1,14 @@
-//! Where nodes come from: a trait whose allocations may fail, the global allocator, and handles.
+//! [`NodeAlloc`]: the trait of allocators whose allocations may fail. Also the global allocator,
+//! and references as allocators.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-/// A source of memory for nodes.
+/// An allocator of nodes.
 ///
-/// Every allocation may fail; a structure then reports the failure and stays as it was. An allocator of one's own needs
-/// [`allocate`](NodeAlloc::allocate) and [`deallocate`](NodeAlloc::deallocate) only:
+/// Every allocation may fail. The structure then reports the failure and stays unchanged. An
+/// implementation needs only [`allocate`](NodeAlloc::allocate) and
+/// [`deallocate`](NodeAlloc::deallocate):
 ///
 /// ```
 /// use std::alloc::Layout;
@@ -39,44 +41,55 @@ use core::ptr::NonNull;
 ///
 /// # Safety
 ///
-/// * [`allocate`](NodeAlloc::allocate) returns memory of at least `layout.size()` bytes aligned to
-///   `layout.align()` that nobody else uses until it is given back. So does
-///   [`allocate_run`](NodeAlloc::allocate_run) and [`allocate_run_mut`](NodeAlloc::allocate_run_mut), for each block of the run, and
-///   [`allocate_many`](NodeAlloc::allocate_many), for each block that it hands over. There is no block of size zero.
-/// * Memory stays valid until it is given back, all is ([`deallocate_all`](NodeAlloc::deallocate_all)), or the allocator is dropped with all allocators that
-///   are interchangeable with it, whichever is first; and when the allocator is moved.
+/// * [`allocate`](NodeAlloc::allocate) returns memory of at least `layout.size()` bytes, aligned to
+///   `layout.align()`, that nothing else uses until it is freed. So do
+///   [`allocate_run`](NodeAlloc::allocate_run) and
+///   [`allocate_run_mut`](NodeAlloc::allocate_run_mut), for each block of the run, and
+///   [`allocate_many`](NodeAlloc::allocate_many), for each block that it hands over. There is no
+///   block of size zero.
+/// * Memory stays valid until the first of these: it is freed, all memory is freed
+///   ([`deallocate_all`](NodeAlloc::deallocate_all)), or the allocator is dropped together with all
+///   that are interchangeable with it. Moving the allocator does not invalidate it.
 /// * An allocator neither reads nor writes a block while it is allocated.
-/// * If the type is `Clone`, a clone that is made while a block is allocated is interchangeable with its original from then on: either gives back what the
-///   other has allocated, before or after.
+/// * If the type is `Clone`, a clone made while a block is allocated is interchangeable with its
+///   original from then on: either frees what the other has allocated, before or after.
 pub unsafe trait NodeAlloc {
-    /// Memory for one node, or `None` if there is none at the moment, or the layout's size is zero.
+    /// Allocates memory for one node. Returns `None` if there is no memory at the moment, or if the
+    /// layout's size is zero.
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>>;
 
-    /// Takes a node's memory back.
+    /// Frees a node.
     ///
     /// # Safety
     ///
-    /// `block` came from this allocator (or one that is interchangeable with it), by itself or in a run, with the same `layout`, and nobody uses it any more.
+    /// `block` came from this allocator, or from one that is interchangeable with it, by itself or
+    /// in a run. `layout` is the one it was allocated with, and nothing uses the block any more.
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout);
 
-    /// Memory for `count` nodes, each behind the one before (`layout.size()` is a multiple of `layout.align()`), or `None` if
-    /// there is none, or if this allocator has no runs: ask it for one node at a time then. Each of the nodes is given
-    /// back by itself.
+    /// Allocates `count` contiguous nodes. `layout.size()` must be a multiple of `layout.align()`.
+    /// Each node is freed by itself.
+    ///
+    /// Returns `None` if there is no memory, or if this allocator has no runs: then allocate one
+    /// node at a time.
     fn allocate_run(&self, layout: Layout, count: usize) -> Option<NonNull<u8>> {
         let _ = (layout, count);
         None
     }
 
-    /// As [`allocate_run`](NodeAlloc::allocate_run), for one who has the allocator for himself, so that no lock need be taken.
+    /// As [`allocate_run`](NodeAlloc::allocate_run), for a caller with exclusive access, so that no
+    /// lock need be taken.
     #[inline]
     fn allocate_run_mut(&mut self, layout: Layout, count: usize) -> Option<NonNull<u8>> {
         self.allocate_run(layout, count)
     }
 
-    /// Hands memory for `count` nodes to `take`, as runs of nodes each behind the one before: the first, and how many. Each of the nodes is given back
-    /// by itself. `false` if there is no memory for all; those that have been handed over stay with the caller.
+    /// Allocates `count` nodes and hands them to `take`, as runs of contiguous nodes: the first
+    /// node, and the number of nodes. Each node is freed by itself.
     ///
-    /// One by one, unless an allocator has a better way.
+    /// Returns `false` if there is no memory for all. The nodes that were handed over then stay
+    /// with the caller.
+    ///
+    /// The default implementation allocates one by one.
     fn allocate_many(
         &self,
         layout: Layout,
@@ -89,20 +102,24 @@ pub unsafe trait NodeAlloc {
         })
     }
 
-    /// Takes back all nodes that are allocated at once, if that is cheaper than one by one; if not, does nothing and returns
-    /// `false`.
+    /// Frees all allocated nodes at once, if that is cheaper than one by one. Otherwise does
+    /// nothing and returns `false`.
     ///
     /// # Safety
     ///
-    /// Nobody uses a node that came from this allocator (or one that is interchangeable with it) any more; those in a [`Reserve`](crate::Reserve) or a
-    /// [`NodeBatch`](crate::NodeBatch) are in use. Nobody else calls it meanwhile. It may be used again afterwards. A
+    /// Nothing uses a node that came from this allocator, or from one that is interchangeable with
+    /// it. Nodes in a [`Reserve`](crate::Reserve) or a [`NodeBatch`](crate::NodeBatch) are in use.
+    /// No other thread uses the allocator during the call. It may be used again afterwards. A
     /// structure that holds an allocator by value may regard all of its nodes as its own.
     unsafe fn deallocate_all(&self) -> bool {
         false
     }
 
-    /// An allocator for the part of a structure that is split off: one that is interchangeable with this one from then on, on another thread, too, if the type is
-    /// `Send`. `None` if there is no memory for what the two have in common, or (as here) if there is no such allocator: then nodes have to be copied.
+    /// Creates an allocator for a part of a structure that is split off. It is interchangeable with
+    /// this one from then on, also on another thread if the type is `Send`.
+    ///
+    /// Returns `None` if there is no memory for the state that the two share. Also if, as in the
+    /// default implementation, the type has no such allocators. Then nodes must be copied.
     fn split(&mut self) -> Option<Self>
     where
         Self: Sized,
@@ -110,12 +127,16 @@ pub unsafe trait NodeAlloc {
         None
     }
 
-    /// Takes over all blocks that `other` has allocated, which are given back here from then on; `other` has none. `false` if (as here) it
-    /// cannot: nothing has changed then, and nodes have to be copied.
+    /// Takes over all blocks that `other` has allocated. They are freed to `self` from then on, and
+    /// `other` has none.
+    ///
+    /// Returns `false`, and changes nothing, if it cannot, as in the default implementation. Then
+    /// nodes must be copied.
     ///
     /// # Safety
     ///
-    /// Blocks of `other`, and of allocators that are interchangeable with it alone, are given back here from now on.
+    /// Blocks of `other`, and of allocators that are interchangeable only with `other`, are freed
+    /// to `self` from now on.
     unsafe fn join(&mut self, other: &mut Self) -> bool
     where
         Self: Sized,
@@ -125,9 +146,10 @@ pub unsafe trait NodeAlloc {
     }
 }
 
-/// An allocator that can provide for the duplicate of a structure.
+/// An allocator that can create the allocator for a duplicate of a structure.
 pub trait Fork: NodeAlloc + Sized {
-    /// The allocator of a duplicate's nodes: one that is empty as far as nodes of its own go, or another handle to what is shared.
+    /// Creates the allocator for a duplicate's nodes: an empty one, or another handle to shared
+    /// state.
     #[must_use]
     fn fork(&self) -> Self;
 }
@@ -136,8 +158,8 @@ pub trait Fork: NodeAlloc + Sized {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Global;
 
-// SAFETY: the global allocator keeps the promises of `GlobalAlloc`, which are those of this trait;
-// the value has no state, so that all of them are interchangeable.
+// SAFETY: the global allocator keeps the promises of `GlobalAlloc`, which are those of this trait.
+// The value has no state, so that all values are interchangeable.
 unsafe impl NodeAlloc for Global {
     #[inline]
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
@@ -172,10 +194,11 @@ impl Fork for Global {
     }
 }
 
-/// Handles: everything is passed on, except that one who has a handle does not know whose all the nodes are.
+/// Implements the traits for handles. They pass on all calls but `deallocate_all`, since a handle
+/// does not own all nodes.
 macro_rules! handle {
     ($($handle:ty),*) => {$(
-        // SAFETY: everything is passed on to an allocator that keeps the promises.
+        // SAFETY: all calls go to an allocator that keeps the promises.
         unsafe impl<A: NodeAlloc + ?Sized> NodeAlloc for $handle {
             #[inline]
             fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
@@ -184,7 +207,7 @@ macro_rules! handle {
 
             #[inline]
             unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-                // SAFETY: the caller's promise is passed on.
+                // SAFETY: the caller's promise.
                 unsafe { (**self).deallocate(block, layout) }
             }
 

@@ -1,4 +1,5 @@
-//! Pools and reserves, at several sizes of nodes: what they hand out, what they cost, and that failures and leaks show through them.
+//! Tests of pools and reserves at several node sizes: what they allocate, what they cost, and how
+//! they pass on failures and show leaks.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -16,20 +17,21 @@ const NODE: Layout = Pool::<Global, 256>::BLOCK;
 
 const MANY: usize = if cfg!(miri) { 60 } else { 20_000 };
 
-/// Fills a node with what its address says, and tells whether that is still so.
+/// A node filled with a byte that depends on its address.
 struct Marked(NonNull<u8>, usize);
 
 impl Marked {
     fn new(node: NonNull<u8>, layout: Layout) -> Self {
         let byte = (node.addr().get() >> 4) as u8;
-        // SAFETY: the node is of this layout, and ours.
+        // SAFETY: the node has this layout and belongs to the test.
         unsafe { node.as_ptr().write_bytes(byte, layout.size()) };
         Self(node, layout.size())
     }
 
     fn holds(&self) -> bool {
         let byte = (self.0.addr().get() >> 4) as u8;
-        // A pool that writes to it would write its links, or beyond the end of another.
+        // A pool that writes to an allocated node would write its links, or beyond the end of
+        // another node.
         let ends = (0..16).chain([self.1 - 1]);
         // SAFETY: as above.
         ends.into_iter()
@@ -37,8 +39,8 @@ impl Marked {
     }
 }
 
-/// Hands out nodes one by one and in runs, with others given back in between; none is handed out twice, all are aligned, and no node is written while it
-/// is out.
+/// Allocates nodes one by one and in runs, and frees others in between. No node is allocated twice,
+/// all are aligned, and none is written while it is allocated.
 fn disjoint(pool: &impl NodeAlloc, layout: Layout) {
     let mut out: HashSet<usize> = HashSet::new();
     let mut nodes: Vec<Marked> = Vec::new();
@@ -55,7 +57,7 @@ fn disjoint(pool: &impl NodeAlloc, layout: Layout) {
         match (seed >> 33) % 6 {
             0 => {
                 let count = random % 40 + 1;
-                // None where as many have been given back.
+                // `None` if as many nodes have been freed.
                 if let Some(run) = pool.allocate_run(layout, count) {
                     take(run, count);
                 }
@@ -136,13 +138,13 @@ fn other_layouts_pass_through() {
     assert!(pool.allocate_run(NODE, usize::MAX).is_none());
 }
 
-/// Refuses after so many.
+/// An allocator that refuses after `left` allocations.
 struct Countdown {
     inner: Counted<Global>,
     left: Cell<usize>,
 }
 
-// SAFETY: passed on to an allocator that keeps the promises.
+// SAFETY: all calls go to an allocator that keeps the promises.
 unsafe impl NodeAlloc for &Countdown {
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
         self.left.set(self.left.get().checked_sub(1)?);
@@ -150,7 +152,7 @@ unsafe impl NodeAlloc for &Countdown {
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
+        // SAFETY: the caller's promise.
         unsafe { self.inner.deallocate(block, layout) }
     }
 }
@@ -162,7 +164,7 @@ fn countdown(left: usize) -> Countdown {
     }
 }
 
-/// Whichever allocation of the source is refused, what was there before is, and nothing is lost.
+/// If any allocation of the source is refused, existing nodes stay intact and nothing leaks.
 #[test]
 fn a_refused_slab_is_a_refused_node() {
     for left in 0..8 {
@@ -181,7 +183,7 @@ fn a_refused_slab_is_a_refused_node() {
             }
             assert!(pool.allocate_run(layout, 1000).is_none());
             assert!(nodes.iter().all(Marked::holds));
-            // What is given back is there again, and no more.
+            // The freed nodes can be allocated again, and no more.
             for node in &nodes {
                 // SAFETY: it came from the pool, and is not used again.
                 unsafe { pool.deallocate(node.0, layout) };
@@ -208,17 +210,18 @@ fn a_partial_fill_is_kept() {
             let filled = fill(&mut reserve, 10, &&source);
             assert_eq!(filled, if left < 10 { Err(AllocError) } else { Ok(()) });
             assert_eq!(reserve.count(), left.min(10));
-            // More is asked for only as far as it is missing.
+            // Only missing nodes are requested.
             source.left.set(10 - reserve.count());
             fill(&mut reserve, 10, &&source).unwrap();
             fill(&mut reserve, 3, &&source).unwrap();
             assert_eq!((reserve.count(), source.left.get()), (10, 0));
-            // As a pointer, and back.
-            // SAFETY: the source is there.
+            // To a pointer, and back.
+            //
+            // SAFETY: the source still exists.
             let raw = unsafe { reserve.into_raw() };
             // SAFETY: it came from there.
             let mut reserve = unsafe { Reserve::<32>::from_raw(raw) };
-            // SAFETY: the source is there.
+            // SAFETY: the source still exists.
             let node = unsafe { reserve.take() }.unwrap();
             assert_eq!((reserve.count(), reserve.is_empty()), (9, false));
             // SAFETY: all came from this source, and are not used again.
@@ -235,7 +238,8 @@ fn a_partial_fill_is_kept() {
     }
 }
 
-/// Whatever runs there are, as many nodes come as were asked for, and all that are not taken go back.
+/// A batch has as many nodes as were requested, however many runs there are, and frees all that are
+/// not taken.
 #[test]
 fn batches_are_complete_or_refused() {
     let one_by_one = countdown(0);
@@ -279,7 +283,7 @@ fn check_batch(nodes: usize, taken: usize, alloc: &mut impl NodeAlloc) {
     assert_eq!(counted.live(), 0);
 }
 
-/// What is kept of nodes whose pool has gone is a number.
+/// A reserve whose pool is gone still knows its count.
 #[test]
 fn a_reserve_may_outlive_its_pool() {
     let mut reserve = Reserve::<64>::new();
@@ -301,7 +305,7 @@ fn there_are_no_blocks_of_size_zero() {
     assert!(SharedPool::<Global, 64>::new().allocate(none).is_none());
 }
 
-/// Structures that are made and given up again do not take more and more slabs.
+/// Structures that are built and dropped repeatedly do not take more and more slabs.
 #[test]
 fn runs_reuse_returned_nodes() {
     fn bytes_after<A: NodeAlloc>(pool: &mut A, bytes: impl Fn(&A) -> usize) {
@@ -318,7 +322,7 @@ fn runs_reuse_returned_nodes() {
     bytes_after(&mut SharedPool::<Global, 64>::new(), SharedPool::bytes);
 }
 
-/// No slab is larger than a node that is larger than slabs are.
+/// A node larger than the limit of slabs gets a slab of its own.
 #[test]
 fn large_nodes_get_a_slab_each() {
     const LARGE: usize = 1 << 16;
@@ -329,15 +333,16 @@ fn large_nodes_get_a_slab_each() {
     }
 }
 
-/// A pool over a pool: handles to the outer one free slabs that came through each other's handles to the inner one.
+/// Handles to the outer of two nested pools free slabs that were allocated through other handles to
+/// the inner one.
 #[test]
 fn pools_over_pools() {
     type Outer = SharedPool<SharedPool<Global, 80>, 16>;
     let first = Outer::new_in(SharedPool::new());
-    // A slab that the inner pool passes on.
+    // A slab that the inner pool gets from its source.
     first.allocate(Outer::BLOCK).unwrap();
     let second = first.clone();
-    // And one that is a node of the inner pool: of three nodes, and a head.
+    // A slab that is a node of the inner pool: three nodes and a header.
     for _ in 0..4 {
         second.allocate(Outer::BLOCK).unwrap();
     }
@@ -352,7 +357,7 @@ fn share_gives_a_handle_to_the_same_pool() {
     let layout = Pool::<Global, 64>::BLOCK;
     let shared = pool.share().unwrap();
     let node = pool.allocate(layout).unwrap();
-    // SAFETY: it is of the same pool.
+    // SAFETY: it belongs to the same pool.
     unsafe { shared.deallocate(node, layout) };
     assert_eq!(shared.allocate(layout), Some(node));
     drop((pool, shared));
@@ -370,7 +375,7 @@ fn clones_share_a_pool_after_the_first_allocation() {
     assert_eq!((pool.bytes(), early.bytes()), (512, 0));
     let late = pool.clone();
     assert_eq!(late.bytes(), 512);
-    // SAFETY: nothing of the pool is used; it refuses, because there is another handle.
+    // SAFETY: no node is in use. The call refuses, because there is another handle.
     assert!(!unsafe { pool.deallocate_all() });
     drop(pool);
     // SAFETY: `late` is a handle to the pool that the node came from.
@@ -398,11 +403,11 @@ fn threads_allocate_and_free() {
                 for i in 0..MANY {
                     if i % 5 < 3 {
                         let node = pool.allocate(NODE).unwrap();
-                        // SAFETY: 256 bytes of ours.
+                        // SAFETY: the 256 bytes belong to this thread.
                         unsafe { node.as_ptr().write_bytes(t, 256) };
                         mine.push(node);
                     } else if let Some(node) = mine.pop() {
-                        // SAFETY: still ours; then it is given back.
+                        // SAFETY: the node belongs to this thread until it is freed.
                         unsafe {
                             assert!((0..256).all(|b| node.as_ptr().add(b).read() == t));
                             pool.deallocate(node, NODE);
@@ -416,7 +421,8 @@ fn threads_allocate_and_free() {
     assert_eq!(slabs.live(), 0);
 }
 
-/// A pool that was split gives back what the other one took, whichever goes first; one that joins another has all that it had.
+/// A split pool frees what the other half allocated, whichever is dropped first. A pool that is
+/// joined gives up all of its nodes.
 #[test]
 fn split_pools_are_interchangeable() {
     type Nodes<'a> = Pool<&'a Counted<Global>, 256>;
@@ -429,28 +435,28 @@ fn split_pools_are_interchangeable() {
         assert_eq!(pools[0].bytes(), pools[1].bytes());
         let bytes = pools[0].bytes();
         for (i, node) in own.drain(..).enumerate() {
-            // SAFETY: it came from one of two pools that are interchangeable.
+            // SAFETY: it came from one of two interchangeable pools.
             unsafe { pools[i % 2].deallocate(node, NODE) };
         }
-        // SAFETY: nobody uses a node; but the other pool might.
+        // SAFETY: no node is in use. The call refuses, because another pool shares the slabs.
         assert!(!unsafe { pools[first].deallocate_all() });
-        // All of them are used again, before there is another slab.
+        // All of them are reused before there is another slab.
         own.extend((0..100).map(|i| pools[i % 2].allocate(NODE).unwrap()));
         assert_eq!(pools[first].bytes(), bytes);
         let [a, b] = pools;
         let (gone, mut kept) = if first == 0 { (a, b) } else { (b, a) };
         drop(gone);
-        // A third one, with nodes that are out and nodes that were given back, becomes part of it.
+        // A third pool, with allocated and freed nodes, is joined.
         let mut third = Nodes::new_in(&slabs);
         own.extend((0..40).map(|_| third.allocate(NODE).unwrap()));
         // SAFETY: it came from there.
         unsafe { third.deallocate(own.pop().unwrap(), NODE) };
-        // SAFETY: what it had is given back to the other one below.
+        // SAFETY: its nodes are freed to the other pool below.
         assert!(unsafe { kept.join(&mut third) });
         assert_eq!(third.bytes(), 0);
         drop(third);
         for node in own.drain(..) {
-            // SAFETY: 256 bytes of ours, until they are given back.
+            // SAFETY: the 256 bytes belong to this test until they are freed.
             unsafe {
                 node.as_ptr().write_bytes(7, 256);
                 kept.deallocate(node, NODE);
@@ -459,7 +465,7 @@ fn split_pools_are_interchangeable() {
         let before = kept.bytes();
         own.extend((0..139).map(|_| kept.allocate(NODE).unwrap()));
         assert_eq!(kept.bytes(), before);
-        // SAFETY: nobody uses a node, and there is no other pool.
+        // SAFETY: no node is in use, and there is no other pool.
         assert!(unsafe { kept.deallocate_all() });
         drop(kept);
         assert_eq!(slabs.live(), 0);

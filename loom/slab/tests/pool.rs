@@ -1,4 +1,5 @@
-//! Every interleaving (up to a number of preemptions) of threads that take nodes of a shared pool, give them back, and leave.
+//! All interleavings, up to a bound of preemptions, of threads that allocate and free nodes of a
+//! shared pool and drop their handles.
 //!
 //! `cargo test --release --manifest-path loom/Cargo.toml -p samara-slab-loom`
 
@@ -16,16 +17,17 @@ use samara_slab::{Global, NodeAlloc};
 type SharedPool<A> = samara_slab::SharedPool<A, 64>;
 const NODE: Layout = SharedPool::<Global>::BLOCK;
 
-/// The users of the nodes of a pool: the checker reports a second user of a node that does not come after the first.
+/// The users of a pool's nodes. The checker reports a second user of a node that is not ordered
+/// after the first.
 struct Users(Vec<(usize, UnsafeCell<u32>)>);
 
-// SAFETY: that nobody uses a node together with another is what is tried.
+// SAFETY: the test checks that no node has two users at once.
 unsafe impl Sync for Users {}
 
 impl Users {
     fn enter(&self, node: NonNull<u8>) {
         if let Some((_, users)) = self.0.iter().find(|u| u.0 == node.addr().get()) {
-            // SAFETY: the checker reports it if this is not so.
+            // SAFETY: the checker reports a concurrent access.
             users.with_mut(|n| unsafe {
                 assert_eq!(*n, 0, "a node has two users");
                 *n = 1;
@@ -35,22 +37,23 @@ impl Users {
 
     fn leave(&self, node: NonNull<u8>) {
         if let Some((_, users)) = self.0.iter().find(|u| u.0 == node.addr().get()) {
-            // SAFETY: as above.
+            // SAFETY: the checker reports a concurrent access.
             users.with_mut(|n| unsafe { *n = 0 });
         }
     }
 }
 
 thread_local! {
-    /// The users of one run of a model: the checker's threads are coroutines on one thread.
+    /// The users in one run of a model. The checker's threads are coroutines on one thread.
     static USERS: RefCell<Arc<Users>> = RefCell::new(Arc::new(Users(Vec::new())));
 }
 
-/// Memory of slabs. The checker reports users of the nodes in it that do not come before it is freed.
+/// An allocator of slabs. The checker reports a user of a node that is not ordered before its slab
+/// is freed.
 #[derive(Clone)]
 struct Slabs;
 
-// SAFETY: memory of the global allocator.
+// SAFETY: the memory comes from the global allocator.
 unsafe impl NodeAlloc for Slabs {
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
         Global.allocate(layout)
@@ -67,7 +70,7 @@ unsafe impl NodeAlloc for Slabs {
     }
 }
 
-/// A pool with all nodes of its first two slabs, which are in use.
+/// Returns a pool whose first two slabs are fully allocated, and the nodes, which are in use.
 fn exhausted_pool() -> (SharedPool<Slabs>, Vec<NonNull<u8>>, Arc<Users>) {
     let pool = SharedPool::new_in(Slabs);
     let nodes: Vec<NonNull<u8>> = (0..4).map(|_| pool.allocate(NODE).unwrap()).collect();
@@ -77,7 +80,7 @@ fn exhausted_pool() -> (SharedPool<Slabs>, Vec<NonNull<u8>>, Arc<Users>) {
     (pool, nodes, users)
 }
 
-/// A thread that gives nodes back, and then its handle.
+/// Spawns a thread that frees nodes and then drops its handle.
 fn spawn_freeing(
     pool: &SharedPool<Slabs>,
     nodes: &[NonNull<u8>],
@@ -92,7 +95,7 @@ fn spawn_freeing(
         for node in nodes {
             let node = NonNull::new(std::ptr::with_exposed_provenance_mut(node)).unwrap();
             users.leave(node);
-            // SAFETY: it came from the pool, and is not used again by this thread.
+            // SAFETY: it came from the pool, and this thread does not use it again.
             unsafe { pool.deallocate(node, NODE) };
         }
     })
@@ -104,7 +107,8 @@ fn explore(run: impl Fn() + Sync + Send + 'static) {
     builder.check(run);
 }
 
-/// Nodes and handles are given back by one thread while another takes and gives; the last handle frees the slabs, whichever it is.
+/// One thread frees nodes and its handle while another allocates and frees. The last handle frees
+/// the slabs, whichever it is.
 #[test]
 fn one_frees_while_another_allocates() {
     explore(|| {
@@ -121,7 +125,8 @@ fn one_frees_while_another_allocates() {
     });
 }
 
-/// Who has the only handle frees all nodes at once; what others did with them before they left comes first.
+/// The only handle frees all nodes at once. What other threads did with nodes before they dropped
+/// their handles comes before.
 #[test]
 fn sole_handle_frees_all() {
     explore(|| {
@@ -130,14 +135,15 @@ fn sole_handle_frees_all() {
         for &node in &nodes[1..] {
             users.leave(node);
         }
-        // SAFETY: nobody uses nodes of this handle any more.
+        // SAFETY: no node of this handle is in use any more.
         let _ = unsafe { pool.deallocate_all() };
         there.join().unwrap();
         drop(pool);
     });
 }
 
-/// Two threads take the first nodes through one handle: there is one pool, and the other's is freed.
+/// Two threads allocate the first nodes through one handle. One pool is created, and that of the
+/// slower thread is freed.
 #[test]
 fn two_make_the_pool() {
     explore(|| {
@@ -150,7 +156,7 @@ fn two_make_the_pool() {
         let here = pool.allocate(NODE).unwrap();
         let there = there.join().unwrap();
         assert_ne!(here.addr().get(), there);
-        // A slab of one node and one of three, each with its head.
+        // A slab of one node and one of three, each with its header.
         assert_eq!(pool.bytes(), 6 * NODE.size());
     });
 }
