@@ -1,7 +1,7 @@
 //! Adding a range in one pass.
 //!
 //! There is no pass that counts first. A range is inserted as far as the array has room; when the room is used up, the
-//! address reached and the number of regions still missing are remembered ([`Stopped`]), the array grows once, and
+//! address reached and the number of regions still missing are remembered ([`Incomplete`]), the array grows once, and
 //! insertion resumes from that address.
 //!
 //! Four cases, cheapest first:
@@ -13,7 +13,7 @@
 //!    it, what is left of it is closed again, and neighbours that agree are merged: three memmoves.
 //!
 //! Only the last case can be half-way through when the array is full. What it has inserted by then carries
-//! [`Flags::FRESH`], and nothing has been merged into anything, so that [`RegionType::undo`] restores the array exactly
+//! [`Flags::PENDING`], and nothing has been merged into anything, so that [`RegionType::undo`] restores the array exactly
 //! when growing fails.
 
 use crate::array::RegionType;
@@ -21,7 +21,7 @@ use crate::region::{Flags, NodeId, Region};
 
 /// Where an insertion ran out of room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Stopped {
+pub(crate) struct Incomplete {
     /// Everything below this address is in the array; from here on it is not.
     pub(crate) resume: u64,
     /// How many regions the rest needs.
@@ -34,13 +34,13 @@ impl RegionType {
     /// `Ok` means that all is in and merged. After `Err`, grow and call again with `resume` as `from`, then
     /// [`finish`](Self::finish), or give up with [`undo`](Self::undo).
     #[inline]
-    pub(crate) fn insert_while_room(
+    pub(crate) fn insert_until_full(
         &mut self,
         from: u64,
         end: u64,
         flags: Flags,
         nid: NodeId,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), Incomplete> {
         let new = Region {
             base: from,
             size: end - from,
@@ -48,11 +48,11 @@ impl RegionType {
             nid,
         };
         match self.as_slice().last() {
-            Some(last) if from <= last.end() => self.insert_among(new),
+            Some(last) if from <= last.end() => self.insert_overlapping(new),
             _ => {
                 let n = self.as_slice().len();
-                if !self.has_room(1) {
-                    return Err(Stopped {
+                if !self.has_capacity(1) {
+                    return Err(Incomplete {
                         resume: from,
                         missing: 1,
                     });
@@ -65,7 +65,7 @@ impl RegionType {
         }
     }
 
-    fn insert_among(&mut self, new: Region) -> Result<(), Stopped> {
+    fn insert_overlapping(&mut self, new: Region) -> Result<(), Incomplete> {
         let end = new.end();
         let regions = self.as_slice();
         let mut first = match regions.last() {
@@ -85,7 +85,7 @@ impl RegionType {
                     break;
                 }
                 if r.end() > new.base {
-                    return self.insert_holes(new);
+                    return self.insert_gaps(new);
                 }
                 // It only touches the range from below, and does not merge with it.
                 first += 1;
@@ -97,8 +97,8 @@ impl RegionType {
             past += 1;
         }
         if first == past {
-            if !self.has_room(1) {
-                return Err(Stopped {
+            if !self.has_capacity(1) {
+                return Err(Incomplete {
                     resume: new.base,
                     missing: 1,
                 });
@@ -117,7 +117,7 @@ impl RegionType {
     }
 
     /// Case 4: at least one region with other attributes is overlapped.
-    fn insert_holes(&mut self, new: Region) -> Result<(), Stopped> {
+    fn insert_gaps(&mut self, new: Region) -> Result<(), Incomplete> {
         let (base, end) = (new.base, new.end());
         let n = self.as_slice().len();
         let first = self.first_ending_after(base);
@@ -132,14 +132,14 @@ impl RegionType {
         let hole = |at: u64, until: u64| Region {
             base: at,
             size: until - at,
-            flags: new.flags | Flags::FRESH,
+            flags: new.flags | Flags::PENDING,
             nid: new.nid,
         };
         while at < end {
             let next = if read < past { s[read].base } else { end };
             if at < next {
                 if write == read {
-                    missing = 1 + holes_after(&s[read..past], end);
+                    missing = 1 + gaps_after(&s[read..past], end);
                     break;
                 }
                 s[write] = hole(at, next);
@@ -160,7 +160,7 @@ impl RegionType {
         *self.len_mut() = n + room - (read - write);
         *self.total_mut() += inserted;
         if missing > 0 {
-            return Err(Stopped {
+            return Err(Incomplete {
                 resume: at,
                 missing,
             });
@@ -179,7 +179,7 @@ impl RegionType {
         self.merge(base, end, false);
     }
 
-    fn merge(&mut self, base: u64, end: u64, settle: bool) {
+    fn merge(&mut self, base: u64, end: u64, clear_pending: bool) {
         let n = self.as_slice().len();
         let lo = self.first_reaching(base);
         let s = self.storage();
@@ -187,8 +187,8 @@ impl RegionType {
         while read < n && s[read].base <= end {
             let mut r = s[read];
             read += 1;
-            if settle {
-                r.flags.remove(Flags::FRESH);
+            if clear_pending {
+                r.flags.remove(Flags::PENDING);
             }
             if write > lo {
                 let last = &mut s[write - 1];
@@ -210,7 +210,7 @@ impl RegionType {
         let (mut write, mut removed) = (lo, 0);
         for read in lo..hi {
             let r = s[read];
-            if r.flags.contains(Flags::FRESH) {
+            if r.flags.contains(Flags::PENDING) {
                 removed += r.size;
             } else {
                 s[write] = r;
@@ -223,7 +223,7 @@ impl RegionType {
 }
 
 /// How many holes there are behind the first of `regions` and up to `end`, the one before it not counted.
-fn holes_after(regions: &[Region], end: u64) -> usize {
+fn gaps_after(regions: &[Region], end: u64) -> usize {
     let between = regions
         .windows(2)
         .filter(|w| w[0].end() < w[1].base)

@@ -17,18 +17,18 @@ pub const CACHE_LINE: u64 = 64;
 /// The limit that [`Memblock::alloc_low`] obeys (Linux's `ARCH_LOW_ADDRESS_LIMIT`).
 pub const LOW_ADDRESS_LIMIT: u64 = 0xffff_ffff;
 
-/// The lowest multiple of `align`, a power of two, at which `size` bytes of a piece begin.
+/// The lowest multiple of `align`, a power of two, at which `size` bytes of a span begin.
 #[inline]
-fn lowest_in(piece: Span, size: u64, align: u64) -> Option<u64> {
-    let found = piece.start.checked_next_multiple_of(align)?;
-    (found < piece.end && piece.end - found >= size).then_some(found)
+fn lowest_in(span: Span, size: u64, align: u64) -> Option<u64> {
+    let found = span.start.checked_next_multiple_of(align)?;
+    (found < span.end && span.end - found >= size).then_some(found)
 }
 
 /// The highest such multiple.
 #[inline]
-fn highest_in(piece: Span, size: u64, align: u64) -> Option<u64> {
-    let found = piece.end.checked_sub(size)? & !(align - 1);
-    (found >= piece.start).then_some(found)
+fn highest_in(span: Span, size: u64, align: u64) -> Option<u64> {
+    let found = span.end.checked_sub(size)? & !(align - 1);
+    (found >= span.start).then_some(found)
 }
 
 impl<M: PhysMap> Memblock<'_, M> {
@@ -36,7 +36,7 @@ impl<M: PhysMap> Memblock<'_, M> {
     /// `flags` as in [`Filter::flags`](crate::Filter::flags); nothing is taken.
     ///
     /// `end` may be [`ALLOC_ACCESSIBLE`] or [`ALLOC_ANYWHERE`](crate::ALLOC_ANYWHERE). The first page is never found. `align` is a
-    /// power of two. O(log n + pieces of free memory looked at).
+    /// power of two. O(log n + spans of free memory looked at).
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -69,13 +69,11 @@ impl<M: PhysMap> Memblock<'_, M> {
         };
         // Address 0 is what C callers take for failure.
         let start = start.max(PAGE_SIZE);
-        let mut pieces = self.free_ranges(nid, flags).within(start..end);
+        let mut spans = self.free_ranges(nid, flags).within(start..end);
         if self.bottom_up() {
-            pieces.find_map(|piece| lowest_in(piece, size, align))
+            spans.find_map(|span| lowest_in(span, size, align))
         } else {
-            pieces
-                .rev()
-                .find_map(|piece| highest_in(piece, size, align))
+            spans.rev().find_map(|span| highest_in(span, size, align))
         }
     }
 
@@ -93,7 +91,7 @@ impl<M: PhysMap> Memblock<'_, M> {
     /// ```
     #[must_use]
     pub fn find_in_range(&self, start: u64, end: u64, size: u64, align: u64) -> Option<u64> {
-        let flags = self.preferred();
+        let flags = self.preferred_flags();
         let found = self.find_in_range_node(size, align, start, end, NodeId::NONE, flags);
         if found.is_none() && flags.contains(Flags::MIRROR) {
             self.notice(Notice::NoMirroredMemory { size });
@@ -103,7 +101,7 @@ impl<M: PhysMap> Memblock<'_, M> {
     }
 
     /// What allocations look for first.
-    fn preferred(&self) -> Flags {
+    fn preferred_flags(&self) -> Flags {
         if self.kho_scratch_only {
             Flags::KHO_SCRATCH
         } else if self.has_mirror {
@@ -162,7 +160,7 @@ impl<M: PhysMap> Memblock<'_, M> {
             },
             if self.record_nodes { nid } else { NodeId::NONE },
         );
-        let mut flags = self.preferred();
+        let mut flags = self.preferred_flags();
         let mut error = Error::NoMemory;
         loop {
             let anywhere = (nid.is_valid() && !exact).then_some(NodeId::NONE);

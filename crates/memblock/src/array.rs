@@ -103,7 +103,7 @@ impl RegionType {
 
     /// Whether there is space for `n` more regions.
     #[inline]
-    pub(crate) fn has_room(&self, n: usize) -> bool {
+    pub(crate) fn has_capacity(&self, n: usize) -> bool {
         self.max - self.cnt.min(self.max) >= n
     }
 
@@ -259,7 +259,7 @@ impl RegionType {
             if r.base.checked_add(r.size).is_none() {
                 return Err((i, "region wraps"));
             }
-            if r.flags.contains(crate::Flags::FRESH) {
+            if r.flags.contains(crate::Flags::PENDING) {
                 return Err((i, "unfinished insertion"));
             }
             if let Some(last) = last {
@@ -281,7 +281,7 @@ impl RegionType {
 }
 
 /// From how many regions on a search begins with guesses. Below, halving is as fast.
-const GUESS_FROM: usize = 256;
+const INTERPOLATION_MIN: usize = 256;
 
 /// So many regions are in a near cache once one of them is used, and halving them without branches is faster than guessing branches.
 const NEAR: usize = 1024;
@@ -298,14 +298,14 @@ const REACHES: [usize; 2] = [512, 32];
 #[inline]
 pub(crate) fn partition(regions: &[Region], addr: u64, before: impl Fn(&Region) -> bool) -> usize {
     match regions {
-        [first, .., last] if regions.len() >= GUESS_FROM => {
+        [first, .., last] if regions.len() >= INTERPOLATION_MIN => {
             if !before(first) {
                 return 0;
             }
             if before(last) {
                 return regions.len();
             }
-            guess(regions, addr, before)
+            interpolation_search(regions, addr, before)
         }
         _ => regions.partition_point(before),
     }
@@ -313,7 +313,7 @@ pub(crate) fn partition(regions: &[Region], addr: u64, before: impl Fn(&Region) 
 
 /// The search by guessing. `before` holds for the first region and not for the last.
 #[inline]
-fn guess(regions: &[Region], addr: u64, before: impl Fn(&Region) -> bool) -> usize {
+fn interpolation_search(regions: &[Region], addr: u64, before: impl Fn(&Region) -> bool) -> usize {
     // `left` is before, `right` is not.
     let (mut left, mut right) = (0, regions.len() - 1);
     for reach in REACHES {

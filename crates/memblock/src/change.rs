@@ -5,7 +5,7 @@
 use core::ops::Range;
 
 use crate::Error;
-use crate::add::Stopped;
+use crate::add::Incomplete;
 use crate::isolate::Splits;
 use crate::map::PhysMap;
 use crate::memblock::{Kind, Memblock};
@@ -349,10 +349,10 @@ impl<M: PhysMap> Memblock<'_, M> {
         if base == end {
             return Ok(());
         }
-        let (flags, nid) = (flags.difference(Flags::FRESH), nid.canonical());
-        match self.array(kind).insert_while_room(base, end, flags, nid) {
+        let (flags, nid) = (flags.difference(Flags::PENDING), nid.canonical());
+        match self.array(kind).insert_until_full(base, end, flags, nid) {
             Ok(()) => Ok(()),
-            Err(stopped) => self.resume_add(kind, base..end, flags, nid, stopped),
+            Err(incomplete) => self.resume_add(kind, base..end, flags, nid, incomplete),
         }
     }
 
@@ -363,11 +363,11 @@ impl<M: PhysMap> Memblock<'_, M> {
         range: Range<u64>,
         flags: Flags,
         nid: NodeId,
-        stopped: Stopped,
+        incomplete: Incomplete,
     ) -> Result<(), Error> {
-        let mut stopped = stopped;
+        let mut incomplete = incomplete;
         loop {
-            let freed = match self.grow(kind, stopped.missing, &taken(kind, &range)) {
+            let freed = match self.grow(kind, incomplete.missing, &range_to_avoid(kind, &range)) {
                 Ok(freed) => freed,
                 Err(error) => {
                     self.array(kind).undo(range.start, range.end);
@@ -375,20 +375,20 @@ impl<M: PhysMap> Memblock<'_, M> {
                 }
             };
             // Where the old array was is free now. Should that be part of what is being reserved, it has to go in (again).
-            let mut from = stopped.resume;
+            let mut from = incomplete.resume;
             if kind == Kind::Reserved && freed.start < from && range.start < freed.end {
                 from = range.start.max(freed.start);
             }
             match self
                 .array(kind)
-                .insert_while_room(from, range.end, flags, nid)
+                .insert_until_full(from, range.end, flags, nid)
             {
                 Ok(()) => {
                     self.array(kind).finish(range.start, range.end);
                     return Ok(());
                 }
                 // Not reached: `grow` makes room for all that is missing. If it were, it would be one more round.
-                Err(again) => stopped = again,
+                Err(again) => incomplete = again,
             }
         }
     }
@@ -398,10 +398,12 @@ impl<M: PhysMap> Memblock<'_, M> {
         if base == end {
             return Ok(());
         }
-        if self.array(kind).splits(base, end) == Splits::OneInTwo && !self.array(kind).has_room(1) {
+        if self.array(kind).splits(base, end) == Splits::OneInTwo
+            && !self.array(kind).has_capacity(1)
+        {
             self.grow(kind, 1, &(base..end))?;
         }
-        self.array(kind).cut(base, end);
+        self.array(kind).remove_range(base, end);
         Ok(())
     }
 
@@ -424,8 +426,8 @@ impl<M: PhysMap> Memblock<'_, M> {
     /// Splits regions so that none reaches across `base` or `end`.
     pub(crate) fn isolate(&mut self, kind: Kind, base: u64, end: u64) -> Result<(), Error> {
         let missing = self.array(kind).splits(base, end).count();
-        if !self.array(kind).has_room(missing) {
-            self.grow(kind, missing, &taken(kind, &(base..end)))?;
+        if !self.array(kind).has_capacity(missing) {
+            self.grow(kind, missing, &range_to_avoid(kind, &(base..end)))?;
         }
         self.array(kind).split_at(base);
         self.array(kind).split_at(end);
@@ -434,7 +436,7 @@ impl<M: PhysMap> Memblock<'_, M> {
 }
 
 /// What a grown array must keep out of while `range` of a kind is being worked on: adding memory does not make it used.
-fn taken(kind: Kind, range: &Range<u64>) -> Range<u64> {
+fn range_to_avoid(kind: Kind, range: &Range<u64>) -> Range<u64> {
     if kind == Kind::Reserved {
         range.clone()
     } else {

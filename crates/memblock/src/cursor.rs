@@ -37,7 +37,7 @@ impl Filter {
         let odd = Flags::HOTPLUG
             .union(Flags::NOMAP)
             .union(Flags::DRIVER_MANAGED)
-            .union(Flags::FRESH);
+            .union(Flags::PENDING);
         let only = self
             .flags
             .intersection(Flags::MIRROR.union(Flags::KHO_SCRATCH));
@@ -49,7 +49,7 @@ impl Filter {
             || !r.flags.contains(only)
             || without(Flags::NOMAP)
             || without(Flags::DRIVER_MANAGED)
-            || r.flags.contains(Flags::FRESH)
+            || r.flags.contains(Flags::PENDING)
     }
 }
 
@@ -75,7 +75,7 @@ impl Span {
     #[inline]
     #[must_use]
     pub const fn frames(&self) -> core::ops::Range<u64> {
-        crate::frames::whole(self.start, self.end)
+        crate::frames::contained_frames(self.start, self.end)
     }
 }
 

@@ -16,13 +16,13 @@ use crate::region::{Flags, NodeId, Region, capped_end};
 
 /// The frames that lie wholly in `start..end`, which may be none.
 #[inline]
-pub(crate) const fn whole(start: u64, end: u64) -> Range<u64> {
+pub(crate) const fn contained_frames(start: u64, end: u64) -> Range<u64> {
     start.div_ceil(PAGE_SIZE)..end / PAGE_SIZE
 }
 
 /// The frames that share a byte with `start..end`.
 #[inline]
-pub(crate) fn touched(start: u64, end: u64) -> Range<u64> {
+pub(crate) fn touching_frames(start: u64, end: u64) -> Range<u64> {
     start / PAGE_SIZE..end.div_ceil(PAGE_SIZE)
 }
 
@@ -130,7 +130,7 @@ impl<'a> FreedFrames<'a> {
         let mut left = if range.is_empty() {
             0..0
         } else {
-            touched(range.start, range.end)
+            touching_frames(range.start, range.end)
         };
         // The frames at the ends stay taken if any of them outside of the range is reserved.
         let below = left.start * PAGE_SIZE;
@@ -156,7 +156,7 @@ impl<'a> FreedFrames<'a> {
         let mut regions = self.reserved[self.reserved.first_ending_after(from)..]
             .iter()
             .take_while(|r| r.base < self.range.end)
-            .map(|r| touched(r.base.max(from), r.end().min(self.range.end)));
+            .map(|r| touching_frames(r.base.max(from), r.end().min(self.range.end)));
         let mut run = regions.next()?;
         for next in regions {
             if next.start > run.end {
@@ -217,14 +217,14 @@ impl Region {
     /// ```
     #[must_use]
     pub fn memory_frames(&self) -> Range<u64> {
-        whole(self.base, self.end())
+        contained_frames(self.base, self.end())
     }
 
     /// The page frames that share a byte with the region: what counts for reserved regions. Linux's
     /// `memblock_region_reserved_base_pfn` and `memblock_region_reserved_end_pfn`.
     #[must_use]
     pub fn reserved_frames(&self) -> Range<u64> {
-        touched(self.base, self.end())
+        touching_frames(self.base, self.end())
     }
 }
 
@@ -298,7 +298,11 @@ impl<M: PhysMap> Memblock<'_, M> {
     /// ```
     pub fn frames_taken_by(&self, base: u64, size: u64) -> FreeFrames<'_> {
         let end = capped_end(base, size);
-        let frames = if base < end { touched(base, end) } else { 0..0 };
+        let frames = if base < end {
+            touching_frames(base, end)
+        } else {
+            0..0
+        };
         self.free_frames(NodeId::NONE).within(frames)
     }
 }

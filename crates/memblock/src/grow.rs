@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use crate::map::PhysMap;
-use crate::memblock::{Grown, Kind, Memblock, PAGE_SIZE};
+use crate::memblock::{GrownArray, Kind, Memblock, PAGE_SIZE};
 use crate::region::{NodeId, Region};
 use crate::{Error, Flags, Notice};
 
@@ -30,7 +30,7 @@ impl<M: PhysMap> Memblock<'_, M> {
         let old = if old.regions == self.regions(kind).as_ptr() {
             old
         } else {
-            Grown::NONE
+            GrownArray::NONE
         };
         // Reserving the new memory takes a region; freeing the old one splits at most one, and should it lie in what is
         // being reserved, inserting it again takes another.
@@ -39,12 +39,14 @@ impl<M: PhysMap> Memblock<'_, M> {
         } else {
             1 + if old.size > 0 { 2 } else { 0 }
         };
-        let (capacity, size) = self.larger(kind, missing + own).ok_or(Error::ArrayFull)?;
+        let (capacity, size) = self
+            .doubled_capacity(kind, missing + own)
+            .ok_or(Error::ArrayFull)?;
 
         let limit = self.current_limit();
         let base = self
-            .place(busy.end, limit, size)
-            .or_else(|| self.place(0, busy.start.min(limit), size))
+            .find_free(busy.end, limit, size)
+            .or_else(|| self.find_free(0, busy.start.min(limit), size))
             .ok_or(Error::ArrayFull)?;
         let regions = self
             .map
@@ -64,7 +66,7 @@ impl<M: PhysMap> Memblock<'_, M> {
         // - `virt` gave access to `size` bytes of free memory, page aligned, in which `capacity` regions fit;
         // - it is reserved, or will be before anything else is allocated, so that it stays the array's.
         unsafe { self.array(kind).relocate(regions, capacity) };
-        self.grown[kind as usize] = Grown {
+        self.grown[kind as usize] = GrownArray {
             regions,
             base,
             size,
@@ -94,7 +96,7 @@ impl<M: PhysMap> Memblock<'_, M> {
     }
 
     /// Free memory in `start..end`. Other than for allocations, an `end` of 0 is just that.
-    fn place(&self, start: u64, end: u64, size: u64) -> Option<u64> {
+    fn find_free(&self, start: u64, end: u64, size: u64) -> Option<u64> {
         if start >= end || end <= PAGE_SIZE {
             return None;
         }
@@ -102,7 +104,7 @@ impl<M: PhysMap> Memblock<'_, M> {
     }
 
     /// The number of regions after doubling until `missing` fit, and the bytes that they take in whole pages.
-    fn larger(&self, kind: Kind, missing: usize) -> Option<(usize, u64)> {
+    fn doubled_capacity(&self, kind: Kind, missing: usize) -> Option<(usize, u64)> {
         let array = self.regions(kind);
         let wanted = array.len().checked_add(missing)?;
         let mut capacity = array.capacity().max(1).checked_mul(2)?;

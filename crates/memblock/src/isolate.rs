@@ -59,7 +59,7 @@ impl RegionType {
     }
 
     /// Takes `base..end` out. One memmove. There is room if a region is cut in two.
-    pub(crate) fn cut(&mut self, base: u64, end: u64) {
+    pub(crate) fn remove_range(&mut self, base: u64, end: u64) {
         let (mut first, past) = (self.first_ending_after(base), self.first_from(end));
         if first >= past {
             return;
@@ -116,7 +116,7 @@ impl RegionType {
         if base == end {
             return Ok(());
         }
-        if !self.has_room(self.splits(base, end).count()) {
+        if !self.has_capacity(self.splits(base, end).count()) {
             return Err(Error::ArrayFull);
         }
         self.split_at(base);

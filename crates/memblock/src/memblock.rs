@@ -73,14 +73,14 @@ impl<const N: usize> Default for Storage<N> {
 
 /// An array that lives in memory that memblock allocated for it.
 #[derive(Clone, Copy)]
-pub(crate) struct Grown {
+pub(crate) struct GrownArray {
     pub(crate) regions: *mut Region,
     pub(crate) base: u64,
     pub(crate) size: u64,
 }
 
-impl Grown {
-    pub(crate) const NONE: Grown = Grown {
+impl GrownArray {
+    pub(crate) const NONE: GrownArray = GrownArray {
         regions: core::ptr::null_mut(),
         base: 0,
         size: 0,
@@ -113,7 +113,7 @@ pub struct Memblock<'s, M: PhysMap = Unmapped> {
     // From here on C code sees nothing.
     physmem: RegionType,
     first: [(*mut Region, usize); 3],
-    pub(crate) grown: [Grown; 3],
+    pub(crate) grown: [GrownArray; 3],
     pub(crate) can_resize: bool,
     pub(crate) movable_node: bool,
     pub(crate) has_mirror: bool,
@@ -185,7 +185,7 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
             reserved: RegionType::over(first[1].0, first[1].1, Kind::Reserved.label()),
             physmem: RegionType::over(first[2].0, first[2].1, Kind::Physmem.label()),
             first,
-            grown: [Grown::NONE; 3],
+            grown: [GrownArray::NONE; 3],
             can_resize: false,
             movable_node: false,
             has_mirror: false,
@@ -442,7 +442,7 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
                 // SAFETY: the first storage is ours for as long as we live, and the array has no regions to move.
                 unsafe { self.array(kind).relocate(regions, max) };
             }
-            self.grown[kind as usize] = Grown::NONE;
+            self.grown[kind as usize] = GrownArray::NONE;
         }
     }
 }

@@ -302,8 +302,8 @@ impl<M: PhysMap> Memblock<'_, M> {
             return;
         }
         if let Some(end) = self.max_addr(limit) {
-            self.array(Kind::Memory).cut(end, u64::MAX);
-            self.array(Kind::Reserved).cut(end, u64::MAX);
+            self.array(Kind::Memory).remove_range(end, u64::MAX);
+            self.array(Kind::Reserved).remove_range(end, u64::MAX);
         }
     }
 
@@ -353,8 +353,8 @@ impl<M: PhysMap> Memblock<'_, M> {
         memory.drain(kept, n);
         *memory.total_mut() = memory.iter().map(|r| r.size).sum();
         let reserved = self.array(Kind::Reserved);
-        reserved.cut(0, base);
-        reserved.cut(end, u64::MAX);
+        reserved.remove_range(0, base);
+        reserved.remove_range(end, u64::MAX);
     }
 
     /// Keeps the lowest `limit` bytes of memory, as [`cap_memory_range`](Self::cap_memory_range) does: memory that must not be mapped

@@ -30,7 +30,7 @@ impl Flags {
     pub const NONE: Flags = Flags::empty();
     /// Set on what a call has inserted but not yet made final, so that it can be taken out again should the array be
     /// unable to grow. No region has it when a public call returns.
-    pub(crate) const FRESH: Flags = Flags::from_bits_retain(1 << 31);
+    pub(crate) const PENDING: Flags = Flags::from_bits_retain(1 << 31);
 }
 
 /// A NUMA node, or none.

@@ -8,7 +8,7 @@ use core::ops::{Deref, Range};
 
 use crate::Error;
 use crate::cursor::Span;
-use crate::frames::whole;
+use crate::frames::contained_frames;
 use crate::isolate::Splits;
 use crate::map::PhysMap;
 use crate::memblock::{Kind, Memblock};
@@ -151,7 +151,7 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn hand_out(&self, pages: &mut impl PageAllocator) -> u64 {
-        give(self.free_frames(NodeId::NONE), pages)
+        free_to(self.free_frames(NodeId::NONE), pages)
     }
 
     /// First step of freeing `base .. base + size` after everything has been handed out, see [`Released::free_late`]: gives the frames
@@ -191,10 +191,11 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
     ) -> Result<u64, Error> {
         let end = capped_end(base, size);
         let reserved = self.reserved();
-        if base < end && reserved.splits(base, end) == Splits::OneInTwo && !reserved.has_room(1) {
+        if base < end && reserved.splits(base, end) == Splits::OneInTwo && !reserved.has_capacity(1)
+        {
             return Err(Error::ArrayFull);
         }
-        Ok(give(self.frames_freed_by(base, size), pages))
+        Ok(free_to(self.frames_freed_by(base, size), pages))
     }
 
     /// First step of reserving `base .. base + size` after everything has been handed out, see [`Released::reserve_late`]: claims
@@ -231,7 +232,7 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
         let taken = || self.frames_taken_by(base, size);
         for (i, span) in taken().enumerate() {
             if !pages.claim_pages(span.start..span.end) {
-                give(taken().take(i), pages);
+                free_to(taken().take(i), pages);
                 return Err(Error::NoMemory);
             }
         }
@@ -240,7 +241,7 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
 
     /// Undoes [`claim`](Self::claim) of the same range.
     pub fn hand_back(&self, base: u64, size: u64, pages: &mut impl PageAllocator) {
-        give(self.frames_taken_by(base, size), pages);
+        free_to(self.frames_taken_by(base, size), pages);
     }
 
     /// Forgets everything, as [`clear`](Self::clear) does, and returns the frames that arrays lay in which had grown. Once
@@ -260,7 +261,7 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
             let grown = self.grown[kind as usize];
             let in_use = grown.size > 0 && grown.regions == self.regions(kind).as_ptr();
             in_use.then(|| {
-                let frames = whole(grown.base, grown.base + grown.size);
+                let frames = contained_frames(grown.base, grown.base + grown.size);
                 Span {
                     start: frames.start,
                     end: frames.end,
@@ -380,12 +381,12 @@ impl<M: PhysMap> Released<'_, M> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn discard(mut self, pages: &mut impl PageAllocator) -> u64 {
-        give(self.memblock.dismantle(), pages)
+        free_to(self.memblock.dismantle(), pages)
     }
 }
 
 /// Gives frames to a page allocator and says how many they were.
-fn give(frames: impl Iterator<Item = Span>, pages: &mut impl PageAllocator) -> u64 {
+fn free_to(frames: impl Iterator<Item = Span>, pages: &mut impl PageAllocator) -> u64 {
     let mut count = 0;
     for span in frames {
         count += span.end - span.start;
