@@ -1,38 +1,42 @@
-//! Adding a range in one pass.
+//! Addition of a range in one pass.
 //!
-//! There is no pass that counts first. A range is inserted as far as the array has room; when the room is used up, the
-//! address reached and the number of regions still missing are remembered ([`Incomplete`]), the array grows once, and
-//! insertion resumes from that address.
+//! No pass counts first. A range is inserted as far as the array has capacity. When the array is
+//! full, the pass returns the address that it has reached and the number of regions still missing
+//! ([`Incomplete`]). The array grows once, and the insertion resumes from that address.
 //!
-//! Four cases, cheapest first:
-//! 1. The range lies after all others: one entry is written, nothing is searched or moved.
-//! 2. It lies within one region: nothing changes. One binary search.
-//! 3. All that it overlaps or touches has its flags and node: they become one region. One binary search, one memmove.
-//! 4. It overlaps regions with other flags or nodes, which keep theirs; only the holes between them are inserted. Room is
-//!    made with one memmove (at most one hole before each region and one after the last), holes and regions are laid into
-//!    it, what is left of it is closed again, and neighbours that agree are merged: three memmoves.
+//! There are four cases, the cheapest first:
+//! 1. The range lies after all others. One entry is written, and nothing is searched or moved.
+//! 2. It lies within one region. Nothing changes. One search.
+//! 3. All regions that it overlaps or touches have its flags and node. They become one region. One
+//!    search, one memmove.
+//! 4. It overlaps regions with other flags or nodes, which keep theirs. Only the gaps between them
+//!    are inserted. One memmove makes space (at most one gap before each region and one after the
+//!    last), and gaps and regions are laid into it. Then the unused space is closed and neighbours
+//!    that agree are merged. Three memmoves.
 //!
-//! Only the last case can be half-way through when the array is full. What it has inserted by then carries
-//! [`Flags::PENDING`], and nothing has been merged into anything, so that [`RegionType::undo`] restores the array exactly
-//! when growing fails.
+//! Only the last case can be incomplete when the array is full. The regions that it has inserted
+//! carry [`Flags::PENDING`], and nothing has been merged. So [`RegionType::undo`] restores the
+//! array exactly if growing fails.
 
 use crate::array::RegionType;
 use crate::region::{Flags, NodeId, Region};
 
-/// Where an insertion ran out of room.
+/// The state of an insertion that filled the array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Incomplete {
-    /// Everything below this address is in the array; from here on it is not.
+    /// Everything below this address is in the array. Nothing from here on is.
     pub(crate) resume: u64,
-    /// How many regions the rest needs.
+    /// The number of regions that the rest needs.
     pub(crate) missing: usize,
 }
 
 impl RegionType {
-    /// Inserts what `from..end` lacks, as far as there is room. `from < end`.
+    /// Inserts the parts of `from..end` that no region covers, as far as there is capacity.
+    /// `from < end`.
     ///
-    /// `Ok` means that all is in and merged. After `Err`, grow and call again with `resume` as `from`, then
-    /// [`finish`](Self::finish), or give up with [`undo`](Self::undo).
+    /// `Ok` means that everything is inserted and merged. After `Err`, the caller grows the array
+    /// and calls again with `resume` as `from`, and then [`finish`](Self::finish). Or it gives up
+    /// with [`undo`](Self::undo).
     #[inline]
     pub(crate) fn insert_until_full(
         &mut self,
@@ -87,7 +91,7 @@ impl RegionType {
                 if r.end() > new.base {
                     return self.insert_gaps(new);
                 }
-                // It only touches the range from below, and does not merge with it.
+                // This region only touches the range from below, and does not merge with it.
                 first += 1;
             } else {
                 low = low.min(r.base);
@@ -116,7 +120,7 @@ impl RegionType {
         Ok(())
     }
 
-    /// Case 4: at least one region with other attributes is overlapped.
+    /// Inserts the gaps of case 4: at least one region with other attributes is overlapped.
     fn insert_gaps(&mut self, new: Region) -> Result<(), Incomplete> {
         let (base, end) = (new.base, new.end());
         let n = self.as_slice().len();
@@ -124,7 +128,8 @@ impl RegionType {
         let past = first + self.as_slice()[first..].partition_point(|r| r.base < end);
         let room = (past - first + 1).min(self.capacity() - n);
 
-        // Entries `write..read` are the room left; `read..past` are the overlapped regions yet to be moved down.
+        // Entries `write..read` are the remaining space. `read..past` are the overlapped regions
+        // that must still move down.
         let s = self.storage();
         s.copy_within(first..n, first + room);
         let (mut write, mut read, past) = (first, first + room, past + room);
@@ -169,7 +174,7 @@ impl RegionType {
         Ok(())
     }
 
-    /// Makes final what was inserted into `base..end`, merging neighbours that agree.
+    /// Commits the regions that were inserted into `base..end`, and merges neighbours that agree.
     pub(crate) fn finish(&mut self, base: u64, end: u64) {
         self.merge(base, end, true);
     }
@@ -203,7 +208,7 @@ impl RegionType {
         self.drain(write, read);
     }
 
-    /// Takes out again what an unfinished insertion has put into `base..end`.
+    /// Removes the regions that an incomplete insertion has put into `base..end`.
     pub(crate) fn undo(&mut self, base: u64, end: u64) {
         let (lo, hi) = (self.first_ending_after(base), self.first_from(end));
         let s = self.storage();
@@ -222,7 +227,7 @@ impl RegionType {
     }
 }
 
-/// How many holes there are behind the first of `regions` and up to `end`, the one before it not counted.
+/// Counts the gaps after the first of `regions` and up to `end`, without the gap before it.
 fn gaps_after(regions: &[Region], end: u64) -> usize {
     let between = regions
         .windows(2)

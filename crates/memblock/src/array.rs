@@ -1,21 +1,24 @@
-//! A sorted array of regions: storage, search, and the small moves that everything else is made of.
+//! A sorted array of regions: its storage, its search, and the elementary moves that all other
+//! operations consist of.
 //!
 //! # Invariants
-//! The first `cnt` entries are sorted by base, none is empty, none passes the largest address, no two overlap, and no two
-//! neighbours that touch have the same flags and node. `total_size` is the sum of their sizes. All `max` entries are
-//! initialised. [`RegionType::check`] verifies what can be verified.
 //!
-//! This module knows nothing of where storage comes from; growing is `grow.rs`'s business.
+//! The first `cnt` entries are sorted by base. None is empty, none passes the largest address, and
+//! no two overlap. No two neighbours that touch have the same flags and node. `total_size` is the
+//! sum of their sizes. All `max` entries are initialised. [`RegionType::check`] verifies what can
+//! be verified.
+//!
+//! This module does not know where storage comes from. `grow.rs` grows arrays.
 
 use core::ffi::{CStr, c_char};
 use core::fmt;
 
 use crate::region::{Region, addrs_overlap, capped_end};
 
-/// Regions of one kind: Linux's `struct memblock_type`, field for field.
+/// The regions of one kind: Linux's `struct memblock_type`, field for field.
 ///
-/// It is reached through [`Memblock::memory`](crate::Memblock::memory) and its siblings, and dereferences to the slice
-/// of its regions.
+/// [`Memblock::memory`](crate::Memblock::memory) and its siblings return it. It dereferences to the
+/// slice of its regions.
 #[repr(C)]
 pub struct RegionType {
     cnt: usize,
@@ -36,29 +39,31 @@ impl RegionType {
         }
     }
 
-    /// How many regions fit before the array has to grow.
+    /// Returns the number of regions that fit before the array must grow.
     #[must_use]
     pub fn capacity(&self) -> usize {
         self.max
     }
 
-    /// Sum of the sizes of all regions, in bytes.
+    /// Returns the sum of the sizes of all regions, in bytes.
     #[must_use]
     pub fn total_size(&self) -> u64 {
         self.total_size
     }
 
-    /// What the array is called in dumps: "memory", "reserved" or "physmem", unless C code has renamed it.
+    /// Returns the name of the array in dumps: "memory", "reserved" or "physmem", unless C code has
+    /// renamed it.
     #[must_use]
     pub fn name(&self) -> &str {
         if self.name.is_null() {
             return "";
         }
-        // SAFETY: the name is set from a `CStr`; C code that replaces it promises a string that stays.
+        // SAFETY: the name is set from a `CStr`. C code that replaces it promises a string that
+        // stays valid.
         unsafe { CStr::from_ptr(self.name) }.to_str().unwrap_or("?")
     }
 
-    /// The regions, lowest first.
+    /// Returns the regions, lowest first.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -73,13 +78,13 @@ impl RegionType {
     #[must_use]
     pub fn as_slice(&self) -> &[Region] {
         // SAFETY:
-        // - `regions` points to `max` initialised entries that this array owns: it was made over such storage and is only
-        //   replaced by such storage.
-        // - `cnt ≤ max`; should C code have set a larger count, `max` bounds the slice all the same.
+        // - `regions` points to `max` initialised entries that this array owns: it was created with
+        //   such storage, which is only replaced by such storage.
+        // - `cnt ≤ max`. If C code has set a larger count, `max` bounds the slice.
         unsafe { core::slice::from_raw_parts(self.regions, self.cnt.min(self.max)) }
     }
 
-    /// All entries, those beyond the count too.
+    /// Returns all entries, including those beyond the count.
     #[inline]
     pub(crate) fn storage(&mut self) -> &mut [Region] {
         // SAFETY: as in `as_slice`; `&mut self` makes the access exclusive.
@@ -101,22 +106,24 @@ impl RegionType {
         &mut self.total_size
     }
 
-    /// Whether there is space for `n` more regions.
+    /// Returns `true` if there is space for `n` more regions.
     #[inline]
     pub(crate) fn has_capacity(&self, n: usize) -> bool {
         self.max - self.cnt.min(self.max) >= n
     }
 
-    /// Moves the regions to `regions`, which has `max` entries, and returns where they were.
+    /// Moves the regions to `regions`, which has `max` entries, and returns the old storage.
     ///
     /// # Safety
-    /// `regions` is valid for writes of `max` entries, which belong to this array from now on; `max` is at least the
-    /// present count.
+    ///
+    /// `regions` is valid for writes of `max` entries, which belong to this array from now on.
+    /// `max` is at least the current count.
     pub(crate) unsafe fn relocate(&mut self, regions: *mut Region, max: usize) -> *mut Region {
         let n = self.as_slice().len();
         // SAFETY:
-        // - the caller gives `max ≥ n` writable entries, disjoint from the present ones, which it could not own otherwise;
-        // - the `n` present ones are initialised.
+        // - The caller provides `max ≥ n` writable entries. They are disjoint from the current
+        //   ones, which the caller cannot own.
+        // - The `n` current ones are initialised.
         unsafe {
             regions.copy_from_nonoverlapping(self.regions, n);
             for i in n..max {
@@ -133,25 +140,26 @@ impl RegionType {
         self.max = max;
     }
 
-    /// Index of the first region that ends after `addr`: the one holding it, or the next. O(log n).
+    /// Returns the index of the first region that ends after `addr`: the one that contains it, or
+    /// the next. O(log n).
     #[inline]
     pub(crate) fn first_ending_after(&self, addr: u64) -> usize {
         partition(self.as_slice(), addr, |r| r.end() <= addr)
     }
 
-    /// Index of the first region that ends at `addr` or after it.
+    /// Returns the index of the first region that ends at or after `addr`.
     #[inline]
     pub(crate) fn first_reaching(&self, addr: u64) -> usize {
         partition(self.as_slice(), addr, |r| r.end() < addr)
     }
 
-    /// Index of the first region that starts at `addr` or after it.
+    /// Returns the index of the first region that starts at or after `addr`.
     #[inline]
     pub(crate) fn first_from(&self, addr: u64) -> usize {
         partition(self.as_slice(), addr, |r| r.base < addr)
     }
 
-    /// The region that holds `addr`. O(log n).
+    /// Returns the region that contains `addr`. O(log n).
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -165,14 +173,15 @@ impl RegionType {
     #[inline]
     #[must_use]
     pub fn search(&self, addr: u64) -> Option<&Region> {
-        // One search decides both "is there one" and "which": the last region that starts at or before the address.
+        // One search finds the only candidate: the last region that starts at or before the
+        // address.
         let i = partition(self.as_slice(), addr, |r| r.base <= addr);
         let r = self.as_slice().get(i.wrapping_sub(1))?;
         (addr < r.end()).then_some(r)
     }
 
-    /// Whether any region shares a byte with `base .. base + size` (an empty range strictly inside a region does, as in
-    /// Linux). O(log n).
+    /// Returns `true` if any region shares a byte with `base .. base + size`. As in Linux, an empty
+    /// range strictly inside a region counts. O(log n).
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -191,7 +200,7 @@ impl RegionType {
             .is_some_and(|r| addrs_overlap(base, size, r.base, r.size))
     }
 
-    /// Inserts at `i`, where there is room. One memmove of what follows.
+    /// Inserts at `i`, where there is capacity. One memmove of the entries after it.
     #[inline]
     pub(crate) fn insert_at(&mut self, i: usize, region: Region) {
         let n = self.cnt;
@@ -202,7 +211,8 @@ impl RegionType {
         self.total_size += region.size;
     }
 
-    /// Closes the gap `from..to` of entries whose sizes the caller has accounted for. At most one memmove.
+    /// Removes the entries `from..to`, whose sizes the caller has accounted for. At most one
+    /// memmove.
     #[inline]
     pub(crate) fn drain(&mut self, from: usize, to: usize) {
         if from == to {
@@ -213,12 +223,12 @@ impl RegionType {
         s.copy_within(to..n, from);
         self.cnt = n - (to - from);
         if self.cnt == 0 {
-            // C code looks at the first entry of an empty array and expects it cleared.
+            // C code reads the first entry of an empty array and expects it cleared.
             self.storage()[0] = Region::EMPTY;
         }
     }
 
-    /// Takes out region `i`.
+    /// Removes region `i`.
     pub(crate) fn remove_at(&mut self, i: usize) {
         self.total_size -= self.as_slice()[i].size;
         self.drain(i, i + 1);
@@ -233,10 +243,11 @@ impl RegionType {
         }
     }
 
-    /// Verifies the invariants; the error says which one fails at which index. O(n).
+    /// Verifies the invariants. O(n).
     ///
     /// # Errors
-    /// The index of the first offending region (or the count) and what is wrong there.
+    ///
+    /// Returns the index of the first offending region (or the count), and what is wrong there.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -280,21 +291,24 @@ impl RegionType {
     }
 }
 
-/// From how many regions on a search begins with guesses. Below, halving is as fast.
+/// The number of regions from which on a search begins with interpolation. Below it, bisection is
+/// as fast.
 const INTERPOLATION_MIN: usize = 256;
 
-/// So many regions are in a near cache once one of them is used, and halving them without branches is faster than guessing branches.
+/// The number of regions that fit in a near cache once one of them is used. Branch-free bisection
+/// of those is faster than predicted branches.
 const NEAR: usize = 1024;
 
-/// How far from a guess the place is looked for, in regions, guess by guess.
+/// The distance from the estimated position that is probed, in regions, for each round.
 const REACHES: [usize; 2] = [512, 32];
 
-/// Index of the first region for which `before` does not hold; it holds for all below that, and `before` is about whether a
-/// region begins or ends before `addr`.
+/// Returns the index of the first region for which `before` is false. It is true for all regions
+/// below. `before` tests if a region begins or ends before `addr`.
 ///
-/// Halving an array that is larger than the nearest cache misses it at nearly every step. So the place is guessed first, as if regions
-/// were spread evenly, and then once more within what that leaves. Regions spread evenly are found at once, those at random
-/// distances with the second guess; however they are spread, it takes log n steps and a few more.
+/// Bisection of an array larger than the nearest cache misses it at nearly every step. So the
+/// position is estimated first, as if regions were spread evenly, and then once more within the
+/// remaining range. Evenly spread regions are found at once, and randomly spread ones in the second
+/// round. However they are spread, the search takes log n steps and a few more.
 #[inline]
 pub(crate) fn partition(regions: &[Region], addr: u64, before: impl Fn(&Region) -> bool) -> usize {
     match regions {
@@ -311,10 +325,10 @@ pub(crate) fn partition(regions: &[Region], addr: u64, before: impl Fn(&Region) 
     }
 }
 
-/// The search by guessing. `before` holds for the first region and not for the last.
+/// Searches by interpolation. `before` is true for the first region and false for the last.
 #[inline]
 fn interpolation_search(regions: &[Region], addr: u64, before: impl Fn(&Region) -> bool) -> usize {
-    // `left` is before, `right` is not.
+    // `before` is true at `left` and false at `right`.
     let (mut left, mut right) = (0, regions.len() - 1);
     for reach in REACHES {
         // 32 bits are finer than any array is long, and products of them fit.
@@ -352,7 +366,8 @@ fn interpolation_search(regions: &[Region], addr: u64, before: impl Fn(&Region) 
     }
     while right - left > NEAR {
         let middle = left + (right - left) / 2;
-        // A branch and no conditional move: the processor goes on to the next probe before this one has come from memory.
+        // A branch, not a conditional move: the processor starts the next probe before this one has
+        // arrived from memory.
         if before(&regions[middle]) {
             left = middle;
         } else {

@@ -1,12 +1,12 @@
-//! Why a call could not be carried out.
+//! The error type.
 
 use core::fmt;
 
-/// Why a call failed. Whatever the reason, the call changed nothing.
+/// The reason for which a call failed. The call has changed nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
-    /// The array of regions is full and may not grow: resizing is not allowed yet, there is no access to memory, or no
-    /// free memory can hold a larger array. Linux's `-ENOMEM`.
+    /// The array of regions is full and may not grow: resizing is not allowed yet, memory is not
+    /// accessible, or no free memory can hold a larger array. Linux's `-ENOMEM`.
     ArrayFull,
     /// No free memory satisfies the request.
     NoMemory,

@@ -1,4 +1,4 @@
-//! Growing an array of regions out of the memory that memblock itself manages.
+//! Growth of an array of regions into the memory that memblock itself manages.
 
 use core::ops::Range;
 
@@ -8,14 +8,17 @@ use crate::region::{NodeId, Region};
 use crate::{Error, Flags, Notice};
 
 impl<M: PhysMap> Memblock<'_, M> {
-    /// Moves an array to new memory with room for `missing` more regions, at least doubling it, and returns where its old
-    /// memory was freed (empty if it was not memblock's).
+    /// Moves an array to new memory with capacity for `missing` more regions, at least doubling it.
+    /// Returns the range of its old memory, which is now free (empty if memblock had not allocated
+    /// it).
     ///
-    /// The new memory lies outside of `busy`, the range that the caller is about to reserve or remove. As in Linux, memory
-    /// above `busy` and below the current limit is tried first when the reserved array grows.
+    /// The new memory lies outside of `busy`, the range that the caller is about to reserve or
+    /// remove. As in Linux, memory above `busy` and below the current limit is tried first when the
+    /// reserved array grows.
     ///
     /// # Errors
-    /// When growing is not allowed or impossible; nothing has changed then.
+    ///
+    /// Fails if growing is not allowed or impossible. Nothing has changed then.
     #[cold]
     pub(crate) fn grow(
         &mut self,
@@ -32,8 +35,8 @@ impl<M: PhysMap> Memblock<'_, M> {
         } else {
             GrownArray::NONE
         };
-        // Reserving the new memory takes a region; freeing the old one splits at most one, and should it lie in what is
-        // being reserved, inserting it again takes another.
+        // Reserving the new memory takes a region. Freeing the old memory splits at most one
+        // region. If it lies in the range that is being reserved, inserting it again takes another.
         let own = if kind != Kind::Reserved {
             0
         } else {
@@ -59,12 +62,15 @@ impl<M: PhysMap> Memblock<'_, M> {
         }
 
         if kind != Kind::Reserved {
-            // May have to grow the reserved array, and fail; so it comes before anything is moved.
+            // This may have to grow the reserved array, and fail, so it comes before anything is
+            // moved.
             self.add_range(Kind::Reserved, base, size, Flags::NONE, NodeId::NONE)?;
         }
         // SAFETY:
-        // - `virt` gave access to `size` bytes of free memory, page aligned, in which `capacity` regions fit;
-        // - it is reserved, or will be before anything else is allocated, so that it stays the array's.
+        // - `virt` gave access to `size` bytes of free memory, page aligned, in which `capacity`
+        //   regions fit.
+        // - The memory is reserved, or will be before anything else is allocated, so that it stays
+        //   the array's.
         unsafe { self.array(kind).relocate(regions, capacity) };
         self.grown[kind as usize] = GrownArray {
             regions,
@@ -72,7 +78,7 @@ impl<M: PhysMap> Memblock<'_, M> {
             size,
         };
         if kind == Kind::Reserved {
-            // Has room now, and thus cannot fail.
+            // There is capacity now, so that this cannot fail.
             self.add_range(kind, base, size, Flags::NONE, NodeId::NONE)?;
         }
         self.notice(Notice::ArrayGrown {
@@ -82,8 +88,8 @@ impl<M: PhysMap> Memblock<'_, M> {
             size,
         });
 
-        // The old memory cannot be freed if that takes splitting a reserved region and there is no room for it; then it
-        // stays reserved, which harms nobody.
+        // The old memory cannot be freed if that would split a reserved region and there is no
+        // capacity. Then it stays reserved, which is harmless.
         let freed = old.size > 0
             && self
                 .remove_range(Kind::Reserved, old.base, old.size)
@@ -95,7 +101,8 @@ impl<M: PhysMap> Memblock<'_, M> {
         })
     }
 
-    /// Free memory in `start..end`. Other than for allocations, an `end` of 0 is just that.
+    /// Finds free memory in `start..end`. Unlike for allocations, an `end` of 0 has no special
+    /// meaning.
     fn find_free(&self, start: u64, end: u64, size: u64) -> Option<u64> {
         if start >= end || end <= PAGE_SIZE {
             return None;
@@ -103,7 +110,8 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.find_in_range(start, end, size, PAGE_SIZE)
     }
 
-    /// The number of regions after doubling until `missing` fit, and the bytes that they take in whole pages.
+    /// Returns the number of regions after doubling until `missing` more fit, and their size in
+    /// bytes, in whole pages.
     fn doubled_capacity(&self, kind: Kind, missing: usize) -> Option<(usize, u64)> {
         let array = self.regions(kind);
         let wanted = array.len().checked_add(missing)?;

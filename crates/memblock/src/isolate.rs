@@ -1,18 +1,19 @@
-//! Splitting, cutting out, and changing what a range carries. None of it can fail: room is made beforehand.
+//! Splitting, removing and changing the regions of a range. Nothing here can fail, since the caller
+//! makes capacity first.
 
 use crate::array::RegionType;
 use crate::region::{NodeId, Region, capped_end};
 use crate::{Error, Flags};
 
-/// Which regions the ends of a range run through.
+/// The regions that contain an end of a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Splits {
     None,
-    /// One end runs through a region.
+    /// One end is inside a region.
     One,
-    /// Each end runs through a region of its own.
+    /// The two ends are inside two regions.
     Two,
-    /// Both ends run through the same region.
+    /// Both ends are inside the same region.
     OneInTwo,
 }
 
@@ -27,7 +28,7 @@ impl Splits {
 }
 
 impl RegionType {
-    /// What isolating `base..end` has to split.
+    /// Returns the splits that isolating `base..end` needs.
     pub(crate) fn splits(&self, base: u64, end: u64) -> Splits {
         let through = |addr: u64| {
             let i = self.first_ending_after(addr);
@@ -41,7 +42,7 @@ impl RegionType {
         }
     }
 
-    /// Splits the region that `addr` runs through, if any. There is room.
+    /// Splits the region that contains `addr` and begins before it, if any. There is capacity.
     pub(crate) fn split_at(&mut self, addr: u64) {
         let i = self.first_ending_after(addr);
         let Some(r) = self.as_slice().get(i).copied().filter(|r| r.base < addr) else {
@@ -53,12 +54,13 @@ impl RegionType {
             ..r
         };
         self.storage()[i].size = addr - r.base;
-        // `insert_at` adds the size, which is part of the total already; both together may be more than there are addresses.
+        // `insert_at` adds the size, which is part of the total already. Both together may exceed
+        // the address space.
         *self.total_mut() -= upper.size;
         self.insert_at(i + 1, upper);
     }
 
-    /// Takes `base..end` out. One memmove. There is room if a region is cut in two.
+    /// Removes `base..end`. One memmove. There is capacity if a region is cut in two.
     pub(crate) fn remove_range(&mut self, base: u64, end: u64) {
         let (mut first, past) = (self.first_ending_after(base), self.first_from(end));
         if first >= past {
@@ -100,17 +102,19 @@ impl RegionType {
         self.drain(first, last);
     }
 
-    /// Applies `set` to all regions within `base..end`, which no region reaches across, and merges what then agrees.
+    /// Applies `set` to all regions within `base..end`, whose ends no region crosses, and merges
+    /// neighbours that then agree.
     pub(crate) fn set(&mut self, base: u64, end: u64, set: impl Fn(&mut Region)) {
         let (first, past) = (self.first_from(base), self.first_from(end));
         self.storage()[first..past].iter_mut().for_each(set);
         self.merge_around(base, end);
     }
 
-    /// Gives the regions within `base .. base + size` a node, in an array that does not grow.
+    /// Sets the node of the regions within `base .. base + size`, in an array that does not grow.
     ///
     /// # Errors
-    /// [`Error::ArrayFull`] when there is no room to split regions; nothing has changed then.
+    ///
+    /// [`Error::ArrayFull`] if there is no capacity to split regions. Nothing has changed then.
     pub fn set_node(&mut self, base: u64, size: u64, nid: NodeId) -> Result<(), Error> {
         let end = capped_end(base, size);
         if base == end {
@@ -125,7 +129,7 @@ impl RegionType {
         Ok(())
     }
 
-    /// Whether any region has one of `flags`.
+    /// Returns `true` if any region has one of `flags`.
     ///
     /// ```
     /// # use samara_memblock::*;

@@ -1,23 +1,28 @@
-//! How memblock gets at the memory that it hands out.
+//! Access to the memory that memblock manages.
 
 use core::ptr::NonNull;
 
 /// Turns a physical address into a pointer.
 ///
-/// Memblock itself touches memory for two things only: to keep a region array that has outgrown its first storage, and to
-/// clear what the zeroing allocation calls return.
+/// Memblock itself accesses memory for two purposes only: to store a region array that has outgrown
+/// its first storage, and to clear the memory that the zeroing allocation calls return.
 ///
 /// # Safety
-/// For every range of memory that is ever added to the [`Memblock`](crate::Memblock) holding this map, and while it is not
-/// reserved there, `virt` either returns `None` or a pointer valid for reads and writes of `size` bytes, aligned as the
-/// physical address is, that nothing else accesses; and a range that memblock has reserved for an array of its own stays
-/// untouched by others until memblock frees it (so it must not be freed by hand).
+///
+/// For every range of memory that is ever added to the [`Memblock`](crate::Memblock) with this map,
+/// while the range is not reserved there:
+///
+/// * `virt` returns `None`, or a pointer that is valid for reads and writes of `size` bytes,
+///   aligned as the physical address is, to memory that nothing else accesses.
+/// * Memory that memblock has reserved for one of its arrays is not accessed by others until
+///   memblock frees it. So it must not be freed by hand.
 pub unsafe trait PhysMap {
-    /// Where `phys .. phys + size` can be accessed, or `None` if it cannot.
+    /// Returns a pointer to `phys .. phys + size`, or `None` if that is not accessible.
     fn virt(&self, phys: u64, size: u64) -> Option<NonNull<u8>>;
 }
 
-/// No access to memory: arrays stay in their first storage, and only the calls that return physical addresses work.
+/// A map without access to memory: arrays stay in their first storage, and only the calls that
+/// return physical addresses work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unmapped;
 
@@ -28,25 +33,26 @@ unsafe impl PhysMap for Unmapped {
     }
 }
 
-/// Physical addresses are pointers: before paging is on, under an identity map, or in a test whose "physical memory" is a
-/// buffer.
+/// A map whose physical addresses are pointers: before paging is on, under an identity map, or in a
+/// test whose "physical memory" is a buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Identity(());
 
 impl Identity {
-    /// States that physical addresses can be used as pointers.
+    /// Creates the map.
     ///
     /// # Safety
-    /// The duties of [`PhysMap`] hold for the identity: whatever is added as memory to the memblock that gets this map is
-    /// accessible at its own address, and its free part is in nobody else's use. The provenance of that memory must be
-    /// exposed.
+    ///
+    /// The duties of [`PhysMap`] hold for the identity. All memory added to the memblock with this
+    /// map is accessible at its own address, and nothing else uses its free part. The provenance of
+    /// that memory is exposed.
     #[must_use]
     pub const unsafe fn new() -> Self {
         Identity(())
     }
 }
 
-// SAFETY: whoever called `new` took on the duties.
+// SAFETY: the caller of `new` promised the duties.
 unsafe impl PhysMap for Identity {
     fn virt(&self, phys: u64, size: u64) -> Option<NonNull<u8>> {
         let first = usize::try_from(phys).ok()?;
@@ -55,16 +61,17 @@ unsafe impl PhysMap for Identity {
     }
 }
 
-/// All of physical memory appears at a constant distance: a kernel's direct map.
+/// A map with a constant offset: a kernel's direct map of all physical memory.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectMap {
     offset: u64,
 }
 
 impl DirectMap {
-    /// Physical address `p` is accessible at `p + offset` (the sum wraps).
+    /// Creates the map. Physical address `p` is accessible at `p + offset` (the sum wraps).
     ///
     /// # Safety
+    ///
     /// As for [`Identity::new`], with the offset applied.
     #[must_use]
     pub const unsafe fn new(offset: u64) -> Self {
@@ -72,7 +79,7 @@ impl DirectMap {
     }
 }
 
-// SAFETY: whoever called `new` took on the duties.
+// SAFETY: the caller of `new` promised the duties.
 unsafe impl PhysMap for DirectMap {
     fn virt(&self, phys: u64, size: u64) -> Option<NonNull<u8>> {
         let first = usize::try_from(phys.wrapping_add(self.offset)).ok()?;

@@ -1,26 +1,28 @@
-//! One region and what it carries: flags and a NUMA node.
+//! A region, with its flags and its NUMA node.
 
 use core::fmt;
 
 bitflags::bitflags! {
-    /// What is special about a region. The bits are those of Linux's `enum memblock_flags`.
+    /// The properties of a region. The bits are those of Linux's `enum memblock_flags`.
     #[repr(transparent)]
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct Flags: u32 {
-        /// Memory that may be unplugged later: allocations avoid it when movable nodes are on.
+        /// Memory that may be unplugged later. Allocations avoid it when movable nodes are on.
         const HOTPLUG = 1;
-        /// Memory that the hardware keeps twice: allocations prefer it once any is marked.
+        /// Memory that the hardware mirrors. Allocations prefer it once any memory is marked.
         const MIRROR = 2;
-        /// Memory that must not get a kernel mapping; never allocated from.
+        /// Memory that must not get a kernel mapping. It is never allocated.
         const NOMAP = 4;
-        /// Memory that a driver brought and manages; never allocated from.
+        /// Memory that a driver added and manages. It is never allocated.
         const DRIVER_MANAGED = 8;
         /// A reserved region whose page structures need no initialisation.
         const RSRV_NOINIT = 16;
-        /// A reserved region that is the kernel's own, as told to [`Memblock::reserve_kern`](crate::Memblock::reserve_kern).
+        /// A region that is reserved for the kernel itself, by
+        /// [`Memblock::reserve_kern`](crate::Memblock::reserve_kern).
         const RSRV_KERN = 32;
-        /// Memory that is known to be unused before all reservations are known, as handed over by the kernel before this one:
-        /// see [`Memblock::set_kho_scratch_only`](crate::Memblock::set_kho_scratch_only).
+        /// Memory that is known to be unused before all reservations are known, as the previous
+        /// kernel handed it over: see
+        /// [`Memblock::set_kho_scratch_only`](crate::Memblock::set_kho_scratch_only).
         const KHO_SCRATCH = 64;
     }
 }
@@ -28,8 +30,8 @@ bitflags::bitflags! {
 impl Flags {
     /// No flags.
     pub const NONE: Flags = Flags::empty();
-    /// Set on what a call has inserted but not yet made final, so that it can be taken out again should the array be
-    /// unable to grow. No region has it when a public call returns.
+    /// Marks a region that a call has inserted but not yet committed, so that it can be removed if
+    /// the array cannot grow. No region has it when a public call returns.
     pub(crate) const PENDING: Flags = Flags::from_bits_retain(1 << 31);
 }
 
@@ -48,17 +50,17 @@ pub struct NodeId(pub i32);
 impl NodeId {
     /// No node in particular: Linux's `NUMA_NO_NODE`.
     pub const NONE: NodeId = NodeId(-1);
-    /// The number of node identifiers (Linux's `MAX_NUMNODES`): valid ones are below it. Passed as a node it means none,
-    /// as Linux's older callers use it.
+    /// The number of node identifiers (Linux's `MAX_NUMNODES`). Valid ones are below it. As a node
+    /// it means none, as Linux's older callers use it.
     pub const MAX: i32 = 1024;
 
-    /// Whether this names a node.
+    /// Returns `true` if this names a node.
     #[must_use]
     pub const fn is_valid(self) -> bool {
         0 <= self.0 && self.0 < Self::MAX
     }
 
-    /// Every way of saying "no node", made one, so that regions without a node merge.
+    /// Replaces every representation of "no node" by one, so that regions without a node merge.
     #[must_use]
     pub const fn canonical(self) -> NodeId {
         if self.is_valid() { self } else { NodeId::NONE }
@@ -89,7 +91,7 @@ pub struct Region {
     pub base: u64,
     /// Length in bytes.
     pub size: u64,
-    /// What is special about it.
+    /// Its properties.
     pub flags: Flags,
     /// Its NUMA node.
     pub nid: NodeId,
@@ -104,15 +106,16 @@ impl Region {
         nid: NodeId::NONE,
     };
 
-    /// The first byte after the region.
+    /// Returns the first byte after the region.
     #[inline]
     #[must_use]
     pub const fn end(&self) -> u64 {
-        // Regions never pass the end of the address space; one that C code made up may, and then wraps as there.
+        // Regions never pass the end of the address space. One that C code made may; its end wraps
+        // as in C.
         self.base.wrapping_add(self.size)
     }
 
-    /// Whether it is memory that may be unplugged.
+    /// Returns `true` if it is memory that may be unplugged.
     ///
     /// ```
     /// use samara_memblock::{Flags, Region};
@@ -125,37 +128,37 @@ impl Region {
         self.flags.contains(Flags::HOTPLUG)
     }
 
-    /// Whether it is memory that the hardware keeps twice.
+    /// Returns `true` if it is memory that the hardware mirrors.
     #[must_use]
     pub const fn is_mirror(&self) -> bool {
         self.flags.contains(Flags::MIRROR)
     }
 
-    /// Whether it is memory that must not be mapped.
+    /// Returns `true` if it is memory that must not be mapped.
     #[must_use]
     pub const fn is_nomap(&self) -> bool {
         self.flags.contains(Flags::NOMAP)
     }
 
-    /// Whether it is memory that a driver brought and manages.
+    /// Returns `true` if it is memory that a driver added and manages.
     #[must_use]
     pub const fn is_driver_managed(&self) -> bool {
         self.flags.contains(Flags::DRIVER_MANAGED)
     }
 
-    /// Whether it is memory that is known to be unused before all reservations are known.
+    /// Returns `true` if it is memory that is known to be unused before all reservations are known.
     #[must_use]
     pub const fn is_kho_scratch(&self) -> bool {
         self.flags.contains(Flags::KHO_SCRATCH)
     }
 
-    /// Whether it is reserved and its page structures need no initialisation.
+    /// Returns `true` if it is reserved and its page structures need no initialisation.
     #[must_use]
     pub const fn is_reserved_noinit(&self) -> bool {
         self.flags.contains(Flags::RSRV_NOINIT)
     }
 
-    /// Flags and node: what has to agree for two neighbours to merge.
+    /// Returns flags and node, which must agree for two neighbours to merge.
     #[inline]
     pub(crate) fn attributes(&self) -> (Flags, NodeId) {
         (self.flags, self.nid)
@@ -175,15 +178,15 @@ impl fmt::Debug for Region {
     }
 }
 
-/// `size` cut so that `base + size` is at most the largest address, as Linux cuts it: the last byte of the address space
-/// is never part of a region.
+/// Returns `base + size`, capped at the largest address as in Linux. So the last byte of the
+/// address space is never part of a region.
 #[inline]
 pub(crate) fn capped_end(base: u64, size: u64) -> u64 {
     base + size.min(u64::MAX - base)
 }
 
-/// Whether `base1 .. base1 + size1` and `base2 .. base2 + size2` share a byte. As in Linux, an empty range strictly inside
-/// the other counts as sharing one, and sums wrap.
+/// Returns `true` if `base1 .. base1 + size1` and `base2 .. base2 + size2` share a byte. As in
+/// Linux, an empty range strictly inside the other counts as sharing one, and sums wrap.
 ///
 /// ```
 /// use samara_memblock::addrs_overlap;
