@@ -1,6 +1,8 @@
-//! The calls that change regions: adding, reserving, removing, freeing, and setting nodes and flags.
+//! The calls that change regions: adding, reserving, removing, freeing, and setting nodes and
+//! flags.
 //!
-//! Each one finds out what room it needs, has the array grow if need be, and then changes it; what fails has changed nothing.
+//! Each call determines the capacity that it needs, grows the array if necessary, and then changes
+//! it. A call that fails has changed nothing.
 
 use core::ops::Range;
 
@@ -12,13 +14,16 @@ use crate::memblock::{Kind, Memblock};
 use crate::region::{Flags, NodeId, Region, capped_end};
 
 impl<M: PhysMap> Memblock<'_, M> {
-    /// Adds memory `base .. base + size` that belongs to no node. A sum beyond the address space is capped at its last byte,
-    /// which is never part of a region; an empty range is no error. What is there already keeps its flags and node.
+    /// Adds memory `base .. base + size` that belongs to no node.
     ///
-    /// O(log n), and up to three memmoves of what lies above; amortised O(1) above all others.
+    /// A range beyond the address space is capped at its last byte, which is never part of a
+    /// region. An empty range is no error. Memory that exists already keeps its flags and node.
+    ///
+    /// O(log n), and up to three memmoves of the regions above. Amortised O(1) above all others.
     ///
     /// # Errors
-    /// [`Error::ArrayFull`] when there is no room and the array cannot grow; nothing has changed then.
+    ///
+    /// [`Error::ArrayFull`] if the array has no capacity and cannot grow. Nothing has changed then.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -35,9 +40,10 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.add_range(Kind::Memory, base, size, Flags::NONE, NodeId::NONE)
     }
 
-    /// Adds memory that belongs to a node and has flags. See [`add`](Self::add).
+    /// Adds memory with a node and flags. See [`add`](Self::add).
     ///
     /// # Errors
+    ///
     /// As for [`add`](Self::add).
     ///
     /// ```
@@ -60,9 +66,11 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.add_range(Kind::Memory, base, size, flags, nid)
     }
 
-    /// Reserves `base .. base + size`, whether it is memory or not. See [`add`](Self::add) for the details.
+    /// Reserves `base .. base + size`, whether it is memory or not. See [`add`](Self::add) for the
+    /// details.
     ///
     /// # Errors
+    ///
     /// As for [`add`](Self::add).
     ///
     /// ```
@@ -82,6 +90,7 @@ impl<M: PhysMap> Memblock<'_, M> {
     /// Reserves a range with a node and flags.
     ///
     /// # Errors
+    ///
     /// As for [`add`](Self::add).
     ///
     /// ```
@@ -102,10 +111,11 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.add_range(Kind::Reserved, base, size, flags, nid)
     }
 
-    /// Reserves a range for the kernel itself: with [`Flags::RSRV_KERN`], so that
+    /// Reserves a range for the kernel itself, with [`Flags::RSRV_KERN`], so that
     /// [`reserved_kern_size`](Self::reserved_kern_size) counts it.
     ///
     /// # Errors
+    ///
     /// As for [`add`](Self::add).
     ///
     /// ```
@@ -121,9 +131,10 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.add_range(Kind::Reserved, base, size, Flags::RSRV_KERN, NodeId::NONE)
     }
 
-    /// Notes that memory is physically there. Limits and removals leave these regions alone.
+    /// Records that memory is physically present. Limits and removals do not change these regions.
     ///
     /// # Errors
+    ///
     /// As for [`add`](Self::add).
     ///
     /// ```
@@ -140,11 +151,13 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.add_range(Kind::Physmem, base, size, Flags::NONE, NodeId::NONE)
     }
 
-    /// Takes `base .. base + size` out of memory. Parts that are no memory do not matter. O(log n) and one memmove.
+    /// Removes `base .. base + size` from memory. Parts that are not memory do not matter. O(log n)
+    /// and one memmove.
     ///
     /// # Errors
-    /// [`Error::ArrayFull`] when a region has to be split, there is no room, and the array cannot grow; nothing has changed
-    /// then.
+    ///
+    /// [`Error::ArrayFull`] if a region must be split, and the array has no capacity and cannot
+    /// grow. Nothing has changed then.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -159,9 +172,11 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.remove_range(Kind::Memory, base, size)
     }
 
-    /// Frees `base .. base + size`: Linux's `memblock_phys_free`. Parts that are not reserved do not matter.
+    /// Frees `base .. base + size`: Linux's `memblock_phys_free`. Parts that are not reserved do
+    /// not matter.
     ///
     /// # Errors
+    ///
     /// As for [`remove`](Self::remove).
     ///
     /// ```
@@ -178,10 +193,13 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.remove_range(Kind::Reserved, base, size)
     }
 
-    /// Gives all regions of a kind within `base .. base + size` a node, splitting regions at its ends.
+    /// Sets the node of all regions of a kind within `base .. base + size`, splitting regions at
+    /// its ends.
     ///
     /// # Errors
-    /// [`Error::ArrayFull`] when splitting needs room that there is none; nothing has changed then.
+    ///
+    /// [`Error::ArrayFull`] if splitting needs capacity that the array cannot get. Nothing has
+    /// changed then.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -211,7 +229,8 @@ impl<M: PhysMap> Memblock<'_, M> {
     /// Marks memory as hot-pluggable.
     ///
     /// # Errors
-    /// As for [`set_node`](Self::set_node); so for all that mark and clear.
+    ///
+    /// As for [`set_node`](Self::set_node), like all calls that mark and clear.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -230,6 +249,7 @@ impl<M: PhysMap> Memblock<'_, M> {
     /// Marks memory as not hot-pluggable.
     ///
     /// # Errors
+    ///
     /// As for [`set_node`](Self::set_node).
     ///
     /// ```
@@ -245,9 +265,10 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.set_flag(Kind::Memory, base, size, Flags::HOTPLUG, false)
     }
 
-    /// Marks memory as mirrored, and has allocations prefer mirrored memory from now on.
+    /// Marks memory as mirrored. Allocations prefer mirrored memory from now on.
     ///
     /// # Errors
+    ///
     /// As for [`set_node`](Self::set_node).
     ///
     /// ```
@@ -266,9 +287,11 @@ impl<M: PhysMap> Memblock<'_, M> {
         Ok(())
     }
 
-    /// Marks memory as not to be mapped: it stays memory, but is never allocated or handed to the page allocator.
+    /// Marks memory that must not be mapped. It stays memory, but is never allocated or released to
+    /// the page allocator.
     ///
     /// # Errors
+    ///
     /// As for [`set_node`](Self::set_node).
     ///
     /// ```
@@ -285,9 +308,10 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.set_flag(Kind::Memory, base, size, Flags::NOMAP, true)
     }
 
-    /// Takes back [`mark_nomap`](Self::mark_nomap).
+    /// Undoes [`mark_nomap`](Self::mark_nomap).
     ///
     /// # Errors
+    ///
     /// As for [`set_node`](Self::set_node).
     ///
     /// ```
@@ -303,25 +327,29 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.set_flag(Kind::Memory, base, size, Flags::NOMAP, false)
     }
 
-    /// Marks memory as known to be unused: see [`set_kho_scratch_only`](Self::set_kho_scratch_only).
+    /// Marks memory as known to be unused: see
+    /// [`set_kho_scratch_only`](Self::set_kho_scratch_only).
     ///
     /// # Errors
+    ///
     /// As for [`set_node`](Self::set_node).
     pub fn mark_kho_scratch(&mut self, base: u64, size: u64) -> Result<(), Error> {
         self.set_flag(Kind::Memory, base, size, Flags::KHO_SCRATCH, true)
     }
 
-    /// Takes back [`mark_kho_scratch`](Self::mark_kho_scratch).
+    /// Undoes [`mark_kho_scratch`](Self::mark_kho_scratch).
     ///
     /// # Errors
+    ///
     /// As for [`set_node`](Self::set_node).
     pub fn clear_kho_scratch(&mut self, base: u64, size: u64) -> Result<(), Error> {
         self.set_flag(Kind::Memory, base, size, Flags::KHO_SCRATCH, false)
     }
 
-    /// Marks reserved regions as needing no initialised page structures.
+    /// Marks reserved regions whose page structures need no initialisation.
     ///
     /// # Errors
+    ///
     /// As for [`set_node`](Self::set_node).
     ///
     /// ```
@@ -374,7 +402,8 @@ impl<M: PhysMap> Memblock<'_, M> {
                     return Err(error);
                 }
             };
-            // Where the old array was is free now. Should that be part of what is being reserved, it has to go in (again).
+            // The memory of the old array is free now. If it is part of the range that is being
+            // reserved, it must be inserted (again).
             let mut from = incomplete.resume;
             if kind == Kind::Reserved && freed.start < from && range.start < freed.end {
                 from = range.start.max(freed.start);
@@ -387,7 +416,8 @@ impl<M: PhysMap> Memblock<'_, M> {
                     self.array(kind).finish(range.start, range.end);
                     return Ok(());
                 }
-                // Not reached: `grow` makes room for all that is missing. If it were, it would be one more round.
+                // Not reached, since `grow` makes capacity for everything that is missing. If it
+                // were, there would be one more round.
                 Err(again) => incomplete = again,
             }
         }
@@ -423,7 +453,7 @@ impl<M: PhysMap> Memblock<'_, M> {
         Ok(())
     }
 
-    /// Splits regions so that none reaches across `base` or `end`.
+    /// Splits regions so that none crosses `base` or `end`.
     pub(crate) fn isolate(&mut self, kind: Kind, base: u64, end: u64) -> Result<(), Error> {
         let missing = self.array(kind).splits(base, end).count();
         if !self.array(kind).has_capacity(missing) {
@@ -435,7 +465,8 @@ impl<M: PhysMap> Memblock<'_, M> {
     }
 }
 
-/// What a grown array must keep out of while `range` of a kind is being worked on: adding memory does not make it used.
+/// Returns the range that a grown array must avoid while `range` of a kind is being changed. Added
+/// memory need not be avoided.
 fn range_to_avoid(kind: Kind, range: &Range<u64>) -> Range<u64> {
     if kind == Kind::Reserved {
         range.clone()

@@ -1,4 +1,4 @@
-//! The layout as text, as Linux prints it with `memblock=debug`.
+//! The layout as text, in the form that Linux prints with `memblock=debug`.
 
 use core::fmt;
 
@@ -6,13 +6,13 @@ use crate::map::PhysMap;
 use crate::memblock::Memblock;
 use crate::{Kind, RegionType};
 
-/// All regions, one a line. See [`Memblock::dump`].
+/// The text form of all regions, one per line. See [`Memblock::dump`].
 pub struct Dump<'a> {
     arrays: [&'a RegionType; 3],
 }
 
 impl<M: PhysMap> Memblock<'_, M> {
-    /// The layout in Linux's form.
+    /// Returns the layout in Linux's form.
     ///
     /// ```
     /// # use samara_memblock::*;

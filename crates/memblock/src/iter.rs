@@ -1,4 +1,5 @@
-//! Iterators over ranges of memory, in bytes: what there is, and what another array leaves over of it.
+//! Iterators over ranges of memory, in bytes: over one array, or over the parts of it that another
+//! array does not cover.
 
 use core::iter::FusedIterator;
 use core::ops::Range;
@@ -8,27 +9,29 @@ use crate::map::PhysMap;
 use crate::memblock::{Kind, Memblock};
 use crate::region::{Flags, NodeId, Region};
 
-/// Ranges in bytes, lowest first, or highest first with [`rev`](Iterator::rev).
+/// An iterator over ranges in bytes, lowest first, or highest first with [`rev`](Iterator::rev).
 ///
-/// It comes from [`Memblock::mem_ranges`], [`Memblock::free_ranges`] and [`Memblock::ranges`]. Ranges are half-open, not empty,
-/// sorted, and do not overlap. All of them together take O(regions of both arrays).
+/// [`Memblock::mem_ranges`], [`Memblock::free_ranges`] and [`Memblock::ranges`] return it. Ranges
+/// are half-open, not empty, sorted, and do not overlap. Iterating over all of them takes O(regions
+/// of both arrays).
 #[derive(Clone, Debug)]
 pub struct Spans<'a> {
     a: &'a [Region],
     b: Option<&'a [Region]>,
     filter: Filter,
-    /// Where each end is, once it has moved: an end that is not used is not looked for.
+    /// The position of each end, once it has moved. An end that is not used is not searched for.
     front: Option<Cursor>,
     back: Option<Cursor>,
-    /// What neither end has passed yet.
+    /// The range that neither end has passed yet.
     left: Range<u64>,
 }
 
 impl<'a> Spans<'a> {
-    /// What of the regions `a` passes the filter and no region of `b` covers. Without `b`, each such region of `a`.
+    /// Iterates over the parts of the regions `a` that pass the filter and that no region of `b`
+    /// covers. Without `b`, over each such region of `a`.
     ///
-    /// Both are sorted and without overlaps, as the arrays of a [`Memblock`] are. Otherwise the ranges make no sense, but nothing
-    /// worse happens.
+    /// Both must be sorted and without overlaps, as the arrays of a [`Memblock`] are. Otherwise the
+    /// ranges are meaningless, but safe.
     ///
     /// ```
     /// use samara_memblock::{Filter, Region, Spans};
@@ -51,10 +54,11 @@ impl<'a> Spans<'a> {
         }
     }
 
-    /// Only what lies within `range`; what reaches across its ends is cut there. The first step from either end
-    /// takes O(log n).
+    /// Limits the iterator to `range`. Ranges that cross its ends are trimmed. The first step from
+    /// either end takes O(log n).
     ///
-    /// An empty or reversed range leaves nothing. What the iterator has passed already does not come back.
+    /// An empty or reversed range leaves nothing. What the iterator has passed already does not
+    /// come back.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -118,7 +122,8 @@ impl DoubleEndedIterator for Spans<'_> {
 impl FusedIterator for Spans<'_> {}
 
 impl<M: PhysMap> Memblock<'_, M> {
-    /// The filter for walks over memory: of a node (any, for [`NodeId::NONE`]) and with `flags` as in [`Filter::flags`].
+    /// Returns the filter for walks over memory: of a node (any, for [`NodeId::NONE`]) and with
+    /// `flags` as in [`Filter::flags`].
     #[must_use]
     pub fn filter(&self, nid: NodeId, flags: Flags) -> Filter {
         Filter {
@@ -128,8 +133,11 @@ impl<M: PhysMap> Memblock<'_, M> {
         }
     }
 
-    /// The memory of a node (of all, for [`NodeId::NONE`]), region by region. `flags` as in [`Filter::flags`]: memory that is not to be
-    /// mapped or that a driver manages is left out unless they say otherwise. Linux's `for_each_mem_range`.
+    /// Iterates over the memory of a node (of all, for [`NodeId::NONE`]), region by region. Linux's
+    /// `for_each_mem_range`.
+    ///
+    /// `flags` has the meaning of [`Filter::flags`]: memory that must not be mapped or that a
+    /// driver manages is skipped unless they include it.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -147,8 +155,10 @@ impl<M: PhysMap> Memblock<'_, M> {
         Spans::new(self.memory(), None, self.filter(nid, flags))
     }
 
-    /// The memory that is not reserved: of a node (of all, for [`NodeId::NONE`]), with `flags` as in [`Filter::flags`]. A region of
-    /// memory comes in as many pieces as reserved regions leave of it. Linux's `for_each_free_mem_range`.
+    /// Iterates over memory that is not reserved: of a node (of all, for [`NodeId::NONE`]), with
+    /// `flags` as in [`Filter::flags`]. Linux's `for_each_free_mem_range`.
+    ///
+    /// Reserved regions divide a region of memory into several ranges.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -169,10 +179,12 @@ impl<M: PhysMap> Memblock<'_, M> {
         )
     }
 
-    /// The regions of one kind, or what the regions of another leave over of them, whatever flags and nodes they have.
+    /// Iterates over the regions of one kind, or over the parts of them that the regions of another
+    /// kind do not cover, with any flags and nodes.
     ///
-    /// `ranges(Kind::Reserved, None)` is Linux's `for_each_reserved_mem_range`, `ranges(Kind::Physmem, Some(Kind::Reserved))`
-    /// its `for_each_physmem_range` over what is not reserved.
+    /// `ranges(Kind::Reserved, None)` is Linux's `for_each_reserved_mem_range`.
+    /// `ranges(Kind::Physmem, Some(Kind::Reserved))` is its `for_each_physmem_range` over memory
+    /// that is not reserved.
     ///
     /// ```
     /// # use samara_memblock::*;

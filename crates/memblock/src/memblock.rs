@@ -1,4 +1,4 @@
-//! The state: three arrays, and the settings.
+//! The state of a memblock: three arrays of regions, and the settings.
 
 use core::ffi::CStr;
 use core::fmt;
@@ -9,26 +9,27 @@ use crate::array::RegionType;
 use crate::map::{PhysMap, Unmapped};
 use crate::region::Region;
 
-/// How many regions of each kind the first storage holds in Linux (`INIT_MEMBLOCK_REGIONS`).
+/// The number of regions of each kind that the first storage holds in Linux
+/// (`INIT_MEMBLOCK_REGIONS`).
 pub const INIT_REGIONS: usize = 128;
 
-/// No limit: any address will do. Linux's `MEMBLOCK_ALLOC_ANYWHERE`.
+/// As an upper limit: any address. Linux's `MEMBLOCK_ALLOC_ANYWHERE`.
 pub const ALLOC_ANYWHERE: u64 = u64::MAX;
 
-/// Up to the current limit. Linux's `MEMBLOCK_ALLOC_ACCESSIBLE`.
+/// As an upper limit: the current limit. Linux's `MEMBLOCK_ALLOC_ACCESSIBLE`.
 pub const ALLOC_ACCESSIBLE: u64 = 0;
 
-/// Bytes in a page.
+/// The size of a page in bytes.
 pub const PAGE_SIZE: u64 = 4096;
 
-/// Which array of regions.
+/// The kind of an array of regions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
-    /// Memory that there is for use.
+    /// Memory that the system may use.
     Memory,
-    /// What of it is taken.
+    /// Ranges that are in use, whether they are memory or not.
     Reserved,
-    /// All memory that is physically there, whatever limit was put on its use.
+    /// All physically present memory, whatever limits its use has.
     Physmem,
 }
 
@@ -56,7 +57,7 @@ pub struct Storage<const N: usize = INIT_REGIONS> {
 }
 
 impl<const N: usize> Storage<N> {
-    /// Unused storage.
+    /// Creates unused storage.
     #[must_use]
     pub const fn new() -> Self {
         Storage {
@@ -71,7 +72,7 @@ impl<const N: usize> Default for Storage<N> {
     }
 }
 
-/// An array that lives in memory that memblock allocated for it.
+/// An array in memory that memblock allocated for it.
 #[derive(Clone, Copy)]
 pub(crate) struct GrownArray {
     pub(crate) regions: *mut Region,
@@ -87,10 +88,11 @@ impl GrownArray {
     };
 }
 
-/// The memory of a machine before there is an allocator: what there is, and what of it is taken.
+/// The physical memory of a machine before there is an allocator: which memory exists, and which of
+/// it is in use.
 ///
-/// The beginning of this type is Linux's `struct memblock`, field for field; the C library exports one of these under that
-/// name.
+/// This type begins with Linux's `struct memblock`, field for field. The C library exports one
+/// under that name.
 ///
 /// ```
 /// use samara_memblock::{Memblock, Storage};
@@ -110,7 +112,7 @@ pub struct Memblock<'s, M: PhysMap = Unmapped> {
     current_limit: u64,
     memory: RegionType,
     reserved: RegionType,
-    // From here on C code sees nothing.
+    // C code does not see the fields from here on.
     physmem: RegionType,
     first: [(*mut Region, usize); 3],
     pub(crate) grown: [GrownArray; 3],
@@ -125,7 +127,7 @@ pub struct Memblock<'s, M: PhysMap = Unmapped> {
     storage: PhantomData<&'s mut [Region]>,
 }
 
-// The part that C code shares; only pointers make it depend on the machine.
+// The offsets that C code shares. Only pointers make them depend on the machine.
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     use core::mem::offset_of;
@@ -136,14 +138,16 @@ const _: () = {
     assert!(offset_of!(Memblock<'_>, physmem) == 96);
 };
 
-// SAFETY: the arrays belong to the memblock alone, so they may go where it goes.
+// SAFETY: the memblock owns the arrays, so that they may move to another thread with it.
 unsafe impl<M: PhysMap + Send> Send for Memblock<'_, M> {}
 // SAFETY: nothing changes through a shared reference.
 unsafe impl<M: PhysMap + Sync> Sync for Memblock<'_, M> {}
 
 impl<'s> Memblock<'s> {
-    /// An empty memblock that never touches the memory it manages: its arrays stay in `storage`, so that a call that needs
-    /// more regions fails with [`Error::ArrayFull`](crate::Error::ArrayFull).
+    /// Creates an empty memblock that never accesses the memory it manages.
+    ///
+    /// Its arrays stay in `storage`. A call that needs more regions fails with
+    /// [`Error::ArrayFull`](crate::Error::ArrayFull).
     #[must_use]
     pub const fn new<const N: usize>(storage: &'s mut Storage<N>) -> Self {
         Memblock::with_map(storage, Unmapped)
@@ -151,7 +155,9 @@ impl<'s> Memblock<'s> {
 }
 
 impl<'s, M: PhysMap> Memblock<'s, M> {
-    /// An empty memblock whose memory is accessible through `map`. Its arrays start in `storage` and may grow out of it once
+    /// Creates an empty memblock whose memory is accessible through `map`.
+    ///
+    /// Its arrays start in `storage`. They may grow out of it once
     /// [`allow_resize`](Self::allow_resize) has been called.
     #[must_use]
     pub const fn with_map<const N: usize>(storage: &'s mut Storage<N>, map: M) -> Self {
@@ -164,15 +170,18 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
         Self::over(first, map)
     }
 
-    /// As [`with_map`](Self::with_map), over storage given by address: for a static memblock with static storage.
+    /// As [`with_map`](Self::with_map), over storage given by address: for a static memblock with
+    /// static storage.
     ///
     /// # Safety
-    /// `storage` is valid for reads and writes as long as the memblock is used, and nothing else uses it (C code that the
-    /// memblock is shared with may, between calls and keeping the invariants of the arrays).
+    ///
+    /// `storage` is valid for reads and writes as long as the memblock is used, and nothing else
+    /// uses it. C code that shares the memblock may use it between calls, if it keeps the
+    /// invariants of the arrays.
     #[must_use]
     pub const unsafe fn from_raw_storage<const N: usize>(storage: *mut Storage<N>, map: M) -> Self {
         let first = storage.cast::<Region>();
-        // SAFETY: `storage` is `3 * N` regions in a row.
+        // SAFETY: `storage` is `3 * N` contiguous regions.
         let first = unsafe { [(first, N), (first.add(N), N), (first.add(2 * N), N)] };
         Self::over(first, map)
     }
@@ -198,25 +207,25 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
         }
     }
 
-    /// The memory that there is.
+    /// Returns the memory.
     #[must_use]
     pub fn memory(&self) -> &RegionType {
         &self.memory
     }
 
-    /// What is reserved; it need not be memory.
+    /// Returns the reserved regions, which need not be memory.
     #[must_use]
     pub fn reserved(&self) -> &RegionType {
         &self.reserved
     }
 
-    /// What is physically there, as told to [`physmem_add`](Self::physmem_add).
+    /// Returns the physically present memory, as added by [`physmem_add`](Self::physmem_add).
     #[must_use]
     pub fn physmem(&self) -> &RegionType {
         &self.physmem
     }
 
-    /// The regions of a kind.
+    /// Returns the regions of a kind.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -244,13 +253,14 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
         }
     }
 
-    /// Whether allocations go from low addresses to high ones.
+    /// Returns `true` if allocations go from low addresses to high ones.
     #[must_use]
     pub fn bottom_up(&self) -> bool {
         self.bottom_up
     }
 
-    /// Chooses the direction of allocations: from high addresses downwards (as at first) or from low ones upwards.
+    /// Sets the direction of allocations: from high addresses downwards (the default) or from low
+    /// ones upwards.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -265,13 +275,14 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
         self.bottom_up = enable;
     }
 
-    /// The address that [`ALLOC_ACCESSIBLE`] stands for.
+    /// Returns the address that [`ALLOC_ACCESSIBLE`] stands for.
     #[must_use]
     pub fn current_limit(&self) -> u64 {
         self.current_limit
     }
 
-    /// Sets the first address that allocations with [`ALLOC_ACCESSIBLE`] may not use; [`ALLOC_ANYWHERE`] at first.
+    /// Sets the first address that allocations with [`ALLOC_ACCESSIBLE`] may not use. The default
+    /// is [`ALLOC_ANYWHERE`].
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -286,13 +297,14 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
         self.current_limit = limit;
     }
 
-    /// Whether allocations avoid memory marked [`Flags::HOTPLUG`](crate::Flags::HOTPLUG) ("movable_node"); off at first.
+    /// Returns `true` if allocations avoid memory marked [`Flags::HOTPLUG`](crate::Flags::HOTPLUG)
+    /// ("movable_node"). The default is `false`.
     #[must_use]
     pub fn movable_node(&self) -> bool {
         self.movable_node
     }
 
-    /// See [`movable_node`](Self::movable_node).
+    /// Sets [`movable_node`](Self::movable_node).
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -308,10 +320,12 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
         self.movable_node = enable;
     }
 
-    /// Whether allocations use memory marked [`Flags::KHO_SCRATCH`](crate::Flags::KHO_SCRATCH) only; off at first.
+    /// Restricts allocations to memory marked [`Flags::KHO_SCRATCH`](crate::Flags::KHO_SCRATCH).
+    /// The default is `false`.
     ///
-    /// A kernel that another one handed memory to does not know at first what of it is in use. Until it does, it allocates
-    /// from what is known not to be. Arrays grow into such memory only, too.
+    /// A kernel that receives memory from a previous kernel (kexec handover) does not know at first
+    /// which memory is in use. Until it does, it allocates from memory that is known to be unused.
+    /// Arrays also grow only into such memory.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -330,8 +344,8 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
         self.kho_scratch_only = enable;
     }
 
-    /// Has allocations record the node that they were asked for in the reserved region (Linux since 6.16). Off at first, as
-    /// regions with different nodes do not merge.
+    /// Makes allocations record the requested node in the reserved region (Linux since 6.16). The
+    /// default is `false`, since regions with different nodes do not merge.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -347,8 +361,9 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
         self.record_nodes = enable;
     }
 
-    /// Has allocations mark what they reserve as the kernel's own, with [`Flags::RSRV_KERN`](crate::Flags::RSRV_KERN) (Linux since 6.16). Off at first,
-    /// as regions with different flags do not merge.
+    /// Makes allocations mark what they reserve as the kernel's own, with
+    /// [`Flags::RSRV_KERN`](crate::Flags::RSRV_KERN) (Linux since 6.16). The default is `false`,
+    /// since regions with different flags do not merge.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -364,14 +379,15 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
         self.record_kern = enable;
     }
 
-    /// Whether any memory has been marked as mirrored, so that allocations prefer such memory.
+    /// Returns `true` if any memory has been marked as mirrored, so that allocations prefer such
+    /// memory.
     #[must_use]
     pub fn has_mirror(&self) -> bool {
         self.has_mirror
     }
 
-    /// From now on the arrays may move to memory that they allocate when they are full. To be called once memory is known
-    /// and what must not be overwritten is reserved.
+    /// Permits full arrays to move to memory that they allocate. Call it when memory is known and
+    /// everything that must not be overwritten is reserved.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -396,7 +412,7 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
         self.can_resize = true;
     }
 
-    /// Sets who is told what deserves a line in the log.
+    /// Sets the function that receives notices, which deserve a line in the log.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -421,9 +437,11 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
         self.first[kind as usize]
     }
 
-    /// Forgets all regions and returns to the first storage. Direction, limit and other settings stay.
+    /// Removes all regions and returns to the first storage. Direction, limit and other settings
+    /// stay.
     ///
-    /// Memory that the arrays had allocated is forgotten too, as all else that was reserved.
+    /// Memory that the arrays had allocated is no longer recorded, as is everything else that was
+    /// reserved.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -439,7 +457,8 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
             let (regions, max) = self.first_storage(kind);
             self.array(kind).clear();
             if self.array(kind).as_ptr() != regions {
-                // SAFETY: the first storage is ours for as long as we live, and the array has no regions to move.
+                // SAFETY: the first storage belongs to the memblock during its lifetime, and the
+                // array has no regions to move.
                 unsafe { self.array(kind).relocate(regions, max) };
             }
             self.grown[kind as usize] = GrownArray::NONE;

@@ -1,37 +1,38 @@
-//! What memblock says when something deserves a line in the log but is no error.
+//! Notices: events that deserve a line in the log but are no errors.
 
 use core::fmt;
 
 use crate::Kind;
 
-/// Something worth a line in the boot log. `Display` gives the line.
+/// An event for the boot log. `Display` formats the line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {
-    /// There was no mirrored memory for a request of this many bytes; it is tried again with any memory.
+    /// No mirrored memory satisfied a request. It is tried again with any memory.
     NoMirroredMemory {
-        /// Size of the request.
+        /// The size of the request in bytes.
         size: u64,
     },
-    /// An allocation asked for alignment 0; the cache line size is used.
+    /// An allocation requested alignment 0. The cache line size is used.
     ZeroAlignment,
     /// An array of regions has moved to memory that it allocated.
     ArrayGrown {
-        /// Which array.
+        /// The kind of the array.
         kind: Kind,
-        /// How many regions it can hold now.
+        /// The number of regions that it can hold now.
         capacity: usize,
-        /// Where it is.
+        /// Its physical address.
         base: u64,
-        /// Bytes reserved for it.
+        /// The number of bytes reserved for it.
         size: u64,
     },
-    /// [`cap_memory_range`](crate::Memblock::cap_memory_range) was called before any memory was known.
+    /// [`cap_memory_range`](crate::Memblock::cap_memory_range) was called before any memory was
+    /// added.
     NoMemoryYet,
-    /// More memory belongs to no node than was to be accepted.
+    /// More memory than the threshold belongs to no node.
     NoNodeCoverage {
-        /// Bytes that belong to no node.
+        /// The number of bytes that belong to no node.
         lost: u64,
-        /// Bytes of memory in all.
+        /// The total number of bytes of memory.
         total: u64,
     },
 }

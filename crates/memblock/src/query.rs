@@ -1,4 +1,4 @@
-//! Questions, and cutting memory down.
+//! Queries, and calls that reduce memory.
 
 use crate::Notice;
 use crate::map::PhysMap;
@@ -6,7 +6,7 @@ use crate::memblock::{Kind, Memblock, PAGE_SIZE};
 use crate::region::{Flags, NodeId, Region, capped_end};
 
 impl<M: PhysMap> Memblock<'_, M> {
-    /// Bytes of memory.
+    /// Returns the size of memory in bytes.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -22,7 +22,7 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.memory().total_size()
     }
 
-    /// Bytes reserved.
+    /// Returns the size of all reserved regions in bytes.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -38,8 +38,10 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.reserved().total_size()
     }
 
-    /// Bytes reserved for the kernel itself, below `limit`: by [`reserve_kern`](Self::reserve_kern), and by allocations if
-    /// [`set_record_kern`](Self::set_record_kern) says so. Of a node, or of any for [`NodeId::NONE`]. O(n).
+    /// Returns the number of bytes below `limit` that are reserved for the kernel itself: by
+    /// [`reserve_kern`](Self::reserve_kern), and by allocations if
+    /// [`set_record_kern`](Self::set_record_kern) is on. Counts one node, or all for
+    /// [`NodeId::NONE`]. O(n).
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -63,8 +65,9 @@ impl<M: PhysMap> Memblock<'_, M> {
             .sum()
     }
 
-    /// About how many page frames are free: memory less what is reserved, which need not be memory, in whole frames; 0 if more is
-    /// reserved than there is. [`free_frames`](Self::free_frames) counts exactly. O(1).
+    /// Estimates the number of free page frames: the size of memory minus that of all reserved
+    /// regions, which need not be memory, in whole frames. Returns 0 if more is reserved than
+    /// memory exists. [`free_frames`](Self::free_frames) counts exactly. O(1).
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -81,7 +84,7 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.phys_mem_size().saturating_sub(self.reserved_size()) / PAGE_SIZE
     }
 
-    /// Where memory begins; 0 without any.
+    /// Returns the first address of memory, or 0 without memory.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -96,7 +99,7 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.memory().first().map_or(0, |r| r.base)
     }
 
-    /// Where memory ends: the first address after it; 0 without any.
+    /// Returns the first address after all memory, or 0 without memory.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -111,7 +114,7 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.memory().last().map_or(0, Region::end)
     }
 
-    /// Whether there is memory at `addr`. O(log n), as all that follow.
+    /// Returns `true` if there is memory at `addr`. O(log n), as are the functions that follow.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -127,7 +130,7 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.memory().search(addr).is_some()
     }
 
-    /// Whether there is memory at `addr` that may be mapped.
+    /// Returns `true` if there is memory at `addr` that may be mapped.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -144,7 +147,8 @@ impl<M: PhysMap> Memblock<'_, M> {
             .is_some_and(|r| !r.flags.contains(Flags::NOMAP))
     }
 
-    /// Whether `base .. base + size` (cut at the largest address) lies within one region of memory.
+    /// Returns `true` if `base .. base + size` (capped at the largest address) lies within one
+    /// region of memory.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -161,7 +165,7 @@ impl<M: PhysMap> Memblock<'_, M> {
             .is_some_and(|r| capped_end(base, size) <= r.end())
     }
 
-    /// Whether `addr` is reserved.
+    /// Returns `true` if `addr` is reserved.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -177,7 +181,7 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.reserved().search(addr).is_some()
     }
 
-    /// Whether any of `base .. base + size` is reserved.
+    /// Returns `true` if any byte of `base .. base + size` is reserved.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -192,8 +196,9 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.reserved().overlaps(base, size)
     }
 
-    /// The region of memory that holds page frame `pfn`, as frame numbers (both rounded down), and its node. `None` too if there
-    /// is no such address.
+    /// Returns the region of memory that contains page frame `pfn`, and its node. The region is
+    /// given as first frame and end frame, both rounded down. Also returns `None` if the frame has
+    /// no 64-bit address.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -210,7 +215,8 @@ impl<M: PhysMap> Memblock<'_, M> {
         Some((r.base / PAGE_SIZE, r.end() / PAGE_SIZE, r.nid))
     }
 
-    /// Whether at most `threshold` bytes of memory, counted in whole pages, belong to no node.
+    /// Returns `true` if at most `threshold` bytes of memory, counted in whole pages, belong to no
+    /// node.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -239,7 +245,8 @@ impl<M: PhysMap> Memblock<'_, M> {
         true
     }
 
-    /// Cuts every region of memory to whole units of `align`, a power of two; regions that hold none are dropped. O(n).
+    /// Trims every region of memory to multiples of `align`, a power of two. Regions without a
+    /// whole unit are dropped. O(n).
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -274,7 +281,8 @@ impl<M: PhysMap> Memblock<'_, M> {
         }
     }
 
-    /// The address below which there are `limit` bytes of memory, or `None` if there is not as much.
+    /// Returns the address below which there are `limit` bytes of memory, or `None` if there are
+    /// fewer.
     fn max_addr(&self, mut limit: u64) -> Option<u64> {
         for r in self.memory() {
             if limit <= r.size {
@@ -285,7 +293,8 @@ impl<M: PhysMap> Memblock<'_, M> {
         None
     }
 
-    /// Keeps the lowest `limit` bytes of memory and drops the rest, with what is reserved there. 0 is no limit.
+    /// Keeps the lowest `limit` bytes of memory. Removes the rest, with the reserved regions there.
+    /// 0 means no limit.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -307,10 +316,11 @@ impl<M: PhysMap> Memblock<'_, M> {
         }
     }
 
-    /// Keeps memory within `base .. base + size`, and memory that must not be mapped wherever it is; what is reserved outside
-    /// is freed. An empty range, or no memory at all, changes nothing.
+    /// Keeps memory within `base .. base + size`, and all memory that must not be mapped. Frees
+    /// reserved regions outside of the range. An empty range, or no memory at all, changes nothing.
     ///
-    /// A region that must not be mapped stays whole where Linux would leave it split at the range's ends.
+    /// A region that must not be mapped stays whole, where Linux would leave it split at the ends
+    /// of the range.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -357,8 +367,8 @@ impl<M: PhysMap> Memblock<'_, M> {
         reserved.remove_range(end, u64::MAX);
     }
 
-    /// Keeps the lowest `limit` bytes of memory, as [`cap_memory_range`](Self::cap_memory_range) does: memory that must not be mapped
-    /// stays. `u64::MAX` is no limit.
+    /// Keeps the lowest `limit` bytes of memory, as [`cap_memory_range`](Self::cap_memory_range)
+    /// does: memory that must not be mapped stays. `u64::MAX` means no limit.
     ///
     /// ```
     /// # use samara_memblock::*;
