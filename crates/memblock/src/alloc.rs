@@ -1,4 +1,4 @@
-//! Finding and taking free memory.
+//! Allocation: finding free memory and reserving it.
 
 use core::ptr::NonNull;
 
@@ -8,23 +8,24 @@ use crate::memblock::{ALLOC_ACCESSIBLE, Kind, Memblock, PAGE_SIZE};
 use crate::region::{Flags, NodeId};
 use crate::{Error, Notice};
 
-/// As an upper limit: up to the current limit, as [`ALLOC_ACCESSIBLE`]. Linux tells its leak checker apart by it.
+/// As an upper limit: the current limit, as [`ALLOC_ACCESSIBLE`]. Linux uses it to keep an
+/// allocation from its leak checker.
 pub const ALLOC_NOLEAKTRACE: u64 = 1;
 
-/// The alignment used when 0 is asked for (Linux's `SMP_CACHE_BYTES`).
+/// The alignment used when 0 is requested (Linux's `SMP_CACHE_BYTES`).
 pub const CACHE_LINE: u64 = 64;
 
-/// The limit that [`Memblock::alloc_low`] obeys (Linux's `ARCH_LOW_ADDRESS_LIMIT`).
+/// The limit of [`Memblock::alloc_low`] (Linux's `ARCH_LOW_ADDRESS_LIMIT`).
 pub const LOW_ADDRESS_LIMIT: u64 = 0xffff_ffff;
 
-/// The lowest multiple of `align`, a power of two, at which `size` bytes of a span begin.
+/// Returns the lowest multiple of `align`, a power of two, at which `size` bytes fit into a span.
 #[inline]
 fn lowest_in(span: Span, size: u64, align: u64) -> Option<u64> {
     let found = span.start.checked_next_multiple_of(align)?;
     (found < span.end && span.end - found >= size).then_some(found)
 }
 
-/// The highest such multiple.
+/// Returns the highest multiple of `align`, a power of two, at which `size` bytes fit into a span.
 #[inline]
 fn highest_in(span: Span, size: u64, align: u64) -> Option<u64> {
     let found = span.end.checked_sub(size)? & !(align - 1);
@@ -32,11 +33,13 @@ fn highest_in(span: Span, size: u64, align: u64) -> Option<u64> {
 }
 
 impl<M: PhysMap> Memblock<'_, M> {
-    /// Free memory of `size` bytes at a multiple of `align`, within `start..end`, of a node (any, for [`NodeId::NONE`]) and with
-    /// `flags` as in [`Filter::flags`](crate::Filter::flags); nothing is taken.
+    /// Finds free memory of `size` bytes at a multiple of `align`, within `start..end`, and does
+    /// not reserve it. The memory belongs to a node (any, for [`NodeId::NONE`]), and `flags` has
+    /// the meaning of [`Filter::flags`](crate::Filter::flags).
     ///
-    /// `end` may be [`ALLOC_ACCESSIBLE`] or [`ALLOC_ANYWHERE`](crate::ALLOC_ANYWHERE). The first page is never found. `align` is a
-    /// power of two. O(log n + spans of free memory looked at).
+    /// `end` may be [`ALLOC_ACCESSIBLE`] or [`ALLOC_ANYWHERE`](crate::ALLOC_ANYWHERE). The first
+    /// page is never found. `align` must be a power of two. O(log n + ranges of free memory
+    /// visited).
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -67,7 +70,7 @@ impl<M: PhysMap> Memblock<'_, M> {
         } else {
             end
         };
-        // Address 0 is what C callers take for failure.
+        // C callers regard address 0 as failure.
         let start = start.max(PAGE_SIZE);
         let mut spans = self.free_ranges(nid, flags).within(start..end);
         if self.bottom_up() {
@@ -77,7 +80,8 @@ impl<M: PhysMap> Memblock<'_, M> {
         }
     }
 
-    /// Free memory of `size` bytes on any node, mirrored if there is such memory and it suffices; nothing is taken.
+    /// Finds free memory of `size` bytes on any node, and does not reserve it. Prefers mirrored
+    /// memory if any memory is marked so.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -100,7 +104,7 @@ impl<M: PhysMap> Memblock<'_, M> {
         found
     }
 
-    /// What allocations look for first.
+    /// Returns the flags of the memory that allocations try first.
     fn preferred_flags(&self) -> Flags {
         if self.kho_scratch_only {
             Flags::KHO_SCRATCH
@@ -111,13 +115,17 @@ impl<M: PhysMap> Memblock<'_, M> {
         }
     }
 
-    /// Takes `size` bytes at a multiple of `align` (0: [`CACHE_LINE`]) within `start..end` and returns their address.
+    /// Reserves `size` bytes at a multiple of `align` (0: [`CACHE_LINE`]) within `start..end` and
+    /// returns their address.
     ///
-    /// In order, the first that succeeds: memory of `nid`; unless `exact`, memory of any node. While any memory is marked as
-    /// mirrored, both are tried with mirrored memory first. An empty request finds an address and takes nothing.
+    /// Tries memory of `nid` first and then, unless `exact`, memory of any node. While any memory
+    /// is marked as mirrored, both are tried with mirrored memory first. An empty request finds an
+    /// address and reserves nothing.
     ///
     /// # Errors
-    /// [`Error::NoMemory`], [`Error::Alignment`]; [`Error::ArrayFull`] when memory was found but could not be recorded.
+    ///
+    /// [`Error::NoMemory`], [`Error::Alignment`]; [`Error::ArrayFull`] if memory was found but
+    /// could not be recorded.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -127,7 +135,7 @@ impl<M: PhysMap> Memblock<'_, M> {
     /// boot.add_node(0x5000, 0x4000, NodeId(1), Flags::NONE)?;
     /// let end = ALLOC_ACCESSIBLE;
     /// assert_eq!(boot.alloc_range_nid(0x3000, 0x1000, 0, end, NodeId(0), true), Ok(0x2000));
-    /// // The node has no more as large as this, another has.
+    /// // The node has no other range of this size, but another node has.
     /// assert_eq!(boot.alloc_range_nid(0x3000, 0x1000, 0, end, NodeId(0), true), Err(Error::NoMemory));
     /// assert_eq!(boot.alloc_range_nid(0x3000, 0x1000, 0, end, NodeId(0), false), Ok(0x6000));
     /// # Ok::<(), Error>(())
@@ -180,10 +188,11 @@ impl<M: PhysMap> Memblock<'_, M> {
         }
     }
 
-    /// Takes `size` bytes at a multiple of `align`, below the current limit.
+    /// Reserves `size` bytes at a multiple of `align`, below the current limit.
     ///
     /// # Errors
-    /// As for [`alloc_range_nid`](Self::alloc_range_nid); so for all that allocate.
+    ///
+    /// As for [`alloc_range_nid`](Self::alloc_range_nid), like all calls that allocate.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -199,9 +208,10 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.phys_alloc_range(size, align, 0, ALLOC_ACCESSIBLE)
     }
 
-    /// Takes `size` bytes at a multiple of `align` within `start..end`.
+    /// Reserves `size` bytes at a multiple of `align` within `start..end`.
     ///
     /// # Errors
+    ///
     /// As for [`alloc_range_nid`](Self::alloc_range_nid).
     ///
     /// ```
@@ -223,9 +233,10 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.alloc_range_nid(size, align, start, end, NodeId::NONE, false)
     }
 
-    /// Takes `size` bytes, of node `nid` if it has them.
+    /// Reserves `size` bytes, of node `nid` if it has them.
     ///
     /// # Errors
+    ///
     /// As for [`alloc_range_nid`](Self::alloc_range_nid).
     ///
     /// ```
@@ -245,6 +256,7 @@ impl<M: PhysMap> Memblock<'_, M> {
     /// As [`alloc_try_nid_raw`](Self::alloc_try_nid_raw), but from node `nid` only.
     ///
     /// # Errors
+    ///
     /// As for [`alloc_try_nid_raw`](Self::alloc_try_nid_raw).
     ///
     /// ```
@@ -271,11 +283,15 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.alloc_mapped(size, align, min, max, nid, true)
     }
 
-    /// Memory of `size` bytes, not cleared: of node `nid` within `min..max`, else of any node there, else the same without the
-    /// lower limit. `max` is cut to the current limit.
+    /// Allocates `size` bytes without clearing them. `max` is capped at the current limit.
+    ///
+    /// Tries node `nid` within `min..max`, then any node there, then the same without the lower
+    /// limit.
     ///
     /// # Errors
-    /// As for [`alloc_range_nid`](Self::alloc_range_nid); [`Error::NoMemory`] also if the memory found is not accessible.
+    ///
+    /// As for [`alloc_range_nid`](Self::alloc_range_nid). [`Error::NoMemory`] also if the memory
+    /// found is not accessible.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -306,6 +322,7 @@ impl<M: PhysMap> Memblock<'_, M> {
     /// As [`alloc_try_nid_raw`](Self::alloc_try_nid_raw), cleared to zero.
     ///
     /// # Errors
+    ///
     /// As for [`alloc_try_nid_raw`](Self::alloc_try_nid_raw).
     ///
     /// ```
@@ -331,14 +348,15 @@ impl<M: PhysMap> Memblock<'_, M> {
         nid: NodeId,
     ) -> Result<NonNull<u8>, Error> {
         let memory = self.alloc_mapped(size, align, min, max, nid, false)?;
-        // SAFETY: it was just allocated, is accessible for `size` bytes, and nobody else has it.
+        // SAFETY: it was just allocated, is accessible for `size` bytes, and nothing else uses it.
         unsafe { memory.write_bytes(0, size as usize) };
         Ok(memory)
     }
 
-    /// Cleared memory below the current limit.
+    /// Allocates cleared memory below the current limit.
     ///
     /// # Errors
+    ///
     /// As for [`alloc_try_nid_raw`](Self::alloc_try_nid_raw).
     ///
     /// ```
@@ -362,9 +380,10 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.alloc_try_nid(size, align, 0, ALLOC_ACCESSIBLE, NodeId::NONE)
     }
 
-    /// Memory below the current limit, not cleared.
+    /// Allocates memory below the current limit without clearing it.
     ///
     /// # Errors
+    ///
     /// As for [`alloc_try_nid_raw`](Self::alloc_try_nid_raw).
     ///
     /// ```
@@ -384,9 +403,10 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.alloc_try_nid_raw(size, align, 0, ALLOC_ACCESSIBLE, NodeId::NONE)
     }
 
-    /// Cleared memory from `min` on; from lower addresses if there is none.
+    /// Allocates cleared memory at or above `min`, or at lower addresses if there is none.
     ///
     /// # Errors
+    ///
     /// As for [`alloc_try_nid_raw`](Self::alloc_try_nid_raw).
     ///
     /// ```
@@ -407,9 +427,10 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.alloc_try_nid(size, align, min, ALLOC_ACCESSIBLE, NodeId::NONE)
     }
 
-    /// Cleared memory below 4 GiB.
+    /// Allocates cleared memory below 4 GiB.
     ///
     /// # Errors
+    ///
     /// As for [`alloc_try_nid_raw`](Self::alloc_try_nid_raw).
     ///
     /// ```
@@ -428,9 +449,10 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.alloc_try_nid(size, align, 0, LOW_ADDRESS_LIMIT, NodeId::NONE)
     }
 
-    /// Cleared memory, of node `nid` if it has any.
+    /// Allocates cleared memory, of node `nid` if it has any.
     ///
     /// # Errors
+    ///
     /// As for [`alloc_try_nid_raw`](Self::alloc_try_nid_raw).
     ///
     /// ```
@@ -467,7 +489,7 @@ impl<M: PhysMap> Memblock<'_, M> {
         if let Some(memory) = self.map.virt(found, size) {
             return Ok(memory);
         }
-        // Cannot need room that recording the allocation has not just used.
+        // This cannot need capacity that recording the allocation has not just used.
         self.remove_range(Kind::Reserved, found, size)?;
         Err(Error::NoMemory)
     }

@@ -1,24 +1,27 @@
-//! Walking two arrays at once: what of the first the second leaves over.
+//! Walks over two arrays at once: over the parts of the first that the second does not cover.
 //!
-//! A [`Cursor`] is a position in both, so that a walk is resumed where it stopped; [`Cursor::pack`] gives it the form that
-//! Linux's `__next_mem_range` keeps between calls.
+//! A [`Cursor`] is a position in both, so that a walk can resume where it stopped. [`Cursor::pack`]
+//! converts it to the form that Linux's `__next_mem_range` keeps between calls.
 
 use crate::region::{Flags, NodeId, Region};
 
-/// Which memory regions a walk visits.
+/// The memory regions that a walk visits.
 #[derive(Clone, Copy, Debug)]
 pub struct Filter {
-    /// Only regions of this node, unless it is none.
+    /// The node of the visited regions, or none for all.
     pub nid: NodeId,
-    /// [`Flags::MIRROR`]: only mirrored memory; [`Flags::KHO_SCRATCH`]: only such memory. [`Flags::NOMAP`], [`Flags::DRIVER_MANAGED`], [`Flags::HOTPLUG`]: such memory
-    /// too, which is otherwise left out (hot-pluggable memory only while `movable_node` is set).
+    /// The kinds of visited memory.
+    ///
+    /// [`Flags::MIRROR`] or [`Flags::KHO_SCRATCH`]: only memory with that flag. [`Flags::NOMAP`],
+    /// [`Flags::DRIVER_MANAGED`] or [`Flags::HOTPLUG`]: also such memory, which is otherwise
+    /// skipped. Hot-pluggable memory is skipped only while `movable_node` is set.
     pub flags: Flags,
-    /// Whether hot-pluggable memory is to be left out.
+    /// `true` if hot-pluggable memory is skipped.
     pub movable_node: bool,
 }
 
 impl Filter {
-    /// Visits everything, as walks over anything but memory do.
+    /// Visits everything, as walks over other arrays than memory do.
     pub const ALL: Filter = Filter {
         nid: NodeId::NONE,
         flags: Flags::HOTPLUG
@@ -27,7 +30,7 @@ impl Filter {
         movable_node: false,
     };
 
-    /// Whether a region is left out.
+    /// Returns `true` if a region is skipped.
     #[inline]
     #[must_use]
     pub fn skips(&self, r: &Region) -> bool {
@@ -53,19 +56,20 @@ impl Filter {
     }
 }
 
-/// A piece of memory found by a walk: `start..end` and its node.
+/// A range of memory that a walk found: `start..end` and its node.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Span {
     /// First byte.
     pub start: u64,
-    /// First byte after it.
+    /// First byte after the range.
     pub end: u64,
-    /// The node of the memory region that it is part of.
+    /// The node of the memory region that contains it.
     pub nid: NodeId,
 }
 
 impl Span {
-    /// The page frames that lie wholly in the piece, if it is in bytes. The range may be empty or reversed.
+    /// Returns the page frames that lie entirely in the span, if it is in bytes. The range may be
+    /// empty or reversed.
     ///
     /// ```
     /// use samara_memblock::{NodeId, Span};
@@ -79,8 +83,11 @@ impl Span {
     }
 }
 
-/// A position in two arrays: `a` counts regions of the first; `b` counts the gaps of the second, gap 0 being below its first
-/// region and gap `len` above its last. Walking down, `a` and `b` are −1 once they have passed the beginning.
+/// A position in two arrays: `a` counts regions of the first, and `b` counts the gaps of the
+/// second.
+///
+/// Gap 0 is below the first region and gap `len` above the last. Walking down, `a` and `b` are −1
+/// once they have passed the beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cursor {
     a: i64,
@@ -88,16 +95,16 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// The packed form of a finished walk, and of one that is to begin at the top.
+    /// The packed form of a finished walk, and of one that begins at the top.
     pub const END: u64 = u64::MAX;
 
-    /// Before everything.
+    /// Returns the position before everything.
     #[must_use]
     pub const fn bottom() -> Self {
         Cursor { a: 0, b: 0 }
     }
 
-    /// After everything.
+    /// Returns the position after everything.
     #[must_use]
     pub const fn top(a: &[Region], b: Option<&[Region]>) -> Self {
         let gaps = match b {
@@ -110,7 +117,7 @@ impl Cursor {
         }
     }
 
-    /// Where a walk upwards can begin when nothing below `start` matters. O(log n).
+    /// Returns where a walk upwards begins if it ignores everything below `start`. O(log n).
     #[inline]
     #[must_use]
     pub(crate) fn upwards_from(a: &[Region], b: &[Region], start: u64) -> Self {
@@ -121,7 +128,7 @@ impl Cursor {
         }
     }
 
-    /// Where a walk downwards can begin when nothing from `end` on matters. O(log n).
+    /// Returns where a walk downwards begins if it ignores everything from `end` on. O(log n).
     #[inline]
     #[must_use]
     pub(crate) fn downwards_from(a: &[Region], b: &[Region], end: u64) -> Self {
@@ -132,13 +139,13 @@ impl Cursor {
         }
     }
 
-    /// As Linux packs it: `a` in the lower, `b` in the upper 32 bits.
+    /// Packs the position as Linux does: `a` in the lower 32 bits, `b` in the upper ones.
     #[must_use]
     pub const fn pack(self) -> u64 {
         (self.a as u32) as u64 | (((self.b as u32) as u64) << 32)
     }
 
-    /// The reverse of [`pack`](Self::pack). Halves are read as signed, so that −1 comes back as such.
+    /// Reverses [`pack`](Self::pack). Halves are read as signed, so that −1 stays −1.
     #[must_use]
     pub const fn unpack(packed: u64) -> Self {
         Cursor {
@@ -147,7 +154,8 @@ impl Cursor {
         }
     }
 
-    /// The next piece of `a` that no region of `b` covers, going up. Without `b`, the next region.
+    /// Returns the next part of `a` that no region of `b` covers, going up. Without `b`, the next
+    /// region.
     ///
     /// ```
     /// use samara_memblock::{Cursor, Filter, Region};
@@ -187,12 +195,12 @@ impl Cursor {
                 }
                 gap += 1;
                 if high <= r.base {
-                    // A region that was left out may have had many gaps.
+                    // A region that was skipped may have contained many gaps.
                     if b.get(gap).is_some_and(|next| next.base <= r.base) {
                         gap += b[gap..].partition_point(|next| next.base <= r.base);
                     }
                 } else if low < high {
-                    // (Regions that touch without being one have no gap between them.)
+                    // (Regions that touch and are not merged have no gap between them.)
                     let inside = r.end() <= high;
                     *self = Cursor {
                         a: (at + usize::from(inside)) as i64,
@@ -214,7 +222,7 @@ impl Cursor {
         None
     }
 
-    /// The next piece of `a` that no region of `b` covers, going down.
+    /// Returns the next part of `a` that no region of `b` covers, going down.
     ///
     /// ```
     /// use samara_memblock::{Cursor, Filter, Region};
@@ -233,7 +241,7 @@ impl Cursor {
         b: Option<&[Region]>,
         filter: &Filter,
     ) -> Option<Span> {
-        // Beyond the end means: not begun, or the arrays have shrunk since.
+        // A position beyond the end: the walk has not begun, or the arrays have shrunk since.
         let mut at = self.a.min(a.len() as i64 - 1);
         let mut gap = self.b.min(b.map_or(0, <[Region]>::len) as i64);
         while let Ok(i) = usize::try_from(at) {
@@ -280,7 +288,7 @@ impl Cursor {
     }
 }
 
-/// Gap `gap` of an array: what lies between region `gap - 1` and region `gap`.
+/// Returns the bounds of gap `gap` of an array, which is between regions `gap - 1` and `gap`.
 #[inline]
 fn bounds(b: &[Region], gap: usize) -> (u64, u64) {
     let low = gap

@@ -1,8 +1,9 @@
-//! Page frames: which ones lie wholly in memory, which are wholly free, and which a call would free.
+//! Page frames: those entirely in memory, those entirely free, and those that a call would free.
 //!
-//! Frames are counted by number: frame `n` is the bytes from `n * PAGE_SIZE` up to `(n + 1) * PAGE_SIZE`. A frame is *free* if all of
-//! it lies in one piece of free memory that may be mapped and that no driver manages. Exactly the free frames are a page
-//! allocator's once memblock has handed over.
+//! Frames are counted by number: frame `n` is the bytes from `n * PAGE_SIZE` up to
+//! `(n + 1) * PAGE_SIZE`. A frame is *free* if it lies entirely in one range of free memory that
+//! may be mapped and that no driver manages. After the release, exactly the free frames belong to
+//! the page allocator.
 
 use core::iter::FusedIterator;
 use core::ops::Range;
@@ -14,19 +15,19 @@ use crate::map::PhysMap;
 use crate::memblock::{Memblock, PAGE_SIZE};
 use crate::region::{Flags, NodeId, Region, capped_end};
 
-/// The frames that lie wholly in `start..end`, which may be none.
+/// Returns the frames that lie entirely in `start..end`, which may be none.
 #[inline]
 pub(crate) const fn contained_frames(start: u64, end: u64) -> Range<u64> {
     start.div_ceil(PAGE_SIZE)..end / PAGE_SIZE
 }
 
-/// The frames that share a byte with `start..end`.
+/// Returns the frames that share a byte with `start..end`.
 #[inline]
 pub(crate) fn touching_frames(start: u64, end: u64) -> Range<u64> {
     start / PAGE_SIZE..end.div_ceil(PAGE_SIZE)
 }
 
-/// `range` of frames as a span, unless it is empty.
+/// Converts a range of frames to a span, or returns `None` if it is empty.
 fn frames(range: Range<u64>, nid: NodeId) -> Option<Span> {
     (range.start < range.end).then_some(Span {
         start: range.start,
@@ -35,14 +36,14 @@ fn frames(range: Range<u64>, nid: NodeId) -> Option<Span> {
     })
 }
 
-/// Memory in whole page frames, from either end: see [`Memblock::pfn_ranges`].
+/// An iterator over memory in whole page frames, from either end: see [`Memblock::pfn_ranges`].
 #[derive(Clone, Debug)]
 pub struct PfnRanges<'a> {
     regions: core::slice::Iter<'a, Region>,
     nid: NodeId,
 }
 
-/// The frames of a region that is memory of the node, or of any.
+/// Returns the frames of a region if it belongs to the node, or if the node is none.
 fn of_node(r: &Region, nid: NodeId) -> Option<Span> {
     let wanted = !nid.is_valid() || nid == r.nid;
     frames(r.memory_frames(), r.nid).filter(|_| wanted)
@@ -66,14 +67,14 @@ impl DoubleEndedIterator for PfnRanges<'_> {
 
 impl FusedIterator for PfnRanges<'_> {}
 
-/// Free page frames, from either end: see [`Memblock::free_frames`].
+/// An iterator over free page frames, from either end: see [`Memblock::free_frames`].
 #[derive(Clone, Debug)]
 pub struct FreeFrames<'a> {
     spans: Spans<'a>,
 }
 
 impl FreeFrames<'_> {
-    /// Only frames within `range`, a zone's perhaps. O(log n).
+    /// Limits the iterator to frames within `range`, such as a zone. O(log n).
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -112,15 +113,15 @@ impl DoubleEndedIterator for FreeFrames<'_> {
 
 impl FusedIterator for FreeFrames<'_> {}
 
-/// Frames that a call would free: see [`Memblock::frames_freed_by`].
+/// An iterator over the frames that a call would free: see [`Memblock::frames_freed_by`].
 #[derive(Clone, Debug)]
 pub struct FreedFrames<'a> {
     memory: &'a RegionType,
     reserved: &'a RegionType,
     filter: Filter,
-    /// What is to be freed, in bytes.
+    /// The range that the call would free, in bytes.
     range: Range<u64>,
-    /// The frames that can become free by it and have not been looked at.
+    /// The frames that it can free and that have not been visited.
     left: Range<u64>,
 }
 
@@ -132,7 +133,7 @@ impl<'a> FreedFrames<'a> {
         } else {
             touching_frames(range.start, range.end)
         };
-        // The frames at the ends stay taken if any of them outside of the range is reserved.
+        // The frames at the ends stay in use if a byte of them outside of the range is reserved.
         let below = left.start * PAGE_SIZE;
         if below < range.start && reserved.overlaps(below, range.start - below) {
             left.start += 1;
@@ -150,7 +151,8 @@ impl<'a> FreedFrames<'a> {
         }
     }
 
-    /// The frames that share a byte with the next run of reserved regions, those before `left` taken off.
+    /// Returns the frames that share a byte with the next run of reserved regions, without those
+    /// before `left`.
     fn next_run(&self) -> Option<Range<u64>> {
         let from = (self.left.start * PAGE_SIZE).max(self.range.start);
         let mut regions = self.reserved[self.reserved.first_ending_after(from)..]
@@ -178,7 +180,7 @@ impl Iterator for FreedFrames<'_> {
                 self.left.start = self.left.end;
                 break;
             };
-            // The first memory that has a frame of the run, or of what follows it.
+            // The first memory that contains a frame of the run or after it.
             let at = self
                 .memory
                 .first_ending_after(run.start.saturating_mul(PAGE_SIZE));
@@ -206,8 +208,9 @@ impl Iterator for FreedFrames<'_> {
 impl FusedIterator for FreedFrames<'_> {}
 
 impl Region {
-    /// The page frames that lie wholly in the region: what counts for memory. The range may be empty or reversed. Linux's
-    /// `memblock_region_memory_base_pfn` and `memblock_region_memory_end_pfn`.
+    /// Returns the page frames that lie entirely in the region, which is what counts for memory.
+    /// The range may be empty or reversed. Linux's `memblock_region_memory_base_pfn` and
+    /// `memblock_region_memory_end_pfn`.
     ///
     /// ```
     /// use samara_memblock::Region;
@@ -220,8 +223,8 @@ impl Region {
         contained_frames(self.base, self.end())
     }
 
-    /// The page frames that share a byte with the region: what counts for reserved regions. Linux's
-    /// `memblock_region_reserved_base_pfn` and `memblock_region_reserved_end_pfn`.
+    /// Returns the page frames that share a byte with the region, which is what counts for reserved
+    /// regions. Linux's `memblock_region_reserved_base_pfn` and `memblock_region_reserved_end_pfn`.
     #[must_use]
     pub fn reserved_frames(&self) -> Range<u64> {
         touching_frames(self.base, self.end())
@@ -229,8 +232,9 @@ impl Region {
 }
 
 impl<M: PhysMap> Memblock<'_, M> {
-    /// The memory of a node (of all, for [`NodeId::NONE`]) in whole page frames: numbers, not addresses. Regions that hold no
-    /// whole frame are left out. Linux's `for_each_mem_pfn_range`.
+    /// Iterates over the memory of a node (of all, for [`NodeId::NONE`]) in whole page frames.
+    /// Spans are frame numbers, not addresses. Regions without a whole frame are skipped. Linux's
+    /// `for_each_mem_pfn_range`.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -248,9 +252,11 @@ impl<M: PhysMap> Memblock<'_, M> {
         }
     }
 
-    /// The free page frames of a node (of all, for [`NodeId::NONE`]), as numbers: what [`release`](Self::release) hands out. Memory
-    /// that must not be mapped or that a driver manages is left out. Linux's `for_each_free_mem_pfn_range_in_zone`, together with
-    /// [`FreeFrames::within`].
+    /// Iterates over the free page frames of a node (of all, for [`NodeId::NONE`]), as frame
+    /// numbers. These are what [`release`](Self::release) hands out.
+    ///
+    /// Memory that must not be mapped or that a driver manages is skipped. Together with
+    /// [`FreeFrames::within`], this is Linux's `for_each_free_mem_pfn_range_in_zone`.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -268,8 +274,9 @@ impl<M: PhysMap> Memblock<'_, M> {
         }
     }
 
-    /// The page frames that become free when `base .. base + size` is freed: those of which no other part is reserved. They
-    /// come lowest first, and never across the end of a region of memory. O(log n) each.
+    /// Iterates over the page frames that become free when `base .. base + size` is freed: those of
+    /// which no other part is reserved. They come lowest first. No span crosses the end of a region
+    /// of memory. O(log n) each.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -277,7 +284,7 @@ impl<M: PhysMap> Memblock<'_, M> {
     /// # let mut boot = Memblock::new(&mut storage);
     /// boot.add(0, 0x10_000)?;
     /// boot.reserve(0x2800, 0x3000)?;
-    /// // Frame 2 is free once all that was reserved of it is; frame 4 stays taken.
+    /// // Frame 2 becomes free, since all of its reserved part is freed. Frame 4 stays in use.
     /// let freed = boot.frames_freed_by(0x2800, 0x2000);
     /// assert!(freed.map(|f| f.start..f.end).eq([2..4]));
     /// # Ok::<(), Error>(())
@@ -286,7 +293,8 @@ impl<M: PhysMap> Memblock<'_, M> {
         FreedFrames::new(self, base..capped_end(base, size))
     }
 
-    /// The page frames that are no longer free once `base .. base + size` is reserved.
+    /// Iterates over the page frames that are no longer free once `base .. base + size` is
+    /// reserved.
     ///
     /// ```
     /// # use samara_memblock::*;

@@ -420,7 +420,7 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
     /// # let mut boot = Memblock::new(&mut storage);
     /// boot.set_notify(Some(|notice| eprintln!("{notice}")));
     /// boot.add(0x1000, 0x1000)?;
-    /// boot.phys_alloc(64, 0)?; // "alignment 0 asked for, cache line size used"
+    /// boot.phys_alloc(64, 0)?; // "alignment 0 requested, using the cache line size"
     /// # Ok::<(), Error>(())
     /// ```
     pub const fn set_notify(&mut self, notify: Option<fn(&Notice)>) {

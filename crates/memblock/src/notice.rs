@@ -45,7 +45,7 @@ impl fmt::Display for Notice {
                 "memblock: could not allocate {size:#x} bytes of mirrored memory"
             ),
             Notice::ZeroAlignment => {
-                f.write_str("memblock: alignment 0 asked for, cache line size used")
+                f.write_str("memblock: alignment 0 requested, using the cache line size")
             }
             Notice::ArrayGrown {
                 kind,

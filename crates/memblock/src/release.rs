@@ -1,7 +1,8 @@
-//! The end of memblock's time: handing what is free to a page allocator.
+//! The end of memblock's use: free memory goes to a page allocator.
 //!
-//! From then on exactly the free frames (see `frames.rs`) are the page allocator's. Each call that changes what is free keeps
-//! that so: freeing gives the frames that it makes free, reserving first claims those that it takes.
+//! From then on exactly the free frames (see `frames.rs`) belong to the page allocator. Each call
+//! that changes which frames are free keeps this true. Freeing hands out the frames that become
+//! free, and reserving first claims the frames that it takes.
 
 use core::iter::FusedIterator;
 use core::ops::{Deref, Range};
@@ -14,27 +15,30 @@ use crate::map::PhysMap;
 use crate::memblock::{Kind, Memblock};
 use crate::region::{Flags, NodeId, capped_end};
 
-/// What takes over from memblock: an allocator of page frames.
+/// An allocator of page frames, which takes over from memblock.
 ///
-/// With the feature `buddy_system_allocator` that crate's `FrameAllocator` is one.
+/// With the feature `buddy_system_allocator`, that crate's `FrameAllocator` implements it.
 pub trait PageAllocator {
-    /// Takes in frames, given as numbers. They were never given before, or were claimed since.
+    /// Receives frames, given as numbers. They were never given before, or have been claimed since.
     fn free_pages(&mut self, frames: Range<u64>);
 
-    /// The same, told the node of the memory ([`NodeId::NONE`] if it has none): for allocators that keep nodes apart.
+    /// As [`free_pages`](Self::free_pages), with the node of the memory ([`NodeId::NONE`] if it has
+    /// none), for allocators with per-node lists.
     fn free_node_pages(&mut self, frames: Range<u64>, nid: NodeId) {
         let _ = nid;
         self.free_pages(frames);
     }
 
-    /// Gives back certain frames if all of them are free, and says whether it did. An allocator that cannot do so refuses.
+    /// Gives certain frames back if all of them are free, and returns `true` if it did. An
+    /// allocator that cannot do so returns `false`.
     fn claim_pages(&mut self, frames: Range<u64>) -> bool {
         let _ = frames;
         false
     }
 }
 
-/// Splits a range of frames into blocks of 2^order frames, each at a multiple of its size, as buddy allocators want them.
+/// An iterator that splits a range of frames into blocks of 2^order frames, each at a multiple of
+/// its size, as buddy allocators need them.
 ///
 /// ```
 /// use samara_memblock::PageBlocks;
@@ -47,7 +51,7 @@ pub struct PageBlocks {
 }
 
 impl PageBlocks {
-    /// Blocks of at most 2^`max_order` frames.
+    /// Splits `frames` into blocks of at most 2^`max_order` frames.
     #[must_use]
     pub const fn new(frames: Range<u64>, max_order: u32) -> Self {
         PageBlocks { frames, max_order }
@@ -55,7 +59,7 @@ impl PageBlocks {
 }
 
 impl Iterator for PageBlocks {
-    /// First frame and order.
+    /// The first frame and the order.
     type Item = (u64, u32);
 
     fn next(&mut self) -> Option<(u64, u32)> {
@@ -69,7 +73,8 @@ impl Iterator for PageBlocks {
 
 impl FusedIterator for PageBlocks {}
 
-/// A memblock that has handed out what was free. It still answers questions, and reserved memory can be given after the rest.
+/// A memblock that has handed out its free memory. It still answers queries, and reserved memory
+/// can be freed later.
 pub struct Released<'s, M: PhysMap> {
     memblock: Memblock<'s, M>,
 }
@@ -83,12 +88,12 @@ impl<'s, M: PhysMap> Deref for Released<'s, M> {
 }
 
 impl<'s, M: PhysMap> Memblock<'s, M> {
-    /// Hands every free frame ([`free_frames`](Self::free_frames)) to a page allocator, lowest first, and returns how many there
-    /// were.
+    /// Hands every free frame ([`free_frames`](Self::free_frames)) to a page allocator, lowest
+    /// first, and returns the number of frames. Linux's `memblock_free_all`.
     ///
-    /// Memory that must not be mapped or that a driver manages is left out; hot-pluggable memory is not, and is no longer
-    /// marked as such afterwards. A frame of which any part is reserved stays. Nothing can be allocated here from now on, so
-    /// that no frame has two owners. Linux's `memblock_free_all`.
+    /// Memory that must not be mapped or that a driver manages is skipped. Hot-pluggable memory is
+    /// handed out, and is no longer marked as such afterwards. A frame with any reserved part
+    /// stays. Nothing can be allocated here from now on, so that no frame has two owners.
     ///
     /// ```
     /// use samara_memblock::{Memblock, PageAllocator, Storage};
@@ -117,18 +122,20 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
         (Released { memblock: self }, count)
     }
 
-    /// First step of [`release`](Self::release), for a memblock that cannot be moved, such as one that C code shares: arrays no
-    /// longer grow, and no memory counts as hot-pluggable. Afterwards [`hand_out`](Self::hand_out), and the caller sees to it that
-    /// nothing is allocated any more.
+    /// Performs the first step of [`release`](Self::release), for a memblock that cannot be moved,
+    /// such as one that C code shares. Arrays no longer grow, and no memory counts as
+    /// hot-pluggable.
+    ///
+    /// [`hand_out`](Self::hand_out) must follow. The caller must not allocate any more.
     pub fn close(&mut self) {
         self.can_resize = false;
-        // The whole array, so that no region is split and no room needed.
+        // The whole array, so that no region is split and no capacity is needed.
         self.array(Kind::Memory)
             .set(0, u64::MAX, |r| r.flags.remove(Flags::HOTPLUG));
     }
 
-    /// Second step of [`release`](Self::release): gives all free frames and says how many there are. The page allocator may ask
-    /// this memblock questions meanwhile.
+    /// Performs the second step of [`release`](Self::release): hands out all free frames and
+    /// returns their number. The page allocator may query this memblock during the call.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -154,11 +161,16 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
         free_to(self.free_frames(NodeId::NONE), pages)
     }
 
-    /// First step of freeing `base .. base + size` after everything has been handed out, see [`Released::free_late`]: gives the frames
-    /// that become free and says how many they are. [`free`](Self::free) is to follow, and cannot fail.
+    /// Performs the first step of freeing `base .. base + size` after the release, as
+    /// [`Released::free_late`] does: hands out the frames that become free and returns their
+    /// number.
+    ///
+    /// [`free`](Self::free) must follow, and cannot fail.
     ///
     /// # Errors
-    /// [`Error::ArrayFull`] when a reserved region has to be split and there is no room; nothing was given then.
+    ///
+    /// [`Error::ArrayFull`] if a reserved region must be split and there is no capacity. No frame
+    /// has been handed out then.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -198,12 +210,15 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
         Ok(free_to(self.frames_freed_by(base, size), pages))
     }
 
-    /// First step of reserving `base .. base + size` after everything has been handed out, see [`Released::reserve_late`]: claims
-    /// the frames that stop being free, all or none. Reserving is to follow; should it fail, [`hand_back`](Self::hand_back)
-    /// undoes this.
+    /// Performs the first step of reserving `base .. base + size` after the release, as
+    /// [`Released::reserve_late`] does: claims the frames that stop being free, all or none.
+    ///
+    /// [`reserve`](Self::reserve) must follow. If it fails, [`hand_back`](Self::hand_back) undoes
+    /// the claim.
     ///
     /// # Errors
-    /// [`Error::NoMemory`] when some frame is in use; nothing has been claimed then.
+    ///
+    /// [`Error::NoMemory`] if a frame is in use. Nothing has been claimed then.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -244,8 +259,8 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
         free_to(self.frames_taken_by(base, size), pages);
     }
 
-    /// Forgets everything, as [`clear`](Self::clear) does, and returns the frames that arrays lay in which had grown. Once
-    /// everything has been handed out, these are the page allocator's, too.
+    /// Removes all regions, as [`clear`](Self::clear) does, and returns the frames of the arrays
+    /// that had grown. After a release, these frames belong to the page allocator too.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -278,11 +293,14 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
 }
 
 impl<M: PhysMap> Released<'_, M> {
-    /// Frees `base .. base + size` late: the frames that become free by it ([`Memblock::frames_freed_by`]) go to the page allocator.
-    /// Returns how many there were. What is not reserved does not matter. Linux's `memblock_free_late`.
+    /// Frees `base .. base + size` late: the frames that become free
+    /// ([`Memblock::frames_freed_by`]) go to the page allocator. Returns their number. Parts that
+    /// are not reserved do not matter. Linux's `memblock_free_late`.
     ///
     /// # Errors
-    /// [`Error::ArrayFull`] when a reserved region has to be split and there is no room; nothing has changed then.
+    ///
+    /// [`Error::ArrayFull`] if a reserved region must be split and there is no capacity. Nothing
+    /// has changed then.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -317,11 +335,13 @@ impl<M: PhysMap> Released<'_, M> {
         Ok(count)
     }
 
-    /// Reserves `base .. base + size` late: the frames of it that were handed out are claimed back, all or none.
+    /// Reserves `base .. base + size` late: claims back those of its frames that were handed out,
+    /// all or none.
     ///
     /// # Errors
-    /// [`Error::NoMemory`] when some frame is in use; [`Error::ArrayFull`] when there is no room for another region. Nothing has
-    /// changed then.
+    ///
+    /// [`Error::NoMemory`] if a frame is in use; [`Error::ArrayFull`] if there is no capacity for
+    /// another region. Nothing has changed then.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -358,8 +378,8 @@ impl<M: PhysMap> Released<'_, M> {
         reserved
     }
 
-    /// Gives up memblock: what its arrays occupied goes to the page allocator too. Returns how many frames that is. Linux's
-    /// `memblock_discard`.
+    /// Discards the memblock: the frames of its arrays go to the page allocator too. Returns their
+    /// number. Linux's `memblock_discard`.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -385,7 +405,7 @@ impl<M: PhysMap> Released<'_, M> {
     }
 }
 
-/// Gives frames to a page allocator and says how many they were.
+/// Hands frames to a page allocator and returns their number.
 fn free_to(frames: impl Iterator<Item = Span>, pages: &mut impl PageAllocator) -> u64 {
     let mut count = 0;
     for span in frames {
@@ -411,7 +431,8 @@ impl<const ORDER: usize> PageAllocator for buddy_system_allocator::FrameAllocato
         else {
             return false;
         };
-        // One by one: a larger block is only found if it has been merged, which added frames are not.
+        // One by one: a larger block is found only if it has been merged, and added frames are not
+        // merged.
         for frame in start..end {
             if self.alloc_at(frame, 1).is_none() {
                 (start..frame).for_each(|claimed| self.dealloc(claimed, 1));

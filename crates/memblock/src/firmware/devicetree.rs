@@ -1,7 +1,7 @@
-//! Flattened device trees: `/memory`, `/reserved-memory`, the header's reservations, and what `/chosen` says to who boots.
+//! Flattened device trees: `/memory`, `/reserved-memory`, the header's reservations, and `/chosen`.
 //!
-//! Sources: the Devicetree Specification (memory nodes, reserved-memory, the flattened format) and the bindings for
-//! `numa-node-id` and `hotpluggable`.
+//! Sources: the Devicetree Specification (memory nodes, reserved-memory, the flattened format) and
+//! the bindings for `numa-node-id` and `hotpluggable`.
 
 use fdt::nodes::{AsNode, Node};
 use fdt::parsing::NoPanic;
@@ -18,13 +18,13 @@ mod dynamic;
 
 type TreeNode<'a> = Node<'a, (UnalignedParser<'a>, NoPanic)>;
 
-/// A device tree whose header makes sense.
+/// A device tree with a valid header.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceTree<'a> {
     blob: &'a [u8],
 }
 
-/// Numbers in a device tree are big-endian 32-bit cells.
+/// Reads a number: numbers in a device tree are big-endian 32-bit cells.
 fn cell(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(
         bytes.get(at..at.checked_add(4)?)?.try_into().ok()?,
@@ -37,9 +37,10 @@ impl<'a> DeviceTree<'a> {
     /// Checks the header. `blob` may be longer than the tree.
     ///
     /// # Errors
-    /// [`Problem::Malformed`] if this is no device tree, or one that is cut off.
+    ///
+    /// [`Problem::Malformed`] if this is not a device tree, or one that is truncated.
     pub fn new(blob: &'a [u8]) -> Result<Self, Problem> {
-        /// Begin and end of the root, its empty name, and the end.
+        /// Begin and end of the root, its empty name, and the end token.
         const SMALLEST: usize = 16;
         let check = || {
             let total = cell(blob, 4)? as usize;
@@ -57,7 +58,7 @@ impl<'a> DeviceTree<'a> {
         check().ok_or(Problem::Malformed)
     }
 
-    /// The header's list of reservations: pairs of 64-bit numbers, ended by zeros.
+    /// Returns the header's list of reservations: pairs of 64-bit numbers, ended by zeros.
     fn reservations(self) -> impl Iterator<Item = Item> + use<'a> {
         let wide = |pair: &[u8], at| {
             Some(u64::from(cell(pair, at)?) << 32 | u64::from(cell(pair, at + 4)?))
@@ -86,8 +87,9 @@ impl<'a> DeviceTree<'a> {
         Ok(())
     }
 
-    /// Calls `give` with each child of `/reserved-memory` that has a size and no address, in the order of the tree, and with what is
-    /// malformed there. [`load`](super::load) leaves these out: they can be placed when all that has an address is known.
+    /// Calls `give` with each child of `/reserved-memory` that has a size and no address, in the
+    /// order of the tree, and with each problem there. [`load`](super::load) skips these
+    /// reservations: they can be placed once everything with an address is known.
     ///
     /// ```no_run
     /// # use samara_memblock::{Memblock, Storage};
@@ -132,7 +134,7 @@ impl<'a> DeviceTree<'a> {
 /// The node whose children are reservations.
 const RESERVED_MEMORY: &str = "reserved-memory";
 
-/// Calls `take` with each child of `/reserved-memory` that is enabled, and how its numbers are written.
+/// Calls `take` with each enabled child of `/reserved-memory`, and with the widths of its numbers.
 fn each_reservation<'a>(
     parent: &TreeNode<'a>,
     take: &mut dyn FnMut(TreeNode<'a>, Cells) -> Result<(), FdtError>,
@@ -147,8 +149,8 @@ fn each_reservation<'a>(
     Ok(())
 }
 
-/// The header's reservations, then memory and reservations in the order of the tree. What is malformed further inside is
-/// reported when it is met, and is the last that is read.
+/// Yields the header's reservations, and then memory and reservations in the order of the tree. A
+/// malformed node is reported when it is met, and ends the iteration.
 impl Source for DeviceTree<'_> {
     fn each(&self, give: &mut dyn FnMut(Item)) {
         self.reservations().for_each(&mut *give);
@@ -184,7 +186,7 @@ fn memory(node: &TreeNode<'_>, cells: Cells, give: &mut dyn FnMut(Item)) -> Resu
         .and_then(|id| i32::try_from(id).ok())
         .map_or(NodeId::NONE, NodeId)
         .canonical();
-    // A loader that hands on less than there is says so beside `reg`.
+    // A loader that passes on less memory than exists adds this property next to `reg`.
     let ranges = match node.raw_property("linux,usable-memory")? {
         Some(usable) => Some(usable),
         None => node.raw_property("reg")?,
@@ -222,19 +224,19 @@ fn reserved(node: &TreeNode<'_>, cells: Cells, give: &mut dyn FnMut(Item)) -> Re
     Ok(())
 }
 
-/// How many cells a number takes.
+/// The number of cells of a number.
 #[derive(Clone, Copy, Debug)]
 struct Width(u32);
 
 impl Width {
-    /// Returns the one number that `bytes` are; `None` if they are anything else.
+    /// Returns the single number that `bytes` hold, or `None` if they hold anything else.
     fn only(self, bytes: &[u8]) -> Option<u64> {
         let sound = (1..=2).contains(&self.0);
         let (number, rest) = self.read(bytes).filter(|_| sound)?;
         rest.is_empty().then_some(number)
     }
 
-    /// A number and what follows it.
+    /// Reads a number, and returns it with the bytes after it.
     fn read(self, bytes: &[u8]) -> Option<(u64, &[u8])> {
         let (number, rest) = bytes.split_at_checked(self.0 as usize * 4)?;
         let value = number
@@ -244,7 +246,7 @@ impl Width {
     }
 }
 
-/// How addresses and sizes are written in the children of a node.
+/// The widths of addresses and sizes in the children of a node.
 #[derive(Clone, Copy, Debug)]
 struct Cells {
     address: Width,
@@ -266,7 +268,8 @@ impl Cells {
         })
     }
 
-    /// Pairs of address and size. Numbers wider than 64 bits, and what is left of an incomplete pair, are malformed.
+    /// Iterates over pairs of address and size. Numbers wider than 64 bits and an incomplete last
+    /// pair are malformed.
     fn ranges(self, mut bytes: &[u8]) -> impl Iterator<Item = Result<(u64, u64), Problem>> + Clone {
         let sound = (1..=2).contains(&self.address.0) && (1..=2).contains(&self.size.0);
         core::iter::from_fn(move || {

@@ -1,12 +1,12 @@
 //! The memory map of PC firmware.
 //!
-//! Only what is called usable is memory; all other types, known or not, are holes, as on Linux.
+//! Only "usable" memory is memory. All other types, known or not, are holes, as on Linux.
 
 use super::{Entry, Item, Problem, Use, text};
 
 fn usage(kind: &str) -> Use {
     let kind = kind.trim();
-    // "System RAM" is what /sys/firmware/memmap calls it; a trailing "(…)" is a remark.
+    // `/sys/firmware/memmap` uses "System RAM". A trailing "(…)" is a remark.
     if kind == "usable" || kind == "System RAM" {
         Use::Ram
     } else {
@@ -14,8 +14,9 @@ fn usage(kind: &str) -> Use {
     }
 }
 
-/// The entries of a boot log: lines with `BIOS-e820:`, in the three forms that Linux has used, and lines that begin with `[mem`.
-/// Other lines are passed over, those too by which the kernel logs changes of its own.
+/// Iterates over the entries of a boot log: lines with `BIOS-e820:`, in the three forms that Linux
+/// has used, and lines that begin with `[mem`. Other lines are skipped, including those that log
+/// changes by the kernel.
 ///
 /// ```
 /// use samara_memblock::firmware::e820;
@@ -43,7 +44,7 @@ fn parse(entry: &str) -> Option<Item> {
     }
     let (range, kind) = entry.split_once('(')?;
     let kind = usage(kind.trim_end().strip_suffix(')')?);
-    // Linux 2.4 gave the size first.
+    // Linux 2.4 printed the size first.
     if let Some((size, base)) = text::range(range, "@") {
         return Some(Entry::sized(base, size, kind));
     }
@@ -55,12 +56,13 @@ fn parse(entry: &str) -> Option<Item> {
     })
 }
 
-/// How a binary map lays its entries out: all of them begin with the base and the size (64 bits each) and the type (32 bits), in little-endian order.
+/// The layout of a binary map's entries. All begin with the base and the size (64 bits each) and
+/// the type (32 bits), in little-endian order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Binary {
-    /// 20 bytes each, as the BIOS returns them and boot parameters of Linux hold them.
+    /// 20 bytes each, as the BIOS returns them and Linux's boot parameters contain them.
     Bios,
-    /// 24 bytes each, the last four reserved, as PVH boot has them (`hvm_memmap_table_entry`).
+    /// 24 bytes each, the last four reserved, as PVH boot passes them (`hvm_memmap_table_entry`).
     Pvh,
 }
 
@@ -73,7 +75,8 @@ impl Binary {
     }
 }
 
-/// Returns the entries of a binary map. Type 1 is memory. Bytes behind the last whole entry are [`Problem::Malformed`].
+/// Iterates over the entries of a binary map. Type 1 is memory. Bytes after the last whole entry
+/// are [`Problem::Malformed`].
 ///
 /// ```
 /// use samara_memblock::firmware::{Use, e820};
@@ -104,10 +107,13 @@ fn entry(bytes: &[u8]) -> Item {
     Entry::sized(u64::from_le_bytes(*base), u64::from_le_bytes(*size), usage)
 }
 
-/// One entry of `/sys/firmware/memmap`: the contents of its files `start`, `end` (the last byte) and `type`.
+/// Parses an entry of `/sys/firmware/memmap`: the contents of its files `start`, `end` (the last
+/// byte) and `type`.
 ///
 /// # Errors
-/// [`Problem::Unreadable`] if they are no numbers, [`Problem::Backwards`], and those of [`Entry::checked`].
+///
+/// [`Problem::Unreadable`] if they are not numbers, [`Problem::Backwards`], and the errors of
+/// [`Entry::checked`].
 pub fn sysfs_entry(start: &str, end: &str, kind: &str) -> Item {
     match (text::hex(start), text::hex(end)) {
         (Some(first), Some(last)) => Entry::inclusive(first, last, usage(kind)),

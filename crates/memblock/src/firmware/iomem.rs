@@ -1,9 +1,9 @@
-//! `/proc/iomem`: what a running Linux has made of its firmware's map.
+//! `/proc/iomem`: the memory map of a running Linux.
 
 use super::{Entry, Item, Problem, Use, text};
 
-/// The entries of `/proc/iomem`. `System RAM` is memory; what lies indented below it (the kernel, a crash kernel, what firmware
-/// keeps) is reserved; everything else on the outermost level is a hole.
+/// Iterates over the entries of `/proc/iomem`. `System RAM` is memory. Entries indented below it
+/// (the kernel, a crash kernel, firmware data) are reserved. All other outermost entries are holes.
 ///
 /// ```
 /// use samara_memblock::firmware::{Use, iomem};
@@ -45,7 +45,7 @@ pub fn lines(text: &str) -> impl Iterator<Item = Item> + Clone {
         .chain(entries)
 }
 
-/// Whether every range is `0-0`, as those see it who may not.
+/// Returns `true` if every range is `0-0`, which is what unprivileged readers see.
 fn hidden(text: &str) -> bool {
     let mut ranges = text
         .lines()

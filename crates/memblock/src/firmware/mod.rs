@@ -1,22 +1,24 @@
-//! Memory maps as firmware hands them over, and taking them into a [`Memblock`].
+//! Memory maps from firmware, and loading them into a [`Memblock`].
 //!
 //! | source | parser | feature |
 //! |---|---|---|
 //! | e820, as boot logs print it | [`e820::lines`] | |
 //! | e820, as `/sys/firmware/memmap` shows it | [`e820::sysfs_entry`] | |
-//! | e820, as the BIOS hands it over | [`e820::entries`] | |
-//! | what a PVH boot loader hands over | [`pvh::StartInfo`] | |
+//! | e820, as the BIOS passes it | [`e820::entries`] | |
+//! | start info of a PVH boot loader | [`pvh::StartInfo`] | |
 //! | `/proc/iomem` | [`iomem::lines`] | |
 //! | UEFI, as `GetMemoryMap` returns it | `uefi::Descriptors` | `uefi` |
 //! | UEFI, as its shell and boot logs print it | `uefi::lines` | `uefi` |
 //! | device tree | `devicetree::DeviceTree` | `fdt` |
 //!
-//! Firmware is not trusted. All parsers yield [`Item`]s: sound entries, and what could not be made one. An entry of no bytes, one
-//! that passes the end of the address space and one where no machine has memory are dropped and reported, whatever they call
-//! themselves: such a hole takes no memory away, and such memory adds none. [`Entry::checked`] is that rule.
+//! Firmware is not trusted. All parsers yield [`Item`]s: valid entries, and problems. Some entries
+//! are dropped and reported, whatever their type: those without bytes, those that pass the end of
+//! the address space, and those where no machine has memory. Such a hole removes no memory, and
+//! such memory adds none. [`Entry::checked`] implements this rule.
 //!
-//! [`load`] takes entries in whatever order they come. Where two disagree the stricter one wins: what is no memory stays out
-//! although another entry says RAM, and what is reserved or not to be mapped stays so. Whatever is odd is reported.
+//! [`load`] accepts entries in any order. If two disagree, the stricter one wins: a hole stays a
+//! hole although another entry says RAM, and reserved or unmapped memory stays so. All anomalies
+//! are reported.
 
 use core::fmt;
 
@@ -34,21 +36,22 @@ mod text;
 #[cfg(feature = "uefi")]
 pub mod uefi;
 
-/// An entry that reaches beyond this is an error of the firmware: no architecture addresses more (RISC-V's 56 bits are the most).
+/// The limit of valid addresses. An entry beyond it is a firmware error: no architecture addresses
+/// more (RISC-V's 56 bits are the most).
 pub const ADDRESS_LIMIT: u64 = 1 << 56;
 
-/// What firmware says that a range is.
+/// The use of a range, as firmware reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Use {
     /// Memory for the system.
     Ram,
     /// Memory that may be unplugged.
     Hotplug,
-    /// In use already, whether it is memory or not: becomes reserved.
+    /// In use already, whether it is memory or not. It becomes reserved.
     Reserved,
     /// Memory that must not be mapped.
     NoMap,
-    /// No memory for the system, whatever else it is.
+    /// Not memory for the system, whatever else it is.
     Hole,
 }
 
@@ -59,16 +62,17 @@ pub struct Entry {
     pub base: u64,
     /// Length in bytes.
     pub size: u64,
-    /// What it is.
+    /// The use of the range.
     pub usage: Use,
-    /// The node it belongs to.
+    /// The node that it belongs to.
     pub nid: NodeId,
 }
 
 impl Entry {
-    /// Returns the entry if a map may say this.
+    /// Returns the entry if it is valid in a map.
     ///
     /// # Errors
+    ///
     /// [`Problem::Empty`], [`Problem::Wraps`], [`Problem::Absurd`].
     ///
     /// ```
@@ -92,7 +96,7 @@ impl Entry {
         }
     }
 
-    /// An entry on no particular node, checked.
+    /// Creates and checks an entry without a node.
     fn sized(base: u64, size: u64, usage: Use) -> Item {
         let nid = NodeId::NONE;
         Entry {
@@ -104,8 +108,9 @@ impl Entry {
         .checked()
     }
 
-    /// An entry from its first and last byte, checked. The range of all 2^64 bytes is empty: a kernel that prints an entry of
-    /// no bytes prints the byte before the first one as the last, in arithmetic of 64 bits.
+    /// Creates and checks an entry from its first and last byte. A range of all 2^64 bytes counts
+    /// as empty: a kernel that prints an entry without bytes prints the byte before the first one
+    /// as the last, in 64-bit arithmetic.
     fn inclusive(first: u64, last: u64, usage: Use) -> Item {
         let size = last.wrapping_sub(first).wrapping_add(1);
         if last < first && size != 0 {
@@ -115,52 +120,52 @@ impl Entry {
     }
 }
 
-/// What is wrong with a part of a memory map.
+/// A problem with a part of a memory map.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Problem {
-    /// Text that looks like an entry but cannot be read as one, with the number of its line, from 1.
+    /// Text that looks like an entry but cannot be parsed.
     Unreadable {
-        /// Which line.
+        /// The number of its line, from 1.
         line: usize,
     },
-    /// The end lies before the beginning; ignored.
+    /// The end lies before the beginning. The entry is ignored.
     Backwards {
         /// First byte.
         first: u64,
         /// Last byte.
         last: u64,
     },
-    /// Addresses are hidden: `/proc/iomem` shows zeros to all but root.
+    /// The addresses are hidden: `/proc/iomem` shows zeros to everyone but root.
     Hidden,
-    /// A binary table is cut off or its header makes no sense.
+    /// A binary table is truncated, or its header is invalid.
     Malformed,
-    /// The kernel that printed the entry calls it invalid; ignored.
+    /// The kernel that printed the entry calls it invalid. The entry is ignored.
     Invalid {
         /// The number of its line, from 1.
         line: usize,
     },
-    /// A reservation without an address. [`load`] leaves it out: whoever boots places it
+    /// A reservation without an address. [`load`] skips it, and the kernel must place it
     /// (`devicetree::DeviceTree::dynamic_reservations`).
     Dynamic {
-        /// Bytes asked for.
+        /// The requested number of bytes.
         size: u64,
     },
-    /// A reservation whose alignment is not a power of two; ignored.
+    /// A reservation whose alignment is not a power of two. It is ignored.
     Alignment {
-        /// Bytes asked for.
+        /// The requested number of bytes.
         size: u64,
-        /// The multiple asked for.
+        /// The requested alignment.
         alignment: u64,
     },
-    /// An entry of no bytes; ignored.
+    /// An entry without bytes. It is ignored.
     Empty(Entry),
-    /// An entry that passes the end of the address space; ignored.
+    /// An entry that passes the end of the address space. It is ignored.
     Wraps(Entry),
-    /// An entry that reaches beyond [`ADDRESS_LIMIT`]; ignored.
+    /// An entry that reaches beyond [`ADDRESS_LIMIT`]. It is ignored.
     Absurd(Entry),
-    /// An entry of memory that an earlier one covers, at least partly.
+    /// An entry of memory that an earlier one covers at least partly.
     Repeated(Entry),
-    /// An entry that takes away what another calls memory.
+    /// An entry that removes what another one calls memory.
     Contradicts(Entry),
 }
 
@@ -188,27 +193,28 @@ impl fmt::Display for Problem {
             }
             Problem::Dynamic { size } => write!(
                 f,
-                "a reservation of {size:#x} bytes has no address yet, left out"
+                "a reservation of {size:#x} bytes has no address yet, not loaded"
             ),
             Problem::Alignment { size, alignment } => write!(
                 f,
-                "a reservation of {size:#x} bytes is to be aligned to {alignment:#x}, which is no power of two, ignored"
+                "a reservation of {size:#x} bytes has alignment {alignment:#x}, which is not a power of two, ignored"
             ),
-            Problem::Empty(e) => entry("empty, ignored", e),
+            Problem::Empty(e) => entry("empty entry, ignored", e),
             Problem::Wraps(e) => entry("passes the end of the address space, ignored", e),
             Problem::Absurd(e) => entry("reaches beyond what any machine addresses, ignored", e),
             Problem::Repeated(e) => entry("overlaps earlier memory", e),
-            Problem::Contradicts(e) => entry("takes away memory", e),
+            Problem::Contradicts(e) => entry("removes memory", e),
         }
     }
 }
 
 impl core::error::Error for Problem {}
 
-/// What a parser yields.
+/// The result of parsing one entry.
 pub type Item = Result<Entry, Problem>;
 
-/// A memory map that can be gone through several times: any iterator of [`Item`]s that can be cloned, or a device tree.
+/// A memory map that can be iterated several times: any iterator of [`Item`]s that can be cloned,
+/// or a device tree.
 pub trait Source {
     /// Calls `give` with each item.
     fn each(&self, give: &mut dyn FnMut(Item));
@@ -220,10 +226,10 @@ impl<I: Iterator<Item = Item> + Clone> Source for I {
     }
 }
 
-/// Takes a memory map into a memblock, and tells `report` what was odd about it.
+/// Loads a memory map into a memblock, and calls `report` with each anomaly.
 ///
-/// The items are gone through three times (memory; what is no memory; what is taken), so that their order does not matter.
-/// In the end memory is cut to whole pages, as kernels do.
+/// The items are iterated three times (memory, holes, reservations), so that their order does not
+/// matter. At the end memory is trimmed to whole pages, as kernels do.
 ///
 /// ```
 /// use samara_memblock::firmware::{e820, load};
@@ -240,7 +246,8 @@ impl<I: Iterator<Item = Item> + Clone> Source for I {
 /// ```
 ///
 /// # Errors
-/// [`Error::ArrayFull`] when an array has no room for the map; what came before is in.
+///
+/// [`Error::ArrayFull`] if an array has no capacity for the map. The entries before are loaded.
 pub fn load<M: PhysMap>(
     source: impl Source,
     memblock: &mut Memblock<'_, M>,
@@ -271,7 +278,7 @@ pub fn load<M: PhysMap>(
     Ok(())
 }
 
-/// Goes through a source, whose entries it checks, until something fails.
+/// Iterates over a source and checks its entries, until a call fails.
 fn each(
     source: &impl Source,
     take: &mut dyn FnMut(Item) -> Result<(), Error>,
@@ -285,7 +292,7 @@ fn each(
     result
 }
 
-/// Adds a sound entry if it is memory.
+/// Adds a valid entry if it is memory.
 fn add<M: PhysMap>(
     e: &Entry,
     memblock: &mut Memblock<'_, M>,
@@ -294,7 +301,8 @@ fn add<M: PhysMap>(
     let flags = match e.usage {
         Use::Ram => Flags::NONE,
         Use::Hotplug => Flags::HOTPLUG,
-        // Not mapped it stays even where it is not memory otherwise, as device trees say it of parts of their memory.
+        // An unmapped range stays unmapped even where it is not memory otherwise: device trees use
+        // such reservations for parts of their memory.
         Use::NoMap | Use::Reserved | Use::Hole => return Ok(()),
     };
     if memblock.memory().overlaps(e.base, e.size) {

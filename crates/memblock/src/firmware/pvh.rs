@@ -1,4 +1,5 @@
-//! What a PVH boot loader hands over: QEMU with `-kernel`, Firecracker, Cloud Hypervisor and Xen start kernels so.
+//! The start info of a PVH boot loader. QEMU with `-kernel`, Firecracker, Cloud Hypervisor and Xen
+//! start kernels this way.
 //!
 //! The layout is that of `struct hvm_start_info` in Xen's public headers.
 
@@ -7,7 +8,8 @@ use core::ops::Range;
 use super::e820::{self, Binary};
 use super::{Item, Problem};
 
-/// What the loader tells a kernel: the memory map, the command line and the initial file system.
+/// The data that the loader passes to a kernel: the memory map, the command line and the initial
+/// file system.
 ///
 /// ```
 /// use samara_memblock::firmware::pvh::StartInfo;
@@ -17,7 +19,7 @@ use super::{Item, Problem};
 /// # memory[4] = 1;
 /// # memory[24] = 64;
 /// # memory[64..76].copy_from_slice(b"console=ttyS");
-/// // A kernel makes the slice by its first page tables.
+/// // A kernel creates the slice through its first page tables.
 /// let bytes = |at: u64, len: usize| memory.get(at as usize..at as usize + len);
 /// let info = StartInfo::read(0, bytes)?;
 /// assert_eq!(info.command_line(), b"console=ttyS");
@@ -32,18 +34,21 @@ pub struct StartInfo<'m> {
 }
 
 const MAGIC: u32 = 0x336e_c578;
-/// Bytes of the structure from version 1 on.
+/// The size of the structure in bytes, from version 1 on.
 const SIZE: usize = 56;
-/// Bytes of a module: address, size, address of its command line, and a reserved word.
+/// The size of a module in bytes: address, size, address of its command line, and a reserved word.
 const MODULE: usize = 32;
-/// What is longer is cut off.
+/// The longest command line. Longer ones are truncated.
 const LONGEST_LINE: usize = 4096;
 
 impl<'m> StartInfo<'m> {
-    /// Reads the structure at the physical address `at`. `memory` returns the bytes at a physical address, or `None` if it has not that many.
+    /// Reads the structure at the physical address `at`. `memory` returns the bytes at a physical
+    /// address, or `None` if there are not that many.
     ///
     /// # Errors
-    /// [`Problem::Malformed`]: it is no such structure, or one of version 0, which has no memory map, or what it points to is not in memory.
+    ///
+    /// [`Problem::Malformed`] if it is not such a structure, if it is one of version 0, which has
+    /// no memory map, or if it points to something outside of memory.
     pub fn read(at: u64, memory: impl Fn(u64, usize) -> Option<&'m [u8]>) -> Result<Self, Problem> {
         let info = memory(at, SIZE).ok_or(Problem::Malformed)?;
         let version = half(info, 4)?;
@@ -79,12 +84,13 @@ impl<'m> StartInfo<'m> {
         e820::entries(self.map, Binary::Pvh)
     }
 
-    /// Returns the command line, up to 4,096 bytes; empty if there is none.
+    /// Returns the command line, up to 4,096 bytes, or an empty slice if there is none.
     pub fn command_line(&self) -> &'m [u8] {
         self.command_line
     }
 
-    /// Returns the physical addresses of the first module, which is where loaders put the initial file system. It is no part of the memory map's reservations.
+    /// Returns the physical addresses of the first module, where loaders put the initial file
+    /// system. The memory map does not reserve them.
     pub fn initrd(&self) -> Option<Range<u64>> {
         self.initrd.clone()
     }
@@ -104,7 +110,7 @@ fn word(bytes: &[u8], at: usize) -> Result<u64, Problem> {
         .ok_or(Problem::Malformed)
 }
 
-/// The bytes before a zero byte.
+/// Returns the bytes before a zero byte.
 fn text<'m>(at: u64, memory: impl Fn(u64, usize) -> Option<&'m [u8]>) -> Result<&'m [u8], Problem> {
     let is_end = |len: &usize| {
         let byte = at.checked_add(*len as u64).and_then(|at| memory(at, 1));

@@ -1,6 +1,6 @@
-//! Reading numbers out of lines.
+//! Parsing of numbers in lines.
 
-/// A hexadecimal number, with or without `0x`.
+/// Parses a hexadecimal number, with or without `0x`.
 pub(super) fn hex(s: &str) -> Option<u64> {
     let s = s.trim();
     let digits = s
@@ -13,13 +13,13 @@ pub(super) fn hex(s: &str) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok()
 }
 
-/// Two numbers around a separator.
+/// Parses two numbers around a separator.
 pub(super) fn range(s: &str, separator: &str) -> Option<(u64, u64)> {
     let (first, last) = s.split_once(separator)?;
     Some((hex(first)?, hex(last)?))
 }
 
-/// Lines with their numbers, from 1.
+/// Iterates over lines with their numbers, from 1.
 pub(super) fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> + Clone {
     text.lines().enumerate().map(|(i, line)| (i + 1, line))
 }

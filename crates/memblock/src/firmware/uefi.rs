@@ -1,18 +1,22 @@
 //! UEFI's memory map.
 //!
-//! What Linux does on arm64, where UEFI's map is the only one: memory is what can be cached; of it, what the loader and boot
-//! services used is free once they have ended, ACPI tables are kept reserved, and all else is not mapped. What cannot be cached,
-//! and memory that has to be accepted first, is a hole.
+//! The rules are Linux's on arm64, where UEFI's map is the only one:
+//!
+//! - Cacheable memory is memory. Memory of the loader and of boot services is free once they have
+//!   ended.
+//! - ACPI tables stay reserved, and all other firmware memory is not mapped.
+//! - Memory that cannot be cached, or that must be accepted first, is a hole.
 
 use uefi_raw::table::boot::{MemoryAttribute, MemoryDescriptor, MemoryType};
 
 use super::{Entry, Item, Problem, Use, text};
 use crate::NodeId;
 
-/// Bytes in a page of UEFI's, whatever the machine's pages are.
+/// The size of a UEFI page in bytes, whatever the machine's page size is.
 const PAGE: u64 = 4096;
 
-/// One descriptor as one or two entries: a range, and what keeps it from being used.
+/// Converts a descriptor to one or two entries: a range, and the reservation that keeps it from
+/// being used.
 fn entries(kind: MemoryType, base: u64, pages: u64, att: MemoryAttribute) -> [Option<Item>; 2] {
     let cached = MemoryAttribute::WRITE_BACK
         | MemoryAttribute::WRITE_THROUGH
@@ -40,7 +44,7 @@ fn entries(kind: MemoryType, base: u64, pages: u64, att: MemoryAttribute) -> [Op
         }
         _ => (Use::Hole, None),
     };
-    // More pages than the size in bytes can say end beyond the address space wherever they begin.
+    // A byte count beyond 64 bits ends beyond the address space wherever it begins.
     let size = pages.checked_mul(PAGE);
     let whole = match size {
         Some(size) => Entry::sized(base, size, usage),
@@ -51,14 +55,15 @@ fn entries(kind: MemoryType, base: u64, pages: u64, att: MemoryAttribute) -> [Op
             nid: NodeId::NONE,
         })),
     };
-    // An entry that is dropped is reported once.
+    // A dropped entry is reported once.
     let kept = whole.ok().zip(kept);
     let kept = kept.map(|(entry, usage)| Ok(Entry { usage, ..entry }));
     [Some(whole), kept]
 }
 
-/// The descriptors of a map as `GetMemoryMap` returns it: each `stride` bytes (which is more than the type's size on most
-/// machines, and given by the call), little-endian.
+/// An iterator over the descriptors of a map as `GetMemoryMap` returns it, in little-endian order.
+/// Each takes `stride` bytes, which the call returns and which exceeds the size of the type on most
+/// machines.
 #[derive(Clone, Debug)]
 pub struct Descriptors<'a> {
     map: &'a [u8],
@@ -67,7 +72,8 @@ pub struct Descriptors<'a> {
 }
 
 impl<'a> Descriptors<'a> {
-    /// A map of any length; what is left over after the last whole descriptor is reported, as is a stride too small.
+    /// Iterates over a map of any length. Bytes after the last whole descriptor are reported, as is
+    /// a stride that is too small.
     #[must_use]
     pub fn new(map: &'a [u8], stride: usize) -> Self {
         Descriptors {
@@ -77,8 +83,8 @@ impl<'a> Descriptors<'a> {
         }
     }
 
-    /// The stride that a map without any other information has: 40 or 48, the two in use, whichever divides its length and
-    /// gives page-aligned addresses throughout.
+    /// Guesses the stride of a map without any other information: 40 or 48, the two in use,
+    /// whichever divides its length and makes all addresses page-aligned.
     #[must_use]
     pub fn guess_stride(map: &[u8]) -> Option<usize> {
         [48, 40].into_iter().find(|&stride| {
@@ -136,8 +142,8 @@ impl Iterator for Descriptors<'_> {
     }
 }
 
-/// The entries of a map as text: what the UEFI shell's `memmap` prints, or Linux's log with `efi=debug`, in each of the forms that
-/// Linux has used.
+/// Iterates over the entries of a map in text form: the output of the UEFI shell's `memmap`, or
+/// Linux's log with `efi=debug`, in each of the forms that Linux has used.
 ///
 /// ```
 /// use samara_memblock::firmware::uefi;
@@ -185,8 +191,8 @@ fn shell_type(name: &str) -> Option<MemoryType> {
     })
 }
 
-/// `Available  0000000000001000-000000000009FFFF 000000000000009F 000000000000000F`. The shell's summary repeats the names
-/// (`Reserved  : 8,192 Pages (…)`); those lines are passed over.
+/// Parses `Available  0000000000001000-000000000009FFFF 000000000000009F 000000000000000F`. The
+/// shell's summary repeats the names (`Reserved  : 8,192 Pages (…)`). Those lines are skipped.
 fn from_shell(kind: MemoryType, line: &str) -> Option<[Option<Item>; 2]> {
     let mut words = line.split_whitespace().skip(1);
     let range = words.next()?;
@@ -203,7 +209,8 @@ fn from_shell(kind: MemoryType, line: &str) -> Option<[Option<Item>; 2]> {
     ))
 }
 
-/// Returns what a line of Linux's log says of a descriptor: what follows `efi: mem00: `, or `efi:   ` on arm64.
+/// Returns the descriptor in a line of Linux's log: the text after `efi: mem00: `, or after
+/// `efi:   ` on arm64.
 fn shown_by_log(line: &str) -> Option<&str> {
     // Older kernels write the prefix in capitals.
     let (_, said) = line
@@ -218,7 +225,7 @@ fn shown_by_log(line: &str) -> Option<&str> {
     numbered.then_some(shown)
 }
 
-/// Reads a descriptor as one of these:
+/// Parses a descriptor in one of these forms:
 ///
 /// ```text
 /// type=3, attr=0xf, range=[0x0000000000000000-0x0000000000001000) (0MB)
@@ -243,7 +250,8 @@ fn from_log(shown: &str, line: usize) -> Option<[Option<Item>; 2]> {
     };
     let (first, last) = text::range(range, "-")?;
     let size = last.wrapping_sub(first).wrapping_add(u64::from(!exclusive));
-    // The last byte of no bytes lies before the first one, perhaps at the other end of the address space.
+    // The last byte of an empty range lies before the first one, perhaps at the other end of the
+    // address space.
     if last < first && size != 0 {
         return Some([Some(Err(Problem::Backwards { first, last })), None]);
     }
@@ -267,7 +275,7 @@ fn described(text: &str) -> Option<(MemoryType, MemoryAttribute)> {
         "Conventional Memory" | "Conventional" => MemoryType::CONVENTIONAL,
         "ACPI Reclaim Memory" | "ACPI Reclaim" => MemoryType::ACPI_RECLAIM,
         "ACPI Memory NVS" | "ACPI Mem NVS" => MemoryType::ACPI_NON_VOLATILE,
-        // Unusable, MMIO, PAL code, persistent memory, and whatever else there may be.
+        // Unusable, MMIO, PAL code, persistent memory, and any other type.
         other => match other.strip_prefix("type=") {
             Some(number) => MemoryType(number.parse().ok()?),
             None => MemoryType::UNUSABLE,

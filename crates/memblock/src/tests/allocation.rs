@@ -1,4 +1,4 @@
-//! Corner cases of allocation, as Linux has them.
+//! Corner cases of allocation, as in Linux.
 
 use std::cell::RefCell;
 
@@ -18,7 +18,7 @@ fn the_first_page_is_never_allocated() {
 }
 
 #[test]
-fn alignment() {
+fn alignment_is_kept() {
     thread_local!(static SEEN: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) });
     let mut s = storage::<8>();
     let mut m = Memblock::new(&mut s);
@@ -33,7 +33,7 @@ fn alignment() {
 }
 
 #[test]
-fn mirrored_memory_first_then_any_with_a_warning() {
+fn mirrored_memory_is_preferred() {
     thread_local!(static SEEN: RefCell<Vec<Notice>> = const { RefCell::new(Vec::new()) });
     let mut s = storage::<8>();
     let mut m = Memblock::new(&mut s);
@@ -46,9 +46,9 @@ fn mirrored_memory_first_then_any_with_a_warning() {
     assert_eq!(SEEN.take(), [Notice::NoMirroredMemory { size: 0x1000 }]);
 }
 
-/// Node and mirror, then any node and mirror, then the node, then any.
+/// Node and mirror, then any node and mirror, then the node, then any node.
 #[test]
-fn order_of_fallbacks() {
+fn fallbacks_keep_their_order() {
     let mut s = storage::<16>();
     let mut m = Memblock::new(&mut s);
     for (i, nid) in [0, 0, 1, 1].into_iter().enumerate() {
@@ -78,7 +78,7 @@ fn order_of_fallbacks() {
 }
 
 #[test]
-fn lower_limit_is_dropped_and_current_limit_kept() {
+fn lower_limit_is_dropped_and_current_limit_is_kept() {
     let arena = Arena::new(0x10_0000, 0x4000);
     let mut s = storage::<8>();
     let mut m = Memblock::with_map(&mut s, arena.clone());
@@ -110,10 +110,10 @@ fn arena_addr(arena: &Arena) -> u64 {
 }
 
 #[test]
-fn cleared_unless_raw() {
+fn memory_is_cleared_unless_raw() {
     use crate::PhysMap;
     let arena = Arena::new(0x10_0000, 0x2000);
-    // SAFETY: all of the arena.
+    // SAFETY: this is the whole arena.
     unsafe {
         arena
             .virt(arena.base, arena.size)
@@ -132,9 +132,9 @@ fn cleared_unless_raw() {
     }
 }
 
-/// Memory that cannot be accessed is given back when a pointer to it was asked for.
+/// Inaccessible memory is freed again if a pointer to it was requested.
 #[test]
-fn inaccessible_memory() {
+fn inaccessible_memory_is_freed_again() {
     let mut s = storage::<8>();
     let mut m = Memblock::new(&mut s);
     m.add(0x1000, 0x1000).unwrap();
@@ -143,7 +143,7 @@ fn inaccessible_memory() {
 }
 
 #[test]
-fn recorded_nodes() {
+fn nodes_are_recorded_on_request() {
     let mut s = storage::<8>();
     let mut m = Memblock::new(&mut s);
     m.add_node(0x1000, 0x4000, NodeId(3), Flags::NONE).unwrap();

@@ -1,4 +1,4 @@
-//! Memory to be managed in tests: a buffer that claims some physical address.
+//! The memory that tests manage: a buffer that claims a physical address.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
@@ -18,7 +18,7 @@ impl Drop for Buffer {
     }
 }
 
-/// `size` bytes at physical address `base`.
+/// Creates `size` bytes at physical address `base`.
 #[derive(Clone)]
 pub(crate) struct Arena {
     buffer: Rc<Buffer>,
@@ -43,7 +43,7 @@ impl Arena {
     }
 }
 
-// SAFETY: only the memblock under test uses the buffer, and tests look at it between calls.
+// SAFETY: only the memblock under test uses the buffer. Tests look at it between calls.
 unsafe impl PhysMap for Arena {
     fn virt(&self, phys: u64, size: u64) -> Option<NonNull<u8>> {
         let offset = phys.checked_sub(self.base)?;
@@ -54,7 +54,7 @@ unsafe impl PhysMap for Arena {
     }
 }
 
-/// Makes the arrays look full, so that any call that needs room has to grow.
+/// Makes the arrays look full, so that any call that needs capacity must grow.
 pub(crate) fn squeeze<M: PhysMap>(m: &mut Memblock<'_, M>) {
     for kind in crate::Kind::ALL {
         let array = m.array(kind);
@@ -63,7 +63,7 @@ pub(crate) fn squeeze<M: PhysMap>(m: &mut Memblock<'_, M>) {
     }
 }
 
-/// What can be compared.
+/// Returns the comparable state.
 pub(crate) fn snapshot<M: PhysMap>(m: &Memblock<'_, M>) -> [(Vec<Region>, u64); 3] {
     crate::Kind::ALL.map(|kind| (m.regions(kind).to_vec(), m.regions(kind).total_size()))
 }

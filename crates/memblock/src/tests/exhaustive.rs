@@ -1,5 +1,5 @@
-//! Every history of three calls over eight pages, with every outcome compared with the model: with room to spare, in
-//! arrays that cannot grow, and with growth forced at each call.
+//! All histories of three calls over eight pages. Every outcome is compared with the model: with
+//! spare capacity, in arrays that cannot grow, and with growth forced at each call.
 
 use std::collections::HashSet;
 
@@ -7,9 +7,9 @@ use super::arena::{Arena, check, snapshot, squeeze, storage};
 use super::model::{Call, Model, What};
 use crate::{Error, Flags, Kind, Memblock, NodeId, PhysMap, Region, Unmapped};
 
-/// Fewer pages where an interpreter runs the tests.
+/// Fewer pages under an interpreter.
 const PAGES: usize = if cfg!(miri) { 2 } else { 8 };
-/// And of all states only some; sanitizers look for less, too.
+/// The interpreter tries only some of the states, and sanitizers fewer than all.
 const STEP: usize = if cfg!(miri) {
     113
 } else if cfg!(sanitized) {
@@ -82,7 +82,7 @@ pub(super) fn perform<M: PhysMap>(
     }
 }
 
-/// All states that two calls can lead to.
+/// Returns all states that two calls can lead to.
 fn states(kind: Kind, calls: &[Call]) -> HashSet<Model> {
     let mut states = HashSet::from([Model::new(BASE, UNIT, PAGES)]);
     for _ in 0..2 {
@@ -107,7 +107,7 @@ fn states(kind: Kind, calls: &[Call]) -> HashSet<Model> {
     states
 }
 
-/// Puts an array into a state without going through the calls under test.
+/// Puts an array into a state without the calls under test.
 fn load<M: PhysMap>(m: &mut Memblock<'_, M>, kind: Kind, runs: &[Region]) {
     let array = m.array(kind);
     array.clear();
@@ -118,7 +118,7 @@ fn load<M: PhysMap>(m: &mut Memblock<'_, M>, kind: Kind, runs: &[Region]) {
 }
 
 #[test]
-fn every_three_calls_with_room() {
+fn every_three_calls_with_capacity() {
     for kind in [Kind::Memory, Kind::Reserved] {
         let calls = every_call(kind);
         let mut s = storage::<32>();
@@ -141,7 +141,7 @@ fn every_three_calls_with_room() {
     }
 }
 
-/// The states that the calls under test themselves produce are those of the model: histories really run, one after another.
+/// The calls under test reach exactly the states of the model: histories run in sequence.
 #[test]
 fn every_two_calls_from_nothing() {
     for kind in [Kind::Memory, Kind::Reserved] {
@@ -163,8 +163,8 @@ fn every_two_calls_from_nothing() {
     }
 }
 
-/// With every capacity that can hold the state: the call either does what it must, or fails and changes nothing; and it only
-/// fails when the regions that it has to insert do not fit.
+/// With every capacity that can hold the state, the call either succeeds, or fails and changes
+/// nothing. It fails only if the regions that it must insert do not fit.
 #[test]
 fn every_three_calls_without_growing() {
     for kind in [Kind::Memory, Kind::Reserved] {
@@ -211,9 +211,9 @@ fn every_three_calls_without_growing() {
     }
 }
 
-/// Every call finds its array full and has to grow it, out of memory elsewhere.
+/// Every call finds its array full and must grow it into memory elsewhere.
 #[test]
-fn every_three_calls_growing_each_time() {
+fn every_three_calls_with_growth() {
     let arena = Arena::new(0x10_0000, 0x8000);
     for kind in [Kind::Memory, Kind::Reserved] {
         let calls = every_call(kind);
@@ -260,7 +260,7 @@ fn every_three_calls_growing_each_time() {
     }
 }
 
-/// A failing growth at each call leaves everything as it was, marks included.
+/// A failed growth at each call leaves everything unchanged, marks included.
 #[test]
 fn settings_survive_clear() {
     let mut s = storage::<2>();

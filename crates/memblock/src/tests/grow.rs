@@ -1,10 +1,10 @@
-//! Arrays that move into the memory they describe.
+//! Arrays that move into the memory that they describe.
 
 use super::arena::{Arena, check, snapshot, squeeze, storage};
 use crate::{Error, Flags, Kind, Memblock, NodeId, PAGE_SIZE, Region};
 
 #[test]
-fn reserved_doubles_out_of_its_own_memory() {
+fn reserved_array_doubles_into_its_own_memory() {
     let arena = Arena::new(0x10_0000, 0x10_000);
     let mut s = storage::<128>();
     let mut m = Memblock::with_map(&mut s, arena.clone());
@@ -41,9 +41,10 @@ fn without_permission_nothing_grows() {
     assert_eq!(m.free(0x1800, 0x100), Err(Error::ArrayFull));
 }
 
-/// The new array must not land in what is being reserved, even if that is the only place above.
+/// The new array must not lie in the range that is being reserved, even if the only space above is
+/// there.
 #[test]
-fn growth_avoids_what_is_being_reserved() {
+fn growth_avoids_the_range_being_reserved() {
     let arena = Arena::new(0x10_0000, 0x4000);
     for hole in 0..4 {
         let mut s = storage::<1>();
@@ -57,13 +58,13 @@ fn growth_avoids_what_is_being_reserved() {
         let array = m.grown[Kind::Reserved as usize].base;
         assert!(array + PAGE_SIZE <= busy || busy + PAGE_SIZE <= array);
         assert!(m.is_region_reserved(busy, PAGE_SIZE) && m.is_region_reserved(array, PAGE_SIZE));
-        // Above is preferred.
+        // Memory above is preferred.
         assert_eq!(array > busy, hole < 3);
     }
 }
 
 #[test]
-fn nothing_changes_when_all_free_memory_is_being_reserved() {
+fn reserving_all_free_memory_cannot_grow() {
     let arena = Arena::new(0x10_0000, 0x1000);
     let mut s = storage::<1>();
     let mut m = Memblock::with_map(&mut s, arena.clone());
@@ -76,10 +77,10 @@ fn nothing_changes_when_all_free_memory_is_being_reserved() {
     assert_eq!(snapshot(&m), before);
 }
 
-/// The array is full in the middle of an addition over many regions of another node; the rest is inserted after growing, and
-/// nothing is lost, wherever the array was full.
+/// An addition over many regions of another node fills the array part-way. The rest is inserted
+/// after growing, and nothing is lost, wherever the array was full.
 #[test]
-fn resumes_where_it_stopped() {
+fn addition_resumes_after_growth() {
     let arena = Arena::new(0x10_0000, 0x10_000);
     for spare in (0..10).step_by(if cfg!(miri) { 3 } else { 1 }) {
         for kind in [Kind::Memory, Kind::Reserved] {
@@ -113,9 +114,9 @@ fn resumes_where_it_stopped() {
     }
 }
 
-/// What is reserved covers the memory of the array that growing gives up: it has to stay reserved.
+/// The reserved range covers the memory of the old array, which must stay reserved.
 #[test]
-fn reserving_over_the_old_array() {
+fn old_array_in_the_reserved_range_stays_reserved() {
     let arena = Arena::new(0x10_0000, 0x10_000);
     let start = arena.base + 0x4000;
     for extra in 0..6 {
@@ -153,7 +154,7 @@ fn old_arrays_are_freed() {
     let mut s = storage::<1>();
     let mut m = Memblock::with_map(&mut s, arena.clone());
     m.allow_resize();
-    // The memory added below is not there.
+    // The memory added below is not accessible.
     m.set_current_limit(arena.end());
     m.add(arena.base, arena.size).unwrap();
     let n = if cfg!(miri) { 40 } else { 1000 };
@@ -178,7 +179,7 @@ fn old_arrays_are_freed() {
     );
 }
 
-/// As C code does after a test of its own: the pointer is put back, and the grown array forgotten.
+/// C code may undo its own test: it restores the pointer, and the grown array is forgotten.
 #[test]
 fn array_replaced_from_outside() {
     let arena = Arena::new(0x10_0000, 0x10_000);
@@ -192,7 +193,7 @@ fn array_replaced_from_outside() {
         assert_eq!(m.reserved().len(), 3);
         let (first, max) = m.first_storage(Kind::Reserved);
         m.array(Kind::Reserved).clear();
-        // SAFETY: the first storage, and nothing to move.
+        // SAFETY: this is the first storage, and there are no regions to move.
         unsafe { m.array(Kind::Reserved).relocate(first, max) };
         check(&m);
     }

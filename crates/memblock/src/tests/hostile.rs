@@ -1,5 +1,5 @@
-//! What no sane caller does: ranges that wrap, sizes of 2^64 − 1, positions that no walk ever had, arrays in no order. Nothing panics,
-//! nothing loops for ever, and what fails has changed nothing.
+//! Invalid arguments: ranges that wrap, sizes of 2^64 − 1, positions that no walk had, unsorted
+//! arrays. Nothing panics or loops for ever, and a call that fails has changed nothing.
 
 use std::ops::Range;
 
@@ -23,12 +23,12 @@ const EDGES: [u64; 12] = [
 
 const CALLS: usize = 20;
 
-/// What is tried of `all`: under Miri every n-th will do.
-fn some<T>(all: impl IntoIterator<Item = T>, n: usize) -> impl Iterator<Item = T> {
+/// Returns the cases to try of `all`: every n-th under Miri, and all otherwise.
+fn every_nth_under_miri<T>(all: impl IntoIterator<Item = T>, n: usize) -> impl Iterator<Item = T> {
     all.into_iter().step_by(if cfg!(miri) { n } else { 1 })
 }
 
-/// Something with two numbers. Errors are those of an array that is full.
+/// Performs a call with two numbers. Its only error is that of a full array.
 fn call(m: &mut Memblock<'_>, which: usize, a: u64, b: u64) -> Result<(), Error> {
     let nid = NodeId(b as i32);
     match which {
@@ -73,8 +73,8 @@ fn call(m: &mut Memblock<'_>, which: usize, a: u64, b: u64) -> Result<(), Error>
     }
 }
 
-/// Each question with two numbers. What is said of frames agrees with itself.
-fn ask(m: &Memblock<'_>, a: u64, b: u64) {
+/// Performs each query with two numbers. The answers about frames agree with each other.
+fn query(m: &Memblock<'_>, a: u64, b: u64) {
     let _ = (m.is_memory(a), m.is_map_memory(a), m.is_reserved(a));
     let _ = (m.is_region_memory(a, b), m.is_region_reserved(a, b));
     let _ = (
@@ -105,13 +105,13 @@ fn ask(m: &Memblock<'_>, a: u64, b: u64) {
 }
 
 #[test]
-fn numbers_at_the_edges() {
-    for first in some(0..CALLS, 6) {
-        for second in some(0..CALLS, 7) {
+fn extreme_numbers() {
+    for first in every_nth_under_miri(0..CALLS, 6) {
+        for second in every_nth_under_miri(0..CALLS, 7) {
             let mut s = storage::<8>();
             let mut m = Memblock::new(&mut s);
-            for a in some(EDGES, 5) {
-                for b in some(EDGES, 5) {
+            for a in every_nth_under_miri(EDGES, 5) {
+                for b in every_nth_under_miri(EDGES, 5) {
                     for (which, a, b) in [(first, a, b), (second, b, a)] {
                         let before = snapshot(&m);
                         match call(&mut m, which, a, b) {
@@ -122,7 +122,7 @@ fn numbers_at_the_edges() {
                             }
                         }
                         check(&m);
-                        ask(&m, a, b);
+                        query(&m, a, b);
                     }
                 }
             }
@@ -130,7 +130,7 @@ fn numbers_at_the_edges() {
     }
 }
 
-/// Takes what it is given, and refuses to give back.
+/// Accepts all frames, and refuses to give any back.
 struct Sink(u64);
 
 impl PageAllocator for Sink {
@@ -141,9 +141,9 @@ impl PageAllocator for Sink {
 }
 
 #[test]
-fn numbers_at_the_edges_after_the_hand_over() {
-    for a in some(EDGES, 5) {
-        for b in some(EDGES, 4) {
+fn extreme_numbers_after_release() {
+    for a in every_nth_under_miri(EDGES, 5) {
+        for b in every_nth_under_miri(EDGES, 4) {
             let mut s = storage::<3>();
             let mut m = Memblock::new(&mut s);
             m.add(0x800, u64::MAX).unwrap();
@@ -168,9 +168,9 @@ fn numbers_at_the_edges_after_the_hand_over() {
     }
 }
 
-/// Arrays in no order, with regions that are empty or wrap, and positions anywhere.
+/// Unsorted arrays, with regions that are empty or wrap, and positions anywhere.
 #[test]
-fn walks_over_nonsense_end() {
+fn walks_over_invalid_arrays_end() {
     let mut state = 3u64;
     let mut draw = |n: u64| {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);

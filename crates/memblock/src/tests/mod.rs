@@ -1,4 +1,5 @@
-//! Tests that need to see inside: against a model, with growth forced, with arrays that cannot grow.
+//! Tests with access to internals: against a model, with forced growth, with arrays that cannot
+//! grow.
 
 mod allocation;
 mod arena;

@@ -1,8 +1,8 @@
-//! The model: what each of a few units of the address space carries, and nothing cleverer.
+//! The model: flags and node of each of a few units of the address space, without any structure.
 
 use crate::{Flags, Kind, NodeId, Region};
 
-/// What a unit carries in one array, if it is in it.
+/// The flags and node of a unit in one array, if it is in it.
 pub(crate) type Cell = Option<(Flags, NodeId)>;
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -70,7 +70,7 @@ impl Model {
         }
     }
 
-    /// The regions that an array must consist of: runs of units that carry the same.
+    /// Returns the regions that an array must have: runs of units with equal attributes.
     pub(crate) fn runs(&self, kind: Kind) -> Vec<Region> {
         let cells = if kind == Kind::Memory {
             &self.memory
@@ -94,7 +94,7 @@ impl Model {
         runs
     }
 
-    /// How many regions an addition would insert before merging anything.
+    /// Returns the number of regions that an addition inserts before any merge.
     pub(crate) fn holes(&self, call: Call) -> usize {
         let cells = if call.what.kind() == Kind::Memory {
             &self.memory
@@ -106,7 +106,8 @@ impl Model {
             .count()
     }
 
-    /// Where an allocation of `size` must be found in `start..end`, looking at every multiple of `align`.
+    /// Returns the address at which an allocation of `size` must be found in `start..end`, by
+    /// trying every multiple of `align`.
     pub(crate) fn find(
         &self,
         size: u64,

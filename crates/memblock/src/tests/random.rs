@@ -9,9 +9,9 @@ use crate::{Error, Filter, Flags, Kind, Memblock, NodeId, PhysMap};
 
 const UNITS: usize = 48;
 const UNIT: u64 = 0x400;
-/// Calls in a history, at most.
+/// The most calls of a history.
 const STEPS: usize = if cfg!(miri) { 12 } else { 120 };
-/// Where units begin: address 0, so that the first page is part of the game.
+/// The address of the first unit: 0, so that the first page is tested.
 const BASE: u64 = 0;
 const LAST: u64 = BASE + UNITS as u64 * UNIT;
 
@@ -75,7 +75,7 @@ fn step() -> impl Strategy<Value = Step> {
         any::<bool>(),
     )
         .prop_map(|(size, align, start, end, nid, exact)| {
-            // Whole units, as the model knows nothing smaller.
+            // Whole units, since the model has nothing smaller.
             let size = size.next_multiple_of(UNIT);
             Request {
                 size,
@@ -99,7 +99,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The documented order of attempts, each by looking at all places.
+/// Tries the documented order of attempts, each at all addresses.
 fn expected(
     model: &Model,
     r: Request,
@@ -108,7 +108,7 @@ fn expected(
     mirror: bool,
     scratch_only: bool,
 ) -> Option<u64> {
-    // An upper limit of 0 stands for the current limit, which is none here.
+    // An upper limit of 0 stands for the current limit, which is not set here.
     let end = if r.end == 0 {
         u64::MAX - 0x10_0000
     } else {
@@ -140,9 +140,9 @@ struct World<'s, M: PhysMap> {
     model: Model,
     mirror: bool,
     scratch_only: bool,
-    /// Whether the arrays have no room at any call.
+    /// `true` if the arrays look full at every call.
     squeezed: bool,
-    /// Where memory that is not in the model begins.
+    /// The first address of memory that is not in the model.
     beyond: u64,
 }
 
@@ -177,7 +177,7 @@ impl<M: PhysMap> World<'_, M> {
         }
         let before = snapshot(&self.m);
         match step {
-            // Arrays prefer mirrored memory too, and the model's memory is not there to hold them.
+            // Arrays prefer mirrored memory too, and the model's memory is not accessible.
             Step::Call(Call {
                 what: What::Mark(_, Flags::MIRROR, true),
                 ..
@@ -194,7 +194,7 @@ impl<M: PhysMap> World<'_, M> {
                 }
             },
             Step::Alloc(r) => {
-                // What is not in the model must not be found.
+                // Memory outside of the model must not be found.
                 let end = if r.end == 0 && self.beyond < u64::MAX {
                     self.beyond.min(LAST + 0x1000)
                 } else {
@@ -239,10 +239,10 @@ impl<M: PhysMap> World<'_, M> {
                     }
                 }
             }
-            // Upwards, arrays would be put into the model's memory, which is not there.
+            // Upwards, arrays would move into the model's memory, which is not accessible.
             Step::Direction(up) => self.m.set_bottom_up(up && self.beyond == u64::MAX),
             Step::Movable(on) => self.m.set_movable_node(on),
-            // The following would take away the memory that arrays grow into.
+            // The next calls would remove the memory that arrays grow into.
             _ if self.beyond < u64::MAX => {}
             Step::ScratchOnly(on) => {
                 self.m.set_kho_scratch_only(on);
@@ -276,7 +276,7 @@ impl<M: PhysMap> World<'_, M> {
                 self.m.enforce_memory_limit(limit);
             }
             Step::LimitMap(limit) => {
-                // A limit that ends at address 0 caps to an empty range, which does nothing.
+                // A limit that ends at address 0 caps to an empty range, which changes nothing.
                 if let Some(end) = self.max_addr(limit)
                     && end > 0
                 {
@@ -300,7 +300,7 @@ impl<M: PhysMap> World<'_, M> {
                 .collect();
             assert_eq!(low, self.model.runs(kind), "{kind} after {step:?}");
         }
-        // Free and reserved memory make up all memory.
+        // Free and reserved memory together are all memory.
         let everything = Filter::ALL.flags;
         let free = || self.m.free_ranges(NodeId::NONE, everything);
         let taken: u64 = self
@@ -350,7 +350,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn with_room(steps in prop::collection::vec(step(), 1..STEPS)) {
+    fn with_capacity(steps in prop::collection::vec(step(), 1..STEPS)) {
         let mut s = storage::<128>();
         let m = Memblock::new(&mut s);
         let mut world = World { m, model: model(), mirror: false, scratch_only: false, squeezed: false, beyond: u64::MAX };

@@ -1,11 +1,11 @@
-//! Corner cases of regions, as Linux has them: what calls make of the arrays, and what questions answer.
+//! Corner cases of regions, as in Linux: how calls change the arrays, and what queries return.
 
 use super::arena::{check, region, storage};
 use crate::{ALLOC_ANYWHERE, Flags, Kind, Memblock, NodeId, Region, RegionType};
 
 #[cfg(target_pointer_width = "64")]
 #[test]
-fn layout_is_that_of_linux() {
+fn layout_is_linuxs() {
     use std::mem::{offset_of, size_of};
     assert_eq!(
         (
@@ -56,9 +56,9 @@ fn sizes_are_capped() {
     assert_eq!(m.memory().len(), 0);
 }
 
-/// The sum of all sizes nearly fills its 64 bits, and must not pass them while a region is being split.
+/// The sum of all sizes nearly fills 64 bits, and must not overflow while a region is split.
 #[test]
-fn splitting_nearly_everything() {
+fn splitting_does_not_overflow_the_total() {
     let mut s = storage::<8>();
     let mut m = Memblock::new(&mut s);
     m.add(0, u64::MAX).unwrap();
@@ -71,7 +71,7 @@ fn splitting_nearly_everything() {
 }
 
 #[test]
-fn what_is_there_keeps_flags_and_node() {
+fn existing_memory_keeps_flags_and_node() {
     let mut s = storage::<8>();
     let mut m = Memblock::new(&mut s);
     m.add_node(0x2000, 0x1000, NodeId(1), Flags::HOTPLUG)
@@ -98,7 +98,7 @@ fn what_is_there_keeps_flags_and_node() {
 }
 
 #[test]
-fn all_ways_of_saying_no_node_are_one() {
+fn all_representations_of_no_node_are_equal() {
     let mut s = storage::<8>();
     let mut m = Memblock::new(&mut s);
     m.add(0x1000, 0x1000).unwrap();
@@ -198,7 +198,7 @@ fn limits() {
 }
 
 #[test]
-fn physical_memory_stays() {
+fn limits_keep_physmem() {
     let mut s = storage::<8>();
     let mut m = Memblock::new(&mut s);
     m.physmem_add(0x1000, 0x8000).unwrap();
@@ -217,9 +217,9 @@ fn physical_memory_stays() {
     );
 }
 
-/// A static memblock with static storage, as a kernel has it.
+/// A static memblock with static storage, as in a kernel.
 #[test]
-fn in_a_static() {
+fn memblock_in_a_static() {
     use std::sync::Mutex;
 
     use crate::{Storage, Unmapped};
@@ -233,9 +233,9 @@ fn in_a_static() {
     assert_eq!(boot.phys_mem_size(), 0x1000);
 }
 
-/// Searching from a guess finds the same as halving, however regions are spread.
+/// Interpolation finds the same position as bisection, however regions are spread.
 #[test]
-fn places_are_found_however_regions_are_spread() {
+fn interpolation_agrees_with_bisection() {
     use crate::array::partition;
 
     let mut state = 1u64;
@@ -248,7 +248,7 @@ fn places_are_found_however_regions_are_spread() {
         let mut at = draw(20);
         let mut regions = Vec::new();
         for _ in 0..n {
-            // From even to a spread over fifty orders of magnitude of two.
+            // From even spacing to distances that differ by fifty powers of two.
             let order = 1 + (draw(16) as u32 * (round % 50)) / 0x1_0000;
             at = at.saturating_add(draw(order.min(49)) + 1);
             let size = 1 + draw(order.min(12));

@@ -1,4 +1,4 @@
-//! Handing over.
+//! The release of free memory to a page allocator.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::arena::{Arena, storage};
 use crate::{Error, Flags, Memblock, NodeId, PAGE_SIZE, PageAllocator, PageBlocks};
 
-/// Knows which frames it has, and minds being given one twice.
+/// A page allocator that records its frames, and fails if it gets one twice.
 #[derive(Default)]
 struct Frames {
     free: BTreeSet<u64>,
@@ -92,7 +92,7 @@ fn late_reserve_and_free() {
 }
 
 #[test]
-fn a_frame_freed_in_two_parts_is_given_with_the_second() {
+fn a_frame_freed_in_two_parts_is_released_once() {
     let mut s = storage::<8>();
     let mut m = Memblock::new(&mut s);
     m.add(0, 0x10_000).unwrap();
@@ -105,7 +105,7 @@ fn a_frame_freed_in_two_parts_is_given_with_the_second() {
 }
 
 #[test]
-fn a_frame_in_two_reserved_regions_is_given_once() {
+fn a_frame_in_two_reserved_regions_is_released_once() {
     let mut s = storage::<8>();
     let mut m = Memblock::new(&mut s);
     m.add(0, 0x10_000).unwrap();
@@ -121,7 +121,7 @@ fn a_frame_in_two_reserved_regions_is_given_once() {
 }
 
 #[test]
-fn freeing_nothing_late_needs_no_room() {
+fn freeing_nothing_late_needs_no_capacity() {
     let mut s = storage::<1>();
     let mut m = Memblock::new(&mut s);
     m.add(0, 0x10_000).unwrap();
@@ -133,9 +133,9 @@ fn freeing_nothing_late_needs_no_room() {
     assert_eq!(late.free_late(0, u64::MAX, &mut frames), Ok(2));
 }
 
-/// An allocator of some node's frames is told which node they are of.
+/// The allocator learns the node of its frames.
 #[test]
-fn nodes_are_told() {
+fn nodes_are_passed_to_the_allocator() {
     struct Nodes(Vec<(Range<u64>, NodeId)>);
     impl PageAllocator for Nodes {
         fn free_pages(&mut self, _: Range<u64>) {
@@ -157,10 +157,10 @@ fn nodes_are_told() {
     assert_eq!(nodes.0, [(1..2, n0), (4..5, n1), (2..3, n0), (3..4, n1)]);
 }
 
-/// Random histories after everything was handed out: exactly the free frames are the page allocator's, whatever is freed, reserved and
-/// refused.
+/// Random histories after the release. The page allocator owns exactly the free frames, whatever is
+/// freed, reserved and refused.
 #[test]
-fn the_page_allocator_has_exactly_the_free_frames() {
+fn page_allocator_owns_exactly_the_free_frames() {
     let mut state = 7u64;
     let mut draw = |n: u64| {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
@@ -169,7 +169,7 @@ fn the_page_allocator_has_exactly_the_free_frames() {
     const UNITS: usize = 160;
     const UNIT: u64 = 0x400;
     for round in 0..if cfg!(miri) { 3 } else { 400 } {
-        // Per unit: the memory region that it is of, if it may be handed out, and whether it is reserved.
+        // For each unit: its memory region, if it may be handed out, and `true` if it is reserved.
         let (mut memory, mut reserved) = (vec![None; UNITS], vec![false; UNITS]);
         let mut s = storage::<24>();
         let mut m = Memblock::new(&mut s);
@@ -238,7 +238,7 @@ fn the_page_allocator_has_exactly_the_free_frames() {
                     Err(error) => assert_eq!(error, Error::ArrayFull),
                 }
             } else {
-                // Something is in use now and then.
+                // Some frames are in use.
                 let in_use = frames.free.iter().copied().nth(draw(64) as usize);
                 let hit = in_use.is_some_and(|f| {
                     frames.free.remove(&f);
@@ -304,7 +304,7 @@ fn blocks_are_aligned_and_cover() {
 
 #[cfg(feature = "buddy_system_allocator")]
 #[test]
-fn into_the_buddy_allocator() {
+fn release_to_a_buddy_allocator() {
     let mut s = storage::<16>();
     let mut m = Memblock::new(&mut s);
     m.add(0x1000, 0x20_000).unwrap();

@@ -1,4 +1,4 @@
-//! Walks over ranges and page frames: what they leave out, and how they are resumed.
+//! Walks over ranges and page frames: what they skip, and how they resume.
 
 use super::arena::{region, storage};
 use crate::{Cursor, Filter, Flags, Memblock, NodeId, PAGE_SIZE};
@@ -50,7 +50,7 @@ fn page_frames_are_rounded_inwards() {
     assert!(m.validate_numa_coverage(PAGE_SIZE) && !m.validate_numa_coverage(PAGE_SIZE - 1));
 }
 
-/// As C code walks: the position is packed into 64 bits between calls.
+/// Walks as in C code: the position is packed into 64 bits between calls.
 #[test]
 fn packed_positions() {
     let a = [region(0x1000, 0x4000), region(0x8000, 0x1000)];
@@ -83,9 +83,9 @@ fn packed_positions() {
     assert_eq!(back, [(0x8800, 0x9000), (0x3000, 0x4800), (0x1000, 0x2000)]);
 }
 
-/// Reserved regions that touch but differ in nodes have nothing free between them.
+/// Reserved regions that touch but differ in nodes have no free memory between them.
 #[test]
-fn touching_regions_leave_no_empty_piece() {
+fn touching_regions_leave_no_empty_span() {
     let mut s = storage::<8>();
     let mut m = Memblock::new(&mut s);
     m.add(0x1000, 0x9000).unwrap();
@@ -104,7 +104,7 @@ fn touching_regions_leave_no_empty_piece() {
 }
 
 #[test]
-fn both_ends_meet() {
+fn iteration_from_both_ends_meets() {
     let mut s = storage::<8>();
     let mut m = Memblock::new(&mut s);
     m.add(0x1000, 0x9000).unwrap();

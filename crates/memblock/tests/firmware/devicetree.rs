@@ -1,4 +1,4 @@
-//! Device trees: of real boards, built for the purpose, and damaged.
+//! Device trees: of real boards, built for the tests, and damaged.
 
 use std::path::PathBuf;
 
@@ -39,7 +39,7 @@ fn trees_of_qemu() {
 }
 
 #[test]
-fn what_the_loader_chose() {
+fn chosen_properties() {
     let with = |inside: &dyn Fn(&mut Tree)| {
         let mut tree = Tree::default();
         tree.node("", |root| {
@@ -59,7 +59,7 @@ fn what_the_loader_chose() {
         both(&[1, 0x1000], &[1, 0x1001]),
         Some(0x1_0000_1000..0x1_0000_1001)
     );
-    // Nothing, backwards, no number, where no memory can be.
+    // None, backwards, not a number, where no memory can be.
     assert_eq!(both(&[0x1000], &[0x1000]), None);
     assert_eq!(both(&[0x3000], &[0x1000]), None);
     assert_eq!(both(&[], &[0x1000]), None);
@@ -76,14 +76,14 @@ fn what_the_loader_chose() {
     assert_eq!(DeviceTree::size(&blob[..7]), Err(Problem::Malformed));
     assert_eq!(DeviceTree::size(&[0; 8]), Err(Problem::Malformed));
 
-    // QEMU's own, started with `-append` of nothing.
+    // QEMU's own tree, started with an empty `-append`.
     let blob = data("riscv64-virt.dtb");
     let tree = DeviceTree::new(&blob).unwrap();
     assert_eq!((tree.command_line(), tree.initrd()), (None, None));
 }
 
 #[test]
-fn reserved_memory_and_more() {
+fn reserved_memory_and_node_properties() {
     let mut tree = Tree::default();
     tree.reservations.extend(0x9000_0000u64.to_be_bytes());
     tree.reservations.extend(0x1000u64.to_be_bytes());
@@ -149,7 +149,7 @@ fn reserved_memory_and_more() {
     assert_eq!(taken.problems, [Problem::Dynamic { size: 0x400_0000 }]);
 }
 
-/// A tree with 3 GiB at 1 GiB, a firmware at its end, and reservations.
+/// Builds a tree with 3 GiB at 1 GiB, a firmware at its end, and reservations.
 fn with_reservations(reservations: impl FnOnce(&mut Tree)) -> Vec<u8> {
     let mut tree = Tree::default();
     tree.node("", |t| {
@@ -172,7 +172,8 @@ fn with_reservations(reservations: impl FnOnce(&mut Tree)) -> Vec<u8> {
     tree.finish()
 }
 
-/// A reservation without an address is reported with all its properties, and is placed in its `alloc-ranges`.
+/// A reservation without an address is reported with all its properties, and is placed in its
+/// `alloc-ranges`.
 #[test]
 fn dynamic_reservations_are_placed() {
     let blob = with_reservations(|t| {
@@ -203,7 +204,7 @@ fn dynamic_reservations_are_placed() {
             t.cells("size", &[0, 0x1000])
                 .cells("alloc-ranges", &[1, 0, 0, 0x1000_0000, 0, 0, 0, 1]);
         });
-        // Where `reg` stands beside `size`, it counts.
+        // If there are `reg` and `size`, `reg` wins.
         t.node("both@70000000", |t| {
             t.cells("size", &[0, 0x1000])
                 .cells("reg", &[0, 0x7000_0000, 0, 0x2000]);
@@ -241,10 +242,10 @@ fn dynamic_reservations_are_placed() {
         cma.alloc_ranges()
             .eq([(0x5000_0000, 0x100_0000), (0x6000_0000, 0x1000_0000)])
     );
-    // The first range is too small; in the second, allocations come down from its end.
+    // The first range is too small. In the second, allocations come down from its end.
     assert_eq!(cma_at, Ok(0x6c00_0000));
     assert!(boot.is_region_reserved(0x6c00_0000, 0x400_0000));
-    // Below the firmware, which is not to be mapped either.
+    // Below the firmware, which must not be mapped either.
     assert_eq!((secure.alignment, secure_at), (0x1000, Ok(0xffe0_0000)));
     assert!(secure.no_map && secure.alloc_ranges().count() == 0);
     assert!(boot.is_memory(0xffe0_0000) && !boot.is_map_memory(0xffe0_0000));
@@ -256,7 +257,7 @@ fn dynamic_reservations_are_placed() {
     assert!(!boot.is_reserved(0xffe0_0000));
     assert_eq!((nowhere.size, nowhere_at), (0x1000, Err(Error::NoMemory)));
     assert!(boot.is_region_reserved(0x7000_0000, 0x2000));
-    // What comes later goes elsewhere, and the limit holds for reservations, too.
+    // Later allocations go elsewhere, and the limit also holds for reservations.
     assert_eq!(boot.phys_alloc(0x1000, 0x1000), Ok(0xffdf_f000));
     boot.set_current_limit(0x6800_0000);
     assert_eq!(cma.place(&mut boot), Ok(0x6400_0000));
@@ -311,7 +312,7 @@ fn malformed_dynamic_reservations() {
     }
 }
 
-/// Ranges of no bytes and ranges that overflow, in each place that a tree can have them.
+/// Ranges without bytes and ranges that overflow, in each place that a tree can have them.
 #[test]
 fn odd_ranges() {
     let mut tree = Tree::default();
@@ -369,7 +370,7 @@ fn odd_ranges() {
     );
 }
 
-/// Cells that no number fits in, or none at all; half pairs.
+/// Cells that cannot hold a number, or none at all; half pairs.
 #[test]
 fn absurd_cells() {
     for (address, size, reg) in [
@@ -397,7 +398,8 @@ fn absurd_cells() {
     }
 }
 
-/// Every tree cut anywhere, and with any one byte of its header changed, is refused or read without harm.
+/// Every tree, truncated anywhere or with one changed byte of its header, is refused or read
+/// without harm.
 #[test]
 fn damaged_trees() {
     let blob = data("aarch64-virt-numa.dtb");
@@ -406,7 +408,7 @@ fn damaged_trees() {
             DeviceTree::new(&blob[..cut]).err(),
             Some(Problem::Malformed)
         );
-        // The header believes in the cut.
+        // The header agrees with the truncated size.
         let mut short = blob[..cut].to_vec();
         if cut >= 40 {
             short[4..8].copy_from_slice(&(cut as u32).to_be_bytes());
@@ -426,7 +428,7 @@ fn damaged_trees() {
     }
 }
 
-/// Debian's own trees for arm64 boards, if the package is there.
+/// Debian's own trees for arm64 boards, if the package is installed.
 #[test]
 fn debian_trees() {
     let given = std::env::var_os("SAMARA_DEBIAN_DTBS").map(PathBuf::from);
@@ -459,7 +461,8 @@ fn debian_trees() {
                 with_memory += usize::from(taken.total > 0);
                 with_reserved += usize::from(!taken.reserved.is_empty() || taken.nomap > 0);
                 for problem in taken.problems {
-                    // Loaders fill in memory of no size, and kernels place what has no address.
+                    // Loaders fill in memory without a size, and kernels place reservations without
+                    // an address.
                     let known = matches!(problem, Problem::Empty(e) if e.usage == Use::Ram)
                         || matches!(problem, Problem::Dynamic { .. } | Problem::Repeated(_));
                     assert!(known, "{}: {problem}", path.display());

@@ -1,4 +1,4 @@
-//! What entries come to, whatever they were read from.
+//! The effect of entries, whatever source they came from.
 
 use samara_memblock::NodeId;
 use samara_memblock::firmware::{Entry, Problem, Use};
@@ -29,9 +29,10 @@ fn the_stricter_entry_wins_in_any_order() {
     }
 }
 
-/// Entries of no bytes, beyond the end of the address space and where no machine has memory, of each kind.
+/// Entries without bytes, beyond the end of the address space, and where no machine has memory, of
+/// each kind.
 #[test]
-fn what_is_odd_neither_adds_nor_takes() {
+fn invalid_entries_change_nothing() {
     let sound = (0x10_0000, 0x10_0000, Use::Ram);
     let odd = [
         (0, 0),
@@ -65,9 +66,9 @@ fn what_is_odd_neither_adds_nor_takes() {
             assert_eq!(taken.problems, [problem; 2], "{odd:x?}");
         }
     }
-    // What lies below the limit is sound, to the last byte.
+    // All addresses below the limit are valid, to the last byte.
     let last = ((1 << 56) - 0x1000, 0x1000, Use::Ram);
     assert_eq!(take_items(&[last]).total, 0x1000);
-    // Less than a page is nothing.
+    // Less than a page is dropped.
     assert_eq!(take_items(&[(0x1001, 0xffe, Use::Ram)]).memory, []);
 }

@@ -1,4 +1,4 @@
-//! Memory maps: real ones, and such as no firmware should write.
+//! Memory maps: real ones, and ones that no firmware should write.
 
 #![cfg(all(feature = "fdt", feature = "uefi"))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
@@ -28,7 +28,7 @@ fn text(name: &str) -> String {
     String::from_utf8(data(name)).unwrap()
 }
 
-/// Ranges of memory and reservations, sizes of memory that must not be mapped, and what was odd.
+/// Ranges of memory and reservations, sizes of memory that must not be mapped, and problems.
 #[derive(Debug, Default)]
 struct Taken {
     memory: Vec<(u64, u64, i32)>,

@@ -1,9 +1,10 @@
-//! The start information of PVH boot.
+//! The start info of PVH boot.
 
 use samara_memblock::firmware::pvh::StartInfo;
 use samara_memblock::firmware::{Problem, Use};
 
-/// Memory in which a loader has written: the structure at 64, two modules, the map and the command line behind it.
+/// Returns memory as a loader writes it: the structure at 64, then two modules, the map and the
+/// command line.
 fn memory() -> Vec<u8> {
     let mut memory = vec![0; 512];
     let mut put = |at: usize, bytes: &[u8]| memory[at..at + bytes.len()].copy_from_slice(bytes);
@@ -39,7 +40,7 @@ fn read(memory: &[u8]) -> Result<StartInfo<'_>, Problem> {
 }
 
 #[test]
-fn all_that_a_loader_tells_is_read() {
+fn start_info_is_read() {
     let memory = memory();
     let info = read(&memory).unwrap();
     assert_eq!(info.command_line(), b"quiet -- /init");
@@ -53,7 +54,7 @@ fn all_that_a_loader_tells_is_read() {
 }
 
 #[test]
-fn no_byte_of_it_is_trusted() {
+fn corrupt_start_info_is_refused_or_harmless() {
     let whole = memory();
     for len in 0..whole.len() {
         let _ = read(&whole[..len]);

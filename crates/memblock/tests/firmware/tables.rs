@@ -1,4 +1,4 @@
-//! Maps as text: e820 lists and `/proc/iomem`.
+//! Maps in text form: e820 lists and `/proc/iomem`.
 
 use samara_memblock::firmware::{Problem, Use, e820, iomem, uefi};
 
@@ -34,7 +34,7 @@ fn e820_of_an_old_pc() {
 fn iomem_agrees_with_e820() {
     let iomem_text = text("iomem-microvm.txt");
     let taken = take(iomem::lines(&iomem_text));
-    // The kernel itself took the first page out.
+    // The kernel itself removed the first page.
     assert_eq!(
         taken.memory,
         [
@@ -52,7 +52,7 @@ fn iomem_agrees_with_e820() {
 }
 
 #[test]
-fn text_that_is_no_map() {
+fn text_without_a_map() {
     for bad in [
         "BIOS-e820:",
         "BIOS-e820: [mem 0x0-0xfff usable",
@@ -102,9 +102,10 @@ fn text_that_is_no_map() {
     );
 }
 
-/// Kernels print an entry of no bytes with the byte before its first one as the last, which may be the last of the address space.
+/// Kernels print an entry without bytes with the byte before its first one as the last, which may
+/// be the last of the address space.
 #[test]
-fn entries_of_no_bytes() {
+fn entries_without_bytes() {
     let sound = "BIOS-e820: [mem 0x0000000000100000-0x00000000001fffff] usable";
     for (odd, base) in [
         (
@@ -138,7 +139,7 @@ fn entries_of_no_bytes() {
     assert!(matches!(entry, Err(Problem::Empty(_))));
 }
 
-/// Entries that end beyond the end of the address space, or where no machine has memory.
+/// Entries that end beyond the address space, or where no machine has memory.
 #[test]
 fn entries_too_large() {
     let sound = "BIOS-e820: [mem 0x0000000000100000-0x00000000001fffff] usable";

@@ -1,6 +1,6 @@
-//! Builds device trees.
+//! A builder of device trees.
 
-/// Builds device trees: the format of the Devicetree Specification, version 17.
+/// A builder of device trees in the format of the Devicetree Specification, version 17.
 #[derive(Default)]
 pub(crate) struct Tree {
     structs: Vec<u8>,

@@ -9,14 +9,14 @@ use crate::{take, text};
 fn uefi_of_ovmf() {
     let map = text("uefi-ovmf-q35.txt");
     let taken = take(uefi::lines(&map));
-    // All but the uncached window of the bus.
+    // All entries except the uncached window of the bus.
     assert_eq!(taken.total, cached(&map));
     assert_eq!(taken.problems, []);
     assert_eq!(taken.reserved, [(0x1f76_d000, 0x1f77_f000)], "ACPI tables");
     assert_eq!(taken.nomap, (65_664 - 65_536 + 256 + 481 + 513) * 4096);
 }
 
-/// The sizes of all entries that can be cached.
+/// Returns the total size of all entries that can be cached.
 fn cached(map: &str) -> u64 {
     let pages = |l: &str| u64::from_str_radix(l.split_whitespace().nth(2).unwrap(), 16).unwrap();
     map.lines()
@@ -91,9 +91,9 @@ fn uefi_boot_log() {
     assert_eq!(taken.problems, [Problem::Unreadable { line: 5 }]);
 }
 
-/// A ThinkPad W541's: a descriptor of no pages at 0, in each form that kernels print.
+/// The map of a ThinkPad W541: a descriptor without pages at 0, in each form that kernels print.
 #[test]
-fn a_descriptor_of_no_pages() {
+fn a_descriptor_without_pages() {
     let empty = |base, usage| {
         Problem::Empty(Entry {
             base,
@@ -182,9 +182,9 @@ Feb 26 14:26:36 lab kernel: [    0.000000] efi: mem02: type=6, attr=0x8000000000
     }
 }
 
-/// A kernel that finds an entry invalid prints it with an end of its own making.
+/// A kernel that finds an entry invalid prints it with an end that it computed itself.
 #[test]
-fn what_the_kernel_calls_invalid() {
+fn invalid_entries_of_the_kernel_are_ignored() {
     let log = "\
 [    0.000000] efi: [Firmware Bug]: Invalid EFI memory map entries:
 [    0.000000] efi: mem03: [type=269370880|attr=0x0e42100e42180e41] range=[0x0486200e41038c18-0x200e898a0eee713ac17] (invalid)
@@ -198,7 +198,8 @@ fn what_the_kernel_calls_invalid() {
     );
 }
 
-/// Binary descriptors that end beyond the address space, one of no pages, and one that no machine can have.
+/// Binary descriptors that end beyond the address space, one without pages, and one that no machine
+/// can have.
 #[test]
 fn odd_descriptors() {
     let descriptor = |kind: u32, base: u64, pages: u64| {

@@ -1,6 +1,7 @@
-//! The node `/chosen`: the command line, and where the initial file system lies.
+//! The node `/chosen`: the command line and the address of the initial file system.
 //!
-//! Source: the Devicetree Specification for `/chosen` and `bootargs`, its schema for `linux,initrd-start` and `linux,initrd-end`.
+//! Sources: the Devicetree Specification for `/chosen` and `bootargs`, its schema for
+//! `linux,initrd-start` and `linux,initrd-end`.
 
 use core::ops::Range;
 
@@ -11,10 +12,12 @@ use super::{DeviceTree, Width, cell};
 use crate::firmware::{Entry, Problem, Use};
 
 impl<'a> DeviceTree<'a> {
-    /// Returns the size in bytes of the tree that begins with `start`. The first eight bytes suffice.
+    /// Returns the size in bytes of the tree that begins with `start`. The first eight bytes
+    /// suffice.
     ///
     /// # Errors
-    /// [`Problem::Malformed`] if no tree begins so.
+    ///
+    /// [`Problem::Malformed`] if no tree begins like this.
     pub fn size(start: &[u8]) -> Result<usize, Problem> {
         let size = (cell(start, 0) == Some(Self::MAGIC)).then(|| cell(start, 4));
         size.flatten()
@@ -22,7 +25,8 @@ impl<'a> DeviceTree<'a> {
             .ok_or(Problem::Malformed)
     }
 
-    /// Returns the bytes of a property of `/chosen`; `None` if the tree has none or is malformed before it.
+    /// Returns the bytes of a property of `/chosen`, or `None` if there is none or if the tree is
+    /// malformed before it.
     fn chosen(self, name: &str) -> Option<&'a [u8]> {
         let search = || {
             let tree = Fdt::new_unaligned_fallible(self.blob)?;
@@ -45,8 +49,11 @@ impl<'a> DeviceTree<'a> {
         text.split(|&byte| byte == 0).next()
     }
 
-    /// Returns the physical addresses of the initial file system. It is no part of the memory map: the caller reserves it before anything is allocated.
-    /// `None` if there is none, or where [an entry](Entry::checked) of the map could not lie.
+    /// Returns the physical addresses of the initial file system, or `None` if there is none or if
+    /// [an entry](Entry::checked) could not have these addresses.
+    ///
+    /// The memory map does not contain them. The caller must reserve them before anything is
+    /// allocated.
     ///
     /// ```no_run
     /// # use samara_memblock::{Memblock, Storage};

@@ -1,4 +1,4 @@
-//! Reservations without an address, which whoever boots places.
+//! Reservations without an address, which the booting kernel places.
 //!
 //! Source: the binding of `/reserved-memory` in the Devicetree Specification and its schema.
 
@@ -12,7 +12,7 @@ use crate::map::PhysMap;
 use crate::memblock::{ALLOC_ACCESSIBLE, Memblock, PAGE_SIZE};
 use crate::{Error, NodeId};
 
-/// A child of `/reserved-memory` that has a size and no address.
+/// A child of `/reserved-memory` with a size and without an address.
 #[derive(Clone, Copy)]
 pub struct DynamicReservation<'a> {
     node: TreeNode<'a>,
@@ -20,24 +20,25 @@ pub struct DynamicReservation<'a> {
     pub name: &'a str,
     /// Length in bytes, at least 1.
     pub size: u64,
-    /// The power of two that its address is a multiple of: `alignment`, or the size of a page.
+    /// The power of two that divides its address: `alignment`, or the size of a page.
     pub alignment: u64,
-    /// `no-map`: it must not be mapped. Together with `reusable`, which the binding forbids, this one counts.
+    /// `no-map`: it must not be mapped. If it also has `reusable`, which the binding forbids,
+    /// `no-map` wins.
     pub no_map: bool,
-    /// `reusable`: the system may use it until its driver asks for it.
+    /// `reusable`: the system may use it until its driver requests it.
     pub reusable: bool,
-    /// Pairs of address and length as the tree has them. Empty: anywhere.
+    /// Pairs of address and length as in the tree. If empty, any address is allowed.
     ranges: &'a [u8],
     cells: Cells,
 }
 
 impl<'a> DynamicReservation<'a> {
-    /// Returns the reservation, or what is wrong with it; `None` if the node has an address, or no size.
+    /// Returns the reservation, or its problem, or `None` if the node has an address or no size.
     pub(super) fn of(
         node: TreeNode<'a>,
         cells: Cells,
     ) -> Result<Option<Result<Self, Problem>>, FdtError> {
-        // If there are both, `reg` counts.
+        // If there are both, `reg` wins.
         let Some(size) = node.raw_property("size")? else {
             return Ok(None);
         };
@@ -53,7 +54,7 @@ impl<'a> DynamicReservation<'a> {
         let size = cells.size.only(size.value);
         let alignment = match node.raw_property("alignment")? {
             None => Some(PAGE_SIZE),
-            // Zero is how a tree says that it does not matter.
+            // Zero means any alignment.
             Some(given) => cells
                 .size
                 .only(given.value)
@@ -89,31 +90,36 @@ impl<'a> DynamicReservation<'a> {
         }))
     }
 
-    /// Returns the ranges, as address and length, that `alloc-ranges` allows, the preferred one first. None: it may lie anywhere.
+    /// Returns the ranges, as address and length, that `alloc-ranges` allows, the preferred one
+    /// first. Without any, all addresses are allowed.
     pub fn alloc_ranges(&self) -> impl Iterator<Item = (u64, u64)> + use<'a> {
         self.cells.ranges(self.ranges).flatten()
     }
 
-    /// Returns the bytes of another property of the node, such as `compatible`, `phandle` or `linux,cma-default`.
+    /// Returns the bytes of another property of the node, such as `compatible`, `phandle` or
+    /// `linux,cma-default`.
     #[must_use]
     pub fn property(&self, name: &str) -> Option<&'a [u8]> {
         let found = self.node.raw_property(name).ok().flatten();
         found.map(|property| property.value)
     }
 
-    /// Takes free memory for the reservation, and returns its address: from the first of its ranges that has room, below the current
-    /// limit and in the direction of allocations. It becomes reserved, or, with `no-map`, whole pages of memory that must not be
-    /// mapped. Call this when everything that has an address is reserved.
+    /// Allocates memory for the reservation and returns its address.
+    ///
+    /// The memory comes from the first of its ranges with enough space, below the current limit and
+    /// in the direction of allocations. It becomes reserved, or, with `no-map`, whole pages of
+    /// memory that must not be mapped. Call this when everything with an address is reserved.
     ///
     /// # Errors
-    /// [`Error::NoMemory`] if no range has room; [`Error::ArrayFull`].
+    ///
+    /// [`Error::NoMemory`] if no range has space; [`Error::ArrayFull`].
     pub fn place<M: PhysMap>(&self, boot: &mut Memblock<'_, M>) -> Result<u64, Error> {
         if self.ranges.is_empty() {
             return self.place_within(boot, 0, ALLOC_ACCESSIBLE);
         }
         for (base, length) in self.alloc_ranges() {
             let end = base.saturating_add(length).min(boot.current_limit());
-            // Such small ends mean no limit to the allocator, and hold nothing.
+            // The allocator reads such small ends as "no limit". They contain nothing.
             if end <= PAGE_SIZE {
                 continue;
             }
@@ -134,7 +140,7 @@ impl<'a> DynamicReservation<'a> {
         if !self.no_map {
             return boot.phys_alloc_range(self.size, self.alignment, start, end);
         }
-        // Nothing less than a page can be left unmapped.
+        // Only whole pages can be left unmapped.
         let size = self.size.checked_next_multiple_of(PAGE_SIZE);
         let size = size.ok_or(Error::NoMemory)?;
         let found = boot.find_in_range(start, end, size, self.alignment.max(PAGE_SIZE));
