@@ -37,10 +37,10 @@ fn leaks() -> bool {
     let stats = memory::machine().stats();
     let mut found = false;
     for (what, count) in [
-        ("tables of processes", stats.tables),
+        ("page tables of processes", stats.tables),
         ("private frames", stats.anon),
-        ("frames of files", stats.file),
-        ("blocks of the heap, as areas and nodes of trees have", blocks_too_many()),
+        ("file frames", stats.file),
+        ("heap blocks (VMAs, tree nodes)", blocks_too_many()),
     ] {
         if count > 0 {
             log!("\u{2}leak: {count} {what}");

@@ -53,7 +53,7 @@ pub(super) fn start(most: usize, start_one: impl Fn(usize, u64) -> bool) {
         let deadline = Arch::now() + TIMEOUT;
         while scheduler::online() & 1 << number == 0 {
             if Arch::now() >= deadline {
-                log!("processor {number} does not start");
+                log!("processor {number} did not start in time");
                 return;
             }
             core::hint::spin_loop();

@@ -59,6 +59,6 @@ impl Drop for KernelStack {
     fn drop(&mut self) {
         // SAFETY: `new` has initialised these bytes.
         let whole = self.0[..GUARD.len()].iter().all(|byte| unsafe { byte.assume_init() } == 0xa5);
-        assert!(whole, "a kernel stack was too small");
+        assert!(whole, "kernel stack overflow");
     }
 }

@@ -65,19 +65,20 @@ pub unsafe fn start(info: u64) -> Loaded {
     let loaded = firmware::load(items.into_iter().flatten(), &mut memblock, |problem| {
         log!("memory map: {problem}")
     });
-    loaded.unwrap_or_else(|error| panic!("the memory map cannot be used: {error}"));
+    loaded.unwrap_or_else(|error| panic!("unusable memory map: {error}"));
     for range in [Some(0..LOW), Some(boot.image), boot.archive.clone()].into_iter().flatten() {
         let reserved = memblock.reserve(range.start, range.end - range.start);
-        reserved.unwrap_or_else(|error| panic!("no room to reserve memory: {error}"));
+        reserved.unwrap_or_else(|error| panic!("cannot reserve memory: {error}"));
     }
 
     // ANCHOR: order
     let first = memblock.phys_alloc(heap::INITIAL_SIZE, PAGE_SIZE);
-    let first = first.unwrap_or_else(|_| panic!("there is not enough memory"));
+    let first = first.unwrap_or_else(|_| panic!("not enough memory to boot"));
     // SAFETY: memblock has just reserved the range, and the boot page tables map it.
     unsafe { heap::init(first + Arch::DIRECT_MAP, heap::INITIAL_SIZE) };
     let parts = frames::init(memblock, MAPPED_AT_FIRST);
-    let (physical, memblock, deferred) = parts.unwrap_or_else(|error| panic!("no frames: {error}"));
+    let (physical, memblock, deferred) =
+        parts.unwrap_or_else(|error| panic!("frame allocator: {error}"));
     platform::init(physical, Processors);
     map_kernel(&memblock);
     deferred.add(machine().physical().backing());
@@ -121,7 +122,7 @@ fn map(addr: u64, size: PageSize, physical: u64, attrs: Attrs) {
         // Two regions of the memory map may share a large page.
         Ok(()) | Err(samara_paging::Error::Exists) => {}
         Err(error) => {
-            panic!("the kernel's memory cannot be mapped at {addr:#x}, of {physical:#x}: {error}")
+            panic!("cannot map the kernel's memory at {addr:#x} to {physical:#x}: {error}")
         }
     }
 }
@@ -144,6 +145,6 @@ impl Loaded {
             let len = range.end - range.start;
             freed += self.memblock.free_late(range.start, len, &mut frames).unwrap_or(0);
         }
-        log!("{freed} frames of the start are free again");
+        log!("{freed} frames of boot memory freed");
     }
 }

@@ -94,7 +94,7 @@ pub unsafe fn init(start: u64, size: u64) {
     let first = core::ptr::with_exposed_provenance_mut::<u8>(start as usize);
     // SAFETY: the caller's promise.
     let claimed = unsafe { HEAP.lock().claim(Span::from_base_size(first, size as usize)) };
-    claimed.unwrap_or_else(|()| panic!("the heap cannot begin"));
+    claimed.unwrap_or_else(|()| panic!("cannot initialise the heap"));
 }
 
 impl OomHandler for Grow {

@@ -29,7 +29,7 @@ static MACHINE: Once<process::Machine<Kernel>> = Once::new();
 ///
 /// Panics before [`boot::start`](super::start) has created it.
 pub fn machine() -> &'static process::Machine<Kernel> {
-    MACHINE.get().unwrap_or_else(|| panic!("memory is not managed yet"))
+    MACHINE.get().unwrap_or_else(|| panic!("the machine is not created yet"))
 }
 
 /// Returns the page tables of the kernel's half, which every root table shares.
@@ -45,7 +45,7 @@ pub(super) fn init(physical: Physical<FrameArena, Grace>, processors: Processors
     // ANCHOR: machine
     MACHINE.call_once(|| {
         let machine = process::Machine::with_kernel(physical, processors, Arch::KERNEL_HALF);
-        machine.unwrap_or_else(|error| panic!("no machine: {error}"))
+        machine.unwrap_or_else(|error| panic!("cannot create the machine: {error}"))
     });
     // ANCHOR_END: machine
 }

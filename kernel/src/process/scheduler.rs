@@ -286,7 +286,7 @@ pub fn set_affinity(thread: &Arc<Thread>, processors: u64) -> bool {
 pub(super) fn exit() -> ! {
     local(|local| local.current.iter().for_each(|it| it.state.store(DEAD, Ordering::SeqCst)));
     switch_to(next());
-    panic!("a thread that has ended runs");
+    panic!("a dead thread runs");
 }
 
 /// Runs threads until `end` returns a value, and halts the processor while no thread is runnable.

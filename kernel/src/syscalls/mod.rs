@@ -60,7 +60,7 @@ fn log_once(name: Sysno) {
     static LOGGED: Mutex<Option<SysnoSet>> = Mutex::new(None);
     let mut logged = LOGGED.lock();
     if logged.get_or_insert_with(SysnoSet::empty).insert(name) {
-        log!("system call {} is missing", name.name());
+        log!("system call {} is not implemented", name.name());
     }
 }
 

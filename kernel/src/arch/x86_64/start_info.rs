@@ -21,7 +21,7 @@ pub(super) unsafe fn read(info: u64, image: Range<u64>, entry: &mut dyn FnMut(It
         (at >> 32 == 0).then(|| unsafe { slice::from_raw_parts(first, len) })
     };
     let info = StartInfo::read(info, memory);
-    let info = info.unwrap_or_else(|problem| panic!("the loader's start information: {problem}"));
+    let info = info.unwrap_or_else(|problem| panic!("PVH start info: {problem}"));
     info.entries().for_each(entry);
     BootInfo { image, archive: info.initrd(), command_line: keep(info.command_line()) }
 }
