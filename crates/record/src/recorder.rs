@@ -49,7 +49,7 @@ pub struct Recorder<S> {
     files: BTreeMap<Vec<u8>, u64>,
     spaces: BTreeMap<u64, Space>,
     /// Address spaces that there have been.
-    numbers: u64,
+    next_number: u64,
 }
 
 struct Space {
@@ -64,7 +64,7 @@ struct Area {
     end: u64,
     has_private_pages: bool,
     /// As a record of the map has it.
-    line: Vec<u8>,
+    encoded: Vec<u8>,
 }
 
 impl<S: FnMut(&[u8])> Recorder<S> {
@@ -87,28 +87,28 @@ impl<S: FnMut(&[u8])> Recorder<S> {
             chunks: 0,
             files: BTreeMap::new(),
             spaces: BTreeMap::new(),
-            numbers: 0,
+            next_number: 0,
         }
     }
 
     /// An address space has the areas with which a program starts. If its number was in use, that one has gone.
     pub fn started(&mut self, id: u64, space: &AddressSpace) {
-        self.enter(id, Vec::new());
-        self.record(id, kind::SEED, |recorder, out| {
+        self.add_space(id, Vec::new());
+        self.append(id, kind::SEED, |recorder, out| {
             out.push(0);
             recorder.put_seed(out, space);
         });
-        self.map(id, space);
+        self.append_map(id, space);
     }
 
     /// `child` has been made as a copy of `parent`.
     pub fn forked(&mut self, parent: (u64, &AddressSpace), child: (u64, &AddressSpace)) {
         self.before_call(parent.0, parent.1);
-        self.map(parent.0, parent.1);
+        self.append_map(parent.0, parent.1);
         let areas = self.spaces.get(&parent.0).map(|space| space.areas.clone());
-        let number = self.enter(child.0, areas.unwrap_or_default());
-        self.record(parent.0, kind::FORK, |_, out| put(out, number));
-        self.map(child.0, child.1);
+        let number = self.add_space(child.0, areas.unwrap_or_default());
+        self.append(parent.0, kind::FORK, |_, out| put(out, number));
+        self.append_map(child.0, child.1);
     }
 
     /// A call is about to be performed.
@@ -119,10 +119,10 @@ impl<S: FnMut(&[u8])> Recorder<S> {
         let before = known.areas.clone();
         for (now, before) in areas(space).iter().zip(&before) {
             if now.start < before.start {
-                self.record(id, kind::GROWN, |_, out| put(out, now.start));
+                self.append(id, kind::GROWN, |_, out| put(out, now.start));
             }
             if now.has_private_pages && !before.has_private_pages {
-                self.record(id, kind::WRITTEN, |_, out| {
+                self.append(id, kind::WRITTEN, |_, out| {
                     put(out, now.start);
                     put(out, now.end - now.start);
                 });
@@ -140,24 +140,24 @@ impl<S: FnMut(&[u8])> Recorder<S> {
         result: Result<u64, Errno>,
     ) {
         let returned = result.map_or_else(|error| -i64::from(error.0), |value| value as i64);
-        self.record(id, kind::CALL, |recorder, out| {
+        self.append(id, kind::CALL, |recorder, out| {
             put(out, thread);
             put_signed(out, returned);
             put_ranges(out, &[]);
             out.push(0);
-            put_call(out, call, &mut |file| recorder.file(file));
+            put_call(out, call, &mut |file| recorder.file_number(file));
         });
-        self.map(id, space);
+        self.append_map(id, space);
     }
 
     /// Limits have been set.
     pub fn limits(&mut self, id: u64, limits: &Limits) {
-        self.record(id, kind::LIMITS, |_, out| put_limits(out, limits));
+        self.append(id, kind::LIMITS, |_, out| put_limits(out, limits));
     }
 
     /// An address space has gone; `main`: it was that of the program's first process.
     pub fn gone(&mut self, id: u64, main: bool) {
-        self.record(id, kind::GONE, |_, out| out.push(main.into()));
+        self.append(id, kind::GONE, |_, out| out.push(main.into()));
         self.spaces.remove(&id);
     }
 
@@ -165,7 +165,7 @@ impl<S: FnMut(&[u8])> Recorder<S> {
     pub fn end(&mut self, code: i32, signal: i32) {
         let out = &mut self.records;
         out.push(kind::TOTALS);
-        [self.numbers, 0, 0]
+        [self.next_number, 0, 0]
             .iter()
             .for_each(|&number| put(out, number));
         out.push(kind::END);
@@ -175,15 +175,15 @@ impl<S: FnMut(&[u8])> Recorder<S> {
         self.flush();
     }
 
-    fn enter(&mut self, id: u64, areas: Vec<Area>) -> u64 {
-        let number = self.numbers;
-        self.numbers += 1;
+    fn add_space(&mut self, id: u64, areas: Vec<Area>) -> u64 {
+        let number = self.next_number;
+        self.next_number += 1;
         self.spaces.insert(id, Space { number, areas });
         number
     }
 
     /// A record of an address space.
-    fn record(&mut self, id: u64, kind: u8, fields: impl FnOnce(&mut Self, &mut Vec<u8>)) {
+    fn append(&mut self, id: u64, kind: u8, fields: impl FnOnce(&mut Self, &mut Vec<u8>)) {
         let Some(space) = self.spaces.get(&id) else {
             return;
         };
@@ -197,7 +197,7 @@ impl<S: FnMut(&[u8])> Recorder<S> {
         }
     }
 
-    fn file(&mut self, file: &Counted<File>) -> u64 {
+    fn file_number(&mut self, file: &Counted<File>) -> u64 {
         // By all that is known of it: the caller may not tell open files apart, and the seals of one may have changed.
         let mut known = Vec::new();
         put_file(&mut known, file);
@@ -212,23 +212,23 @@ impl<S: FnMut(&[u8])> Recorder<S> {
     }
 
     /// The map, as what differs from the last one.
-    fn map(&mut self, id: u64, space: &AddressSpace) {
+    fn append_map(&mut self, id: u64, space: &AddressSpace) {
         let Some(known) = self.spaces.get_mut(&id) else {
             return;
         };
         let now = areas(space);
         let before = core::mem::replace(&mut known.areas, now.clone());
-        let same = |(a, b): &(&Area, &Area)| a.line == b.line;
+        let same = |(a, b): &(&Area, &Area)| a.encoded == b.encoded;
         let front = now.iter().zip(&before).take_while(same).count();
         let rest = now[front..].iter().rev().zip(before[front..].iter().rev());
         let behind = rest.take_while(same).count();
-        self.record(id, kind::MAP, |_, out| {
+        self.append(id, kind::MAP, |_, out| {
             let new = &now[front..now.len() - behind];
             [front, behind, new.len()]
                 .iter()
                 .for_each(|&count| put(out, count as u64));
             new.iter()
-                .for_each(|area| out.extend_from_slice(&area.line));
+                .for_each(|area| out.extend_from_slice(&area.encoded));
         });
     }
 
@@ -242,7 +242,7 @@ impl<S: FnMut(&[u8])> Recorder<S> {
             let [read, write, execute, _] = line.perms.map(|letter| u64::from(letter != b'-'));
             let special = line.name.starts_with('[') && !matches!(line.name, "[heap]" | "[stack]");
             let file = area.vma.file().cloned();
-            let number = file.as_ref().map_or(0, |file| self.file(file) + 1);
+            let number = file.as_ref().map_or(0, |file| self.file_number(file) + 1);
             let area = SeedVma {
                 start: line.start,
                 end: line.end,
@@ -279,21 +279,21 @@ impl<S> fmt::Debug for Recorder<S> {
 
 fn areas(space: &AddressSpace) -> Vec<Area> {
     let areas = space.areas().zip(space.maps()).map(|(area, map)| {
-        let mut line = Vec::new();
-        put(&mut line, map.start);
-        put(&mut line, map.end - map.start);
-        line.extend_from_slice(&map.perms);
-        put(&mut line, map.offset);
-        put(&mut line, map.id.major.into());
-        put(&mut line, map.id.minor.into());
-        put(&mut line, map.id.inode);
-        put_text(&mut line, map.name.as_bytes());
+        let mut encoded = Vec::new();
+        put(&mut encoded, map.start);
+        put(&mut encoded, map.end - map.start);
+        encoded.extend_from_slice(&map.perms);
+        put(&mut encoded, map.offset);
+        put(&mut encoded, map.id.major.into());
+        put(&mut encoded, map.id.minor.into());
+        put(&mut encoded, map.id.inode);
+        put_text(&mut encoded, map.name.as_bytes());
         let has_private_pages = area.vma.anon().is_some();
         Area {
             start: map.start,
             end: map.end,
             has_private_pages,
-            line,
+            encoded,
         }
     });
     areas.collect()

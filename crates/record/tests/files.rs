@@ -47,7 +47,7 @@ fn file(inode: u64, name: &str) -> File {
 }
 
 #[test]
-fn files_of_unknown_opens_are_told_apart() {
+fn files_with_unknown_opens_are_distinguished() {
     let files = [
         file(1, "/file-a"),
         file(2, "/file-b"),
@@ -61,7 +61,7 @@ fn files_of_unknown_opens_are_told_apart() {
 }
 
 #[test]
-fn a_file_that_was_sealed_meanwhile_is_recorded_anew() {
+fn a_newly_sealed_file_is_recorded_again() {
     let before = File::opened(file(1, "").id, "/file-a".into());
     let after = File {
         seals: 0x10,
