@@ -1,4 +1,4 @@
-//! Calls with their arguments.
+//! System calls with their arguments.
 
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -7,7 +7,7 @@ use samara_mm::{Call, Counted, File, FileArg, ShmSegment};
 
 use crate::fields::{Fields, put, put_text};
 
-/// Writes a call. `file` gives a file's number.
+/// Appends a call. `file` returns the number of a file.
 pub fn put_call(out: &mut Vec<u8>, call: &Call, file: &mut dyn FnMut(&Counted<File>) -> u64) {
     let mut numbers = |kind: u8, values: &[u64]| {
         out.push(kind);
@@ -142,12 +142,12 @@ pub fn put_call(out: &mut Vec<u8>, call: &Call, file: &mut dyn FnMut(&Counted<Fi
             data_size,
             stack_top,
         } => numbers(27, &[*start_brk, *brk, *data_size, *stack_top]),
-        // A call that this version of the format cannot carry; the reader refuses it by its kind.
+        // This version of the format cannot express the call. A reader rejects this kind.
         _ => numbers(u8::MAX, &[]),
     }
 }
 
-/// Reads a call. `files` are those that were read before, by their numbers.
+/// Reads a call. `files` are the files read so far, by their numbers.
 pub fn call(fields: &mut Fields<'_>, files: &[Counted<File>]) -> Option<Call> {
     let known =
         |number: u64| -> Option<&Counted<File>> { files.get(usize::try_from(number).ok()?) };

@@ -1,19 +1,31 @@
-//! The names of the records, and what files and chunks begin with.
+//! The kinds of records, and the heads of files and chunks.
 
 use alloc::vec::Vec;
 
-/// First bytes of every file.
+/// The first bytes of every file.
 pub const MAGIC: &[u8; 8] = b"SAMARATR";
-/// Raised whenever the meaning of a byte changes.
+/// The version, which rises whenever the meaning of a byte changes.
 pub const VERSION: u32 = 14;
-/// The oldest that can be read: the second one added `totals`, the third one what drivers do to flags, the fourth one
-/// `grown-meanwhile`, the fifth one `nodes-meanwhile`, the sixth one calls of userfaultfd and `PR_SET_MM`, the seventh
-/// one `perhaps-written`, the eighth one the table that calls come from, the ninth one `shown-late`, the tenth one
-/// devices that cannot be cut, the eleventh one `perhaps-written` below areas that grow, the twelfth one `bases`,
-/// the thirteenth one `poisoned` and `brought`, the fourteenth one `unknown`.
+/// The oldest version that can be read.
+///
+/// What each version added:
+///
+/// - 2: `totals`
+/// - 3: the flags that drivers add and remove
+/// - 4: `grown-meanwhile`
+/// - 5: `nodes-meanwhile`
+/// - 6: calls of userfaultfd and `PR_SET_MM`
+/// - 7: `perhaps-written`
+/// - 8: the system-call table of the calls
+/// - 9: `shown-late`
+/// - 10: devices that cannot be split
+/// - 11: `perhaps-written` below areas that grow
+/// - 12: `bases`
+/// - 13: `poisoned` and `brought`
+/// - 14: `unknown`
 pub const OLDEST: u32 = 1;
 
-/// Kinds of records that kernels write; [`SCHEMA`] has all of them.
+/// The kinds of records that kernels write. [`SCHEMA`] lists all kinds.
 #[allow(missing_docs)]
 pub mod kind {
     pub const FILE: u8 = 1;
@@ -29,7 +41,7 @@ pub mod kind {
     pub const TOTALS: u8 = 13;
 }
 
-/// Names of the records and of their fields, for the description at the head of a file.
+/// The names of the records and of their fields, for the description at the head of a file.
 pub const SCHEMA: &[(u8, &str, &str)] = &[
     (
         1,

@@ -1,4 +1,5 @@
-//! The format of recorded memory calls: what a program did and what the kernel answered, enough to perform all of it again without either.
+//! The format of recorded memory calls: the calls of a program and the kernel's results, complete
+//! enough to perform all of them again without either.
 //!
 //! # The file
 //!
@@ -7,13 +8,17 @@
 //! chunk*      length:u32   crc32:u32   records (`length` bytes)
 //! ```
 //!
-//! Numbers in headers are little-endian. A chunk's check sum starts from the chunk's number, so that chunks cannot
-//! change places. Chunks hold whole records; each starts with a byte for its kind, and its fields are LEB128 numbers (signed ones
-//! in zigzag form), texts with their length in front, or lists with their count in front. The last record of a complete trace is
-//! `end`: a file without it was interrupted, and what is whole of it is read. The description names the records and their fields, so that a file explains itself.
+//! Numbers in headers are little-endian. A chunk's checksum starts from the chunk's number, so that
+//! chunks cannot change places. Chunks contain whole records. A record starts with a byte for its
+//! kind. Its fields are LEB128 numbers (signed ones in zigzag form), texts preceded by their
+//! length, and lists preceded by their count. The last record of a complete trace is `end`. A file
+//! without it was interrupted, and its complete chunks can be read. The description names the
+//! records and their fields, so that a file explains itself.
 //!
-//! [`Recorder`] writes the whole file for whoever performs calls by [`AddressSpace`](samara_mm::AddressSpace). Others append its parts:
-//! a part that is appended has a function `put_…`, and one of the same name without `put_` reads it again: `None` for bytes that make no sense.
+//! [`Recorder`] writes the whole file for a program that performs calls through
+//! [`AddressSpace`](samara_mm::AddressSpace). Other programs append its parts. Each part has a
+//! function `put_…` that appends it, and one of the same name without `put_` that reads it. The
+//! latter returns `None` for invalid bytes.
 
 #![no_std]
 

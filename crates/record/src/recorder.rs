@@ -1,4 +1,4 @@
-//! Records that an engine writes of itself.
+//! [`Recorder`]: a record that an engine writes of itself.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -14,14 +14,17 @@ use crate::{
     put_limits, put_ranges, put_seed_area, put_signed, put_text,
 };
 
-/// Bytes of records after which a chunk is sent.
+/// The number of bytes of records after which a chunk is sent.
 const CHUNK: usize = 8 << 10;
 
-/// Writes the record of address spaces that are performed by [`AddressSpace`] itself: a kernel's or an emulator's, say. `samara replay` performs it again, and so
-/// checks outside what was computed inside.
+/// A writer of the record of address spaces that [`AddressSpace`] itself performs, for example a
+/// kernel's or an emulator's. `samara replay` performs the record again and so checks the results
+/// with another program.
 ///
-/// The caller tells of every event in order, with a number of its choice for each address space. What faults have done since an address space's last event (first
-/// private pages, grown stacks) is found by comparing its areas with those of then: each event takes time linear in the number of areas.
+/// The caller reports every event in order, with a number of its choice for each address space. The
+/// recorder finds the effects of faults since the address space's last event (first private pages,
+/// grown stacks) by comparing its areas with the ones of that event. So each event takes time
+/// linear in the number of areas.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Call, Config, Layout, Limits};
@@ -42,19 +45,19 @@ const CHUNK: usize = 8 << 10;
 /// ```
 pub struct Recorder<S> {
     send: S,
-    /// Whole records that are not sent yet.
+    /// Whole records that have not been sent.
     records: Vec<u8>,
     chunks: u32,
-    /// The numbers that records name files by; each file as its record has it.
+    /// The numbers by which records refer to files, keyed by the encoded file.
     files: BTreeMap<Vec<u8>, u64>,
     spaces: BTreeMap<u64, Space>,
-    /// Address spaces that there have been.
+    /// The number of the next address space, which is also the number of those so far.
     next_number: u64,
 }
 
 struct Space {
     number: u64,
-    /// As the last record of the map has them.
+    /// The areas as of the last record of the map.
     areas: Vec<Area>,
 }
 
@@ -63,12 +66,13 @@ struct Area {
     start: u64,
     end: u64,
     has_private_pages: bool,
-    /// As a record of the map has it.
+    /// The area as a record of the map contains it.
     encoded: Vec<u8>,
 }
 
 impl<S: FnMut(&[u8])> Recorder<S> {
-    /// Begins the record of a program, given as its words, on an engine with the rules of `kernel`. `send` is called with parts of the file, in order.
+    /// Begins the record of a program, given as its arguments, on an engine with the rules of
+    /// `kernel`. `send` receives the parts of the file, in order.
     pub fn new(program: &[&[u8]], kernel: KernelVersion, mut send: S) -> Self {
         let words = program.iter().map(|word| {
             let text = String::from_utf8_lossy(word);
@@ -91,7 +95,8 @@ impl<S: FnMut(&[u8])> Recorder<S> {
         }
     }
 
-    /// An address space has the areas with which a program starts. If its number was in use, that one has gone.
+    /// Records that an address space has the areas with which a program starts. An earlier address
+    /// space with the same number has ended.
     pub fn started(&mut self, id: u64, space: &AddressSpace) {
         self.add_space(id, Vec::new());
         self.append(id, kind::SEED, |recorder, out| {
@@ -101,7 +106,7 @@ impl<S: FnMut(&[u8])> Recorder<S> {
         self.append_map(id, space);
     }
 
-    /// `child` has been made as a copy of `parent`.
+    /// Records that `child` was created as a copy of `parent`.
     pub fn forked(&mut self, parent: (u64, &AddressSpace), child: (u64, &AddressSpace)) {
         self.before_call(parent.0, parent.1);
         self.append_map(parent.0, parent.1);
@@ -111,7 +116,7 @@ impl<S: FnMut(&[u8])> Recorder<S> {
         self.append_map(child.0, child.1);
     }
 
-    /// A call is about to be performed.
+    /// Records the effects of faults before a call. Must be called before each call is performed.
     pub fn before_call(&mut self, id: u64, space: &AddressSpace) {
         let Some(known) = self.spaces.get(&id) else {
             return;
@@ -130,7 +135,7 @@ impl<S: FnMut(&[u8])> Recorder<S> {
         }
     }
 
-    /// A thread's call has been performed, with this result.
+    /// Records a thread's call and its result, after it was performed.
     pub fn call(
         &mut self,
         id: u64,
@@ -150,18 +155,20 @@ impl<S: FnMut(&[u8])> Recorder<S> {
         self.append_map(id, space);
     }
 
-    /// Limits have been set.
+    /// Records new resource limits.
     pub fn limits(&mut self, id: u64, limits: &Limits) {
         self.append(id, kind::LIMITS, |_, out| put_limits(out, limits));
     }
 
-    /// An address space has gone; `main`: it was that of the program's first process.
+    /// Records the end of an address space. `main` is `true` for that of the program's first
+    /// process.
     pub fn gone(&mut self, id: u64, main: bool) {
         self.append(id, kind::GONE, |_, out| out.push(main.into()));
         self.spaces.remove(&id);
     }
 
-    /// The program has ended with a code, or by a signal. Sends what is left.
+    /// Records that the program has ended with a code, or by a signal, and sends the rest of the
+    /// file.
     pub fn end(&mut self, code: i32, signal: i32) {
         let out = &mut self.records;
         out.push(kind::TOTALS);
@@ -182,14 +189,14 @@ impl<S: FnMut(&[u8])> Recorder<S> {
         number
     }
 
-    /// A record of an address space.
+    /// Appends a record about an address space.
     fn append(&mut self, id: u64, kind: u8, fields: impl FnOnce(&mut Self, &mut Vec<u8>)) {
         let Some(space) = self.spaces.get(&id) else {
             return;
         };
         let mut out = alloc::vec![kind];
         put(&mut out, space.number);
-        // Files that it names come first, as records of their own.
+        // The records of files that this record refers to come first.
         fields(self, &mut out);
         self.records.append(&mut out);
         if self.records.len() >= CHUNK {
@@ -198,7 +205,8 @@ impl<S: FnMut(&[u8])> Recorder<S> {
     }
 
     fn file_number(&mut self, file: &Counted<File>) -> u64 {
-        // By all that is known of it: the caller may not tell open files apart, and the seals of one may have changed.
+        // The key is everything known about the file: the caller may not distinguish open files,
+        // and the seals of one may have changed.
         let mut known = Vec::new();
         put_file(&mut known, file);
         if let Some(&number) = self.files.get(&known) {
@@ -211,7 +219,7 @@ impl<S: FnMut(&[u8])> Recorder<S> {
         number
     }
 
-    /// The map, as what differs from the last one.
+    /// Appends the map, as its difference from the last one.
     fn append_map(&mut self, id: u64, space: &AddressSpace) {
         let Some(known) = self.spaces.get_mut(&id) else {
             return;
@@ -232,7 +240,7 @@ impl<S: FnMut(&[u8])> Recorder<S> {
         });
     }
 
-    /// Settings and areas with which a program starts.
+    /// Appends the settings and areas with which a program starts.
     fn put_seed(&mut self, out: &mut Vec<u8>, space: &AddressSpace) {
         put_config(out, space.config());
         put_limits(out, &space.limits());

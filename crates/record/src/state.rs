@@ -1,4 +1,5 @@
-//! What an engine starts from, or is told later: files, settings, limits, layout, areas, and ranges written to.
+//! The state that an engine starts from or learns later: files, settings, limits, layout, areas,
+//! and written ranges.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -11,7 +12,7 @@ use samara_mm::{
 
 use crate::fields::{Fields, put, put_text};
 
-/// Appends a file as areas know it, without its content.
+/// Appends a file as areas refer to it, without its content.
 pub fn put_file(out: &mut Vec<u8>, file: &File) {
     put(out, u64::from(file.id.major));
     put(out, u64::from(file.id.minor));
@@ -44,7 +45,7 @@ pub fn put_file(out: &mut Vec<u8>, file: &File) {
     put(out, file.driver.removes.bits());
 }
 
-/// Before the third version of the format, drivers were said to do nothing.
+/// Reads a file. Before version 3 of the format, drivers added and removed no flags.
 pub fn file(fields: &mut Fields<'_>, version: u32) -> Option<File> {
     let mut file = described_file(fields)?;
     if version >= 3 {
@@ -147,7 +148,8 @@ pub fn put_config(out: &mut Vec<u8>, config: &Config) {
     }
 }
 
-/// The version of the kernel is told once for the whole trace, in its description.
+/// Reads settings. The version of the kernel is stored once for the whole trace, in its
+/// description.
 pub fn config(fields: &mut Fields<'_>, kernel: KernelVersion) -> Option<Config> {
     let mut config = Config {
         kernel,
@@ -190,7 +192,7 @@ pub fn config(fields: &mut Fields<'_>, kernel: KernelVersion) -> Option<Config> 
     config.stack_guard_gap = fields.number()?;
     config.total_pages = fields.number()?;
     config.numa_nodes = fields.small()?;
-    // Before the eighth version of the format all calls came from one table.
+    // Before version 8 of the format, all calls came from one table.
     if on(14) {
         config.calls = Calls::Other {
             mmap_base: fields.number()?,
@@ -201,7 +203,7 @@ pub fn config(fields: &mut Fields<'_>, kernel: KernelVersion) -> Option<Config> 
     Some(config)
 }
 
-/// Appends limits.
+/// Appends resource limits.
 pub fn put_limits(out: &mut Vec<u8>, limits: &Limits) {
     for limit in [
         limits.address_space,
@@ -213,7 +215,7 @@ pub fn put_limits(out: &mut Vec<u8>, limits: &Limits) {
     }
 }
 
-/// Reads limits.
+/// Reads resource limits.
 pub fn limits(fields: &mut Fields<'_>) -> Option<Limits> {
     Some(Limits {
         address_space: fields.number()?,
@@ -223,7 +225,7 @@ pub fn limits(fields: &mut Fields<'_>) -> Option<Limits> {
     })
 }
 
-/// Appends where heap, stack and the bases of placement are.
+/// Appends a layout: the addresses of the heap, the stack and the bases of placement.
 pub fn put_layout(out: &mut Vec<u8>, layout: &Layout) {
     put(out, layout.mmap_base);
     put(out, layout.legacy_base);
@@ -247,7 +249,7 @@ pub fn layout(fields: &mut Fields<'_>) -> Option<Layout> {
     })
 }
 
-/// One area of a seed; `file` is the file's number plus one, 0 for none.
+/// Appends an area of a seed. `file` is the file's number plus one, or 0 for none.
 pub fn put_seed_area(out: &mut Vec<u8>, area: &SeedVma, file: u64) {
     put(out, area.start);
     put(out, area.end - area.start);
@@ -259,7 +261,7 @@ pub fn put_seed_area(out: &mut Vec<u8>, area: &SeedVma, file: u64) {
     out.push(u8::from(area.touched));
 }
 
-/// Reads an area. `files` are those that were read before, by their numbers.
+/// Reads an area. `files` are the files read so far, by their numbers.
 pub fn seed_area(fields: &mut Fields<'_>, files: &[Counted<File>]) -> Option<SeedVma> {
     let start = fields.number()?;
     let end = start.checked_add(fields.number()?)?;

@@ -1,4 +1,4 @@
-//! Files of which the caller does not say by which `open` they came.
+//! Files whose `open` the caller does not identify.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -7,7 +7,7 @@ use samara_mm::{
 };
 use samara_record::{Recorder, kind};
 
-/// The names of files that a record of these mappings has, in order.
+/// Returns the names of the files in a record of these mappings, in order.
 fn recorded(files: &[File]) -> Vec<String> {
     let mut written = Vec::new();
     let mut space =
