@@ -28,7 +28,7 @@ fn alignment_is_kept() {
     assert_eq!(m.phys_alloc(8, 24), Err(Error::Alignment));
     assert_eq!(
         SEEN.take(),
-        ["memblock: alignment 0 asked for, cache line size used"]
+        ["memblock: alignment 0 requested, using the cache line size"]
     );
 }
 
