@@ -3,9 +3,9 @@
 
 #![allow(dead_code, unreachable_pub, reason = "the rest of the library uses it")]
 
+#[path = "../src/mm/activity.rs"]
+mod activity;
 #[path = "../src/maple_tree/entry.rs"]
 mod entry;
-#[path = "../src/mm/gate.rs"]
-mod gate;
 #[path = "../src/maple_tree/lock.rs"]
 mod lock;

@@ -13,7 +13,7 @@ exports! {
 
     /// `mas_reset`: the next operation begins at `index`, from the root.
     fn mas_reset(mas: *mut MaState) {
-        (*mas).forget(Status::START);
+        (*mas).reset_position(Status::START);
     }
 
     /// `mas_set`: makes the state about `index`, and resets it.
@@ -45,7 +45,7 @@ exports! {
 
     /// `mas_pause`: lets go of the position, so that the lock can be dropped; iteration goes on where it was.
     fn mas_pause(mas: *mut MaState) {
-        (*mas).forget(Status::PAUSE);
+        (*mas).reset_position(Status::PAUSE);
     }
 
     /// `mas_walk`: the entry at `index`, or NULL; index and last become the range of the entry or hole.
@@ -106,9 +106,9 @@ exports! {
     /// `mas_store_gfp`: as `mas_store`, allocating with `gfp`. 0, `-EINVAL` or `-ENOMEM`; on failure nothing changed.
     fn mas_store_gfp(mas: *mut MaState, entry: *mut c_void, gfp: c_uint) -> c_int {
         let mas = &mut *mas;
-        match mas.persist(gfp, |mas| mas.try_store(entry.cast())) {
+        match mas.retry_with_memory(gfp, |mas| mas.try_store(entry.cast())) {
             Ok(()) => {
-                mas.widen(entry.cast());
+                mas.widen_to_gap(entry.cast());
                 0
             }
             Err(error) => error,
@@ -125,7 +125,7 @@ exports! {
     fn mas_store_prealloc(mas: *mut MaState, entry: *mut c_void) {
         let mas = &mut *mas;
         if mas.store(entry.cast()) {
-            mas.widen(entry.cast());
+            mas.widen_to_gap(entry.cast());
         }
         mas.release();
     }

@@ -92,12 +92,12 @@ impl Gfp {
     }
 }
 
-/// Frees many nodes, the way that is quickest. Dropping it frees what is left.
+/// FreeBatch many nodes, the way that is quickest. Dropping it frees what is left.
 #[expect(
     clippy::large_enum_variant,
     reason = "it lives for one call, on the stack, and there is to be no memory for it"
 )]
-pub(crate) enum Frees {
+pub(crate) enum FreeBatch {
     Pool(pool::PutMany),
     OneByOne,
     Bulk {
@@ -106,7 +106,7 @@ pub(crate) enum Frees {
     },
 }
 
-impl Frees {
+impl FreeBatch {
     #[inline]
     pub(crate) fn new() -> Self {
         if !hooks::has_alloc() {
@@ -121,7 +121,7 @@ impl Frees {
         }
     }
 
-    /// Frees a node, now or soon.
+    /// FreeBatch a node, now or soon.
     ///
     /// # Safety
     ///
@@ -150,7 +150,7 @@ impl Frees {
     }
 }
 
-impl Drop for Frees {
+impl Drop for FreeBatch {
     #[inline]
     fn drop(&mut self) {
         if let Self::Bulk { blocks, count } = self

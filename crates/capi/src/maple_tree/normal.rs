@@ -33,22 +33,22 @@ macro_rules! exports {
 pub(crate) use exports;
 
 /// The tree's own lock, held while this lives.
-pub(crate) struct Held<'a>(&'a MapleTree);
+pub(crate) struct LockGuard<'a>(&'a MapleTree);
 
-impl<'a> Held<'a> {
+impl<'a> LockGuard<'a> {
     pub(crate) fn new(tree: &'a MapleTree) -> Self {
         tree.lock();
         Self(tree)
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for LockGuard<'_> {
     fn drop(&mut self) {
         self.0.unlock();
     }
 }
 
-fn answer(result: Result<(), c_int>) -> c_int {
+fn to_c(result: Result<(), c_int>) -> c_int {
     result.err().unwrap_or(0)
 }
 
@@ -70,8 +70,8 @@ unsafe fn store_range(
     }
     // SAFETY: the duties of the module, which are the caller's; the lock is held.
     unsafe {
-        let _held = Held::new(&*mt);
-        MaState::at(mt, first, last).persist(allowed, |mas| mas.try_store(entry))
+        let _held = LockGuard::new(&*mt);
+        MaState::at(mt, first, last).retry_with_memory(allowed, |mas| mas.try_store(entry))
     }
 }
 
@@ -88,10 +88,10 @@ unsafe fn insert_range(
     }
     // SAFETY: as in `store_range`.
     unsafe {
-        let _held = Held::new(&*mt);
-        MaState::at(mt, first, last).persist(allowed, |mas| {
+        let _held = LockGuard::new(&*mt);
+        MaState::at(mt, first, last).retry_with_memory(allowed, |mas| {
             // The lock may have been dropped since the last look.
-            let at = mas.spot();
+            let at = mas.position();
             let (there, ends) = match at {
                 Some(at) => (at.entry(), at.last()),
                 None => {
@@ -120,8 +120,8 @@ unsafe fn alloc_range(
         if !tree.tracks_gaps() || is_reserved(entry) {
             return Err(-errno::EINVAL);
         }
-        let _held = Held::new(tree);
-        MaState::at(mt, 0, 0).persist(allowed, |mas| {
+        let _held = LockGuard::new(tree);
+        MaState::at(mt, 0, 0).retry_with_memory(allowed, |mas| {
             search(mas)?;
             let first = mas.index;
             mas.try_store(entry).map(|()| first)
@@ -129,7 +129,7 @@ unsafe fn alloc_range(
     }
 }
 
-fn give(start: *mut c_ulong, result: Result<usize, c_int>) -> c_int {
+fn write_start(start: *mut c_ulong, result: Result<usize, c_int>) -> c_int {
     match result {
         Ok(first) => {
             // SAFETY: the caller of the exported function gave a place for the answer.
@@ -187,14 +187,14 @@ exports! {
     /// `mt_set_in_rcu`: from now on readers may run beside the writer. Takes the lock.
     fn mt_set_in_rcu(mt: *mut MapleTree) {
         let tree = &*mt;
-        let _held = Held::new(tree);
+        let _held = LockGuard::new(tree);
         tree.words.set_flags(flags::USE_RCU, flags::USE_RCU);
     }
 
     /// `mt_clear_in_rcu`: from now on readers need the lock. Takes the lock.
     fn mt_clear_in_rcu(mt: *mut MapleTree) {
         let tree = &*mt;
-        let _held = Held::new(tree);
+        let _held = LockGuard::new(tree);
         tree.words.set_flags(flags::USE_RCU, 0);
     }
 
@@ -202,7 +202,7 @@ exports! {
     fn mtree_destroy(mt: *mut MapleTree) {
         let tree = &*mt;
         {
-            let _held = Held::new(tree);
+            let _held = LockGuard::new(tree);
             tree.clear();
         }
         rcu::settle();
@@ -220,8 +220,8 @@ exports! {
         if ptr::addr_eq(mt, dst) {
             return -errno::EINVAL;
         }
-        let _from = Held::new(&*mt);
-        let _to = Held::new(&*dst);
+        let _from = LockGuard::new(&*mt);
+        let _to = LockGuard::new(&*dst);
         __mt_dup(mt, dst, gfp)
     }
 
@@ -247,7 +247,7 @@ exports! {
 
     /// `mtree_insert`: stores at `index`; `-EEXIST` if there is an entry.
     fn mtree_insert(mt: *mut MapleTree, index: c_ulong, entry: *mut c_void, gfp: c_uint) -> c_int {
-        answer(insert_range(mt, index as usize, index as usize, entry.cast(), gfp))
+        to_c(insert_range(mt, index as usize, index as usize, entry.cast(), gfp))
     }
 
     /// `mtree_insert_range`: stores at `first..=last`; `-EEXIST` if there is an entry anywhere.
@@ -258,12 +258,12 @@ exports! {
         entry: *mut c_void,
         gfp: c_uint,
     ) -> c_int {
-        answer(insert_range(mt, first as usize, last as usize, entry.cast(), gfp))
+        to_c(insert_range(mt, first as usize, last as usize, entry.cast(), gfp))
     }
 
     /// `mtree_store`: stores at `index`, over what is there; NULL erases.
     fn mtree_store(mt: *mut MapleTree, index: c_ulong, entry: *mut c_void, gfp: c_uint) -> c_int {
-        answer(store_range(mt, index as usize, index as usize, entry.cast(), gfp))
+        to_c(store_range(mt, index as usize, index as usize, entry.cast(), gfp))
     }
 
     /// `mtree_store_range`: stores at `first..=last`, over what is there; NULL erases.
@@ -274,13 +274,13 @@ exports! {
         entry: *mut c_void,
         gfp: c_uint,
     ) -> c_int {
-        answer(store_range(mt, first as usize, last as usize, entry.cast(), gfp))
+        to_c(store_range(mt, first as usize, last as usize, entry.cast(), gfp))
     }
 
     /// `mtree_erase`: erases the whole range of the entry at `index`; gives the entry, or NULL if there is none or no memory, in which
     /// case nothing changed.
     fn mtree_erase(mt: *mut MapleTree, index: c_ulong) -> *mut c_void {
-        let _held = Held::new(&*mt);
+        let _held = LockGuard::new(&*mt);
         MaState::at(mt, index as usize, index as usize).erase().cast()
     }
 
@@ -295,7 +295,7 @@ exports! {
         max: c_ulong,
         gfp: c_uint,
     ) -> c_int {
-        give(start, alloc_range(mt, entry.cast(), gfp, |mas| {
+        write_start(start, alloc_range(mt, entry.cast(), gfp, |mas| {
             done(mas.empty_area(min as usize, max as usize, size as usize))
         }))
     }
@@ -310,7 +310,7 @@ exports! {
         max: c_ulong,
         gfp: c_uint,
     ) -> c_int {
-        give(start, alloc_range(mt, entry.cast(), gfp, |mas| {
+        write_start(start, alloc_range(mt, entry.cast(), gfp, |mas| {
             done(mas.empty_area_rev(min as usize, max as usize, size as usize))
         }))
     }
@@ -330,7 +330,7 @@ exports! {
         if !tree.tracks_gaps() || is_reserved(entry.cast()) {
             return -errno::EINVAL;
         }
-        let _held = Held::new(tree);
+        let _held = LockGuard::new(tree);
         MaState::at(mt, 0, 0).alloc_cyclic(start, entry.cast(), (lo as usize, hi as usize), next, gfp)
     }
 
@@ -385,12 +385,12 @@ impl MaState {
     ///
     /// # Safety
     ///
-    /// As for [`persist`](MaState::persist).
+    /// As for [`retry_with_memory`](MaState::retry_with_memory).
     pub(crate) unsafe fn erase(&mut self) -> *mut () {
         let (index, last) = (self.index, self.last);
         // SAFETY: the caller's promise.
         unsafe {
-            self.persist(gfp::KERNEL, |mas| {
+            self.retry_with_memory(gfp::KERNEL, |mas| {
                 (mas.index, mas.last) = (index, last);
                 let entry = mas.walk();
                 if entry.is_null() {
@@ -454,12 +454,12 @@ impl MaState {
             };
             self.index = first;
             if self.tree().words.height() == 0 {
-                self.forget(Status::START);
+                self.reset_position(Status::START);
                 self.walk();
                 self.index = first;
             } else {
                 // In a leaf that is looked up when it is needed.
-                self.forget(Status::ACTIVE);
+                self.reset_position(Status::ACTIVE);
             }
             self.last = first + (size - 1);
         }
@@ -470,7 +470,7 @@ impl MaState {
     ///
     /// # Safety
     ///
-    /// As for [`persist`](MaState::persist); `start` and `next` are valid.
+    /// As for [`retry_with_memory`](MaState::retry_with_memory); `start` and `next` are valid.
     pub(crate) unsafe fn alloc_cyclic(
         &mut self,
         start: *mut c_ulong,
@@ -482,7 +482,7 @@ impl MaState {
         const WRAPPED: u32 = flags::ALLOC_WRAPPED;
         // SAFETY: the caller's promise.
         let done = unsafe {
-            self.persist(allowed, |mas| {
+            self.retry_with_memory(allowed, |mas| {
                 let words = &mas.tree().words;
                 let from = (*next as usize).max(lo);
                 let mut wrapped = words.flags() & WRAPPED != 0;

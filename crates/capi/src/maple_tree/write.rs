@@ -1,7 +1,7 @@
 //! Writing through a state: plan, reserve, apply; and what to do when there is no memory.
 //!
 //! Nodes that were set aside hang on the state's `alloc`. A write takes what it needs from there and allocates the rest without
-//! blocking; if that fails the state becomes an error, remembers how many were missing, and nothing else has changed.
+//! blocking; if that fails the state becomes an error, has_current_leaf how many were missing, and nothing else has changed.
 //! [`refill`](MaState::refill) then allocates with the caller's flags, without the tree's own lock if that may
 //! block, after which the write is done again from the start.
 
@@ -14,8 +14,8 @@ use crate::maple_tree::abi::{
     MaState, MapleTree, Status, errno, error_of, error_word, gfp, mas_flags,
 };
 use crate::maple_tree::hooks;
-use crate::maple_tree::memory::{Frees, Gfp};
-use crate::maple_tree::rcu::{Dead, free};
+use crate::maple_tree::memory::{FreeBatch, Gfp};
+use crate::maple_tree::rcu::{RetiredNodes, free};
 
 /// How many carriers a run of ascending stores takes at most, beside the nodes that are counted for stores of two slots each.
 ///
@@ -32,15 +32,15 @@ impl MapleTree {
     /// # Safety
     ///
     /// As for [`WordTree::write`](maple_tree::raw::WordTree::write), and the reserve holds as many nodes as [`nodes_for`](Self::nodes_for) says.
-    unsafe fn carry_out(&self, write: Write, reserve: &mut NodeReserve) -> Option<InLeaf> {
+    unsafe fn apply(&self, write: Write, reserve: &mut NodeReserve) -> Option<InLeaf> {
         let rcu = self.in_rcu();
-        let mut dead = Dead::new();
+        let mut retired = RetiredNodes::new();
         let moves = write.moves_leaves;
         // SAFETY: the caller's promise; each node was just retired, and outside RCU mode it has no readers.
-        let stands = unsafe {
+        let position = unsafe {
             self.words.write(write, reserve, |block| {
                 if rcu {
-                    dead.push(block);
+                    retired.push(block);
                 } else {
                     free(block);
                 }
@@ -50,16 +50,16 @@ impl MapleTree {
             self.ma_lock.note_change();
         }
         if rcu {
-            if dead.needs_carrier()
+            if retired.needs_carrier()
                 // SAFETY: there is one allocator, which stays.
                 && let Some(block) = unsafe { reserve.take() }
             {
                 // SAFETY: what is reserved is nobody else's.
-                unsafe { dead.carry(block) };
+                unsafe { retired.add_carrier(block) };
             }
-            dead.retire();
+            retired.retire();
         }
-        stands
+        position
     }
 
     /// How many nodes must be reserved for a write: those that it takes, and a carrier, if it may leave no place for the head of a grace period.
@@ -77,15 +77,15 @@ impl MapleTree {
         // SAFETY: the caller's promise; nodes are handed over once nothing leads to them, and outside RCU mode nobody is in them.
         unsafe {
             if self.in_rcu() {
-                let mut dead = Dead::new();
-                self.words.clear(|block| dead.push(block));
+                let mut retired = RetiredNodes::new();
+                self.words.clear(|block| retired.push(block));
                 self.ma_lock.note_change();
-                dead.retire();
+                retired.retire();
             } else {
                 self.ma_lock.note_change();
-                match &mut Frees::new() {
+                match &mut FreeBatch::new() {
                     // Known to the compiler, it is a few instructions a node.
-                    Frees::Pool(pool) => self.words.clear(|block| pool.add(block)),
+                    FreeBatch::Pool(pool) => self.words.clear(|block| pool.add(block)),
                     hooks => self.words.clear(|block| hooks.add(block)),
                 }
             }
@@ -112,7 +112,7 @@ impl MaState {
         self.mas_flags = 0;
     }
 
-    /// Exchanges the entry that the state stands on for another, if it is at just `index..=last`; gives the one that was there. As long as a
+    /// Exchanges the entry that the state position on for another, if it is at just `index..=last`; gives the one that was there. As long as a
     /// state is in its leaf that is one comparison and one store, which readers see at once.
     ///
     /// # Safety
@@ -122,7 +122,7 @@ impl MaState {
     pub(crate) unsafe fn exchange(&mut self, entry: *mut ()) -> Option<*mut ()> {
         // SAFETY: the caller's promise.
         let tree = unsafe { self.tree() };
-        if entry.is_null() || self.status != Status::ACTIVE || !self.has_seen_all(tree) {
+        if entry.is_null() || self.status != Status::ACTIVE || !self.is_current(tree) {
             return None;
         }
         // SAFETY: no leaf has been moved since the state's was looked up, if any, and the caller's promise.
@@ -149,12 +149,12 @@ impl MaState {
     ///
     /// The caller is the only writer.
     #[inline]
-    pub(crate) unsafe fn spot(&self) -> Option<At> {
+    pub(crate) unsafe fn position(&self) -> Option<At> {
         // SAFETY: the caller's promise.
         let tree = unsafe { self.tree() };
         // SAFETY: if the leaf is known none has been moved since it was looked up, and the caller's promise.
         unsafe {
-            if self.knows_leaf_of(tree, self.index) {
+            if self.leaf_covers(tree, self.index) {
                 Some(tree.words.at_in(self.in_leaf(), self.index))
             } else {
                 tree.words.at(self.index)
@@ -176,7 +176,7 @@ impl MaState {
             if self.exchange(entry).is_some() {
                 return true;
             }
-            let at = self.spot();
+            let at = self.position();
             self.store_at(at, entry)
         }
     }
@@ -192,9 +192,9 @@ impl MaState {
         if let Some(at) = at
             && range.0 <= range.1
             // SAFETY: the caller's promise.
-            && let Some(stands) = unsafe { self.tree().words.put(at, range, entry) }
+            && let Some(position) = unsafe { self.tree().words.put(at, range, entry) }
         {
-            self.stay(stands);
+            self.remain_in_leaf(position);
             return true;
         }
         // SAFETY: as above.
@@ -226,13 +226,13 @@ impl MaState {
             return false;
         }
         // SAFETY: the plan was just made, its nodes are there, and the caller's promise.
-        let stands = unsafe { tree.carry_out(write, &mut reserve) };
+        let position = unsafe { tree.apply(write, &mut reserve) };
         self.put_reserve(reserve);
-        match stands {
-            Some(stands) => self.stay(stands),
+        match position {
+            Some(position) => self.remain_in_leaf(position),
             // The position is looked up when it is needed.
-            None if tree.words.height() == 0 => self.forget(Status::START),
-            None => self.forget(Status::ACTIVE),
+            None if tree.words.height() == 0 => self.reset_position(Status::START),
+            None => self.reset_position(Status::ACTIVE),
         }
         true
     }
@@ -247,7 +247,7 @@ impl MaState {
     pub(crate) unsafe extern "C" fn store_over(&mut self, entry: *mut ()) -> *mut () {
         // SAFETY: the caller's promise.
         unsafe {
-            let at = self.spot();
+            let at = self.position();
             let before = self.first_entry(at);
             if !self.store_at(at, entry) {
                 return ptr::null_mut();
@@ -268,12 +268,12 @@ impl MaState {
             self.release();
         }
         // SAFETY: the caller's promise.
-        unsafe { self.widen(entry) };
+        unsafe { self.widen_to_gap(entry) };
         before
     }
 
     /// Stands on a slot of a leaf that the last write has left where it was. Index and last are as they were.
-    fn stay(&mut self, slot: InLeaf) {
+    fn remain_in_leaf(&mut self, slot: InLeaf) {
         // SAFETY: the state's tree is valid (the caller's duty throughout).
         let changes = unsafe { self.tree() }.ma_lock.changes();
         self.enter(slot, changes);
@@ -285,7 +285,7 @@ impl MaState {
     /// # Safety
     ///
     /// The caller is the only writer.
-    pub(crate) unsafe fn widen(&mut self, entry: *mut ()) {
+    pub(crate) unsafe fn widen_to_gap(&mut self, entry: *mut ()) {
         if entry.is_null() {
             // SAFETY: the caller's promise: nothing is freed meanwhile.
             let hole = unsafe { self.seek(self.index) };
@@ -355,7 +355,7 @@ impl MaState {
         let again = filled.is_ok() || reserve.count() > before;
         self.put_reserve(reserve);
         if again {
-            self.forget(Status::START);
+            self.reset_position(Status::START);
         } else {
             self.release();
         }
@@ -368,13 +368,13 @@ impl MaState {
     /// # Safety
     ///
     /// As for [`store`](MaState::store), and the caller holds the tree's lock.
-    pub(crate) unsafe fn persist<T>(
+    pub(crate) unsafe fn retry_with_memory<T>(
         &mut self,
         allowed: u32,
         mut attempt: impl FnMut(&mut Self) -> Result<T, c_int>,
     ) -> Result<T, c_int> {
         if self.status == Status::ERROR {
-            self.forget(Status::START);
+            self.reset_position(Status::START);
         }
         let answer = loop {
             let answer = attempt(self);
@@ -387,7 +387,7 @@ impl MaState {
         answer
     }
 
-    /// [`store`](MaState::store) as a step of [`persist`](MaState::persist).
+    /// [`store`](MaState::store) as a step of [`retry_with_memory`](MaState::retry_with_memory).
     ///
     /// # Safety
     ///
@@ -430,7 +430,7 @@ impl MaState {
         }
         // SAFETY: the caller's promise.
         let nodes = unsafe {
-            let (tree, at) = (self.tree(), self.spot());
+            let (tree, at) = (self.tree(), self.position());
             tree.nodes_for(&tree.words.plan(at, self.index, self.last, entry))
         };
         self.reserve(nodes, allowed, mas_flags::PREALLOC)
@@ -453,7 +453,7 @@ impl MaState {
             // SAFETY: as in `give_back`.
             unsafe { reserve.release(&Gfp(allowed)) };
             self.mas_flags = 0;
-            self.forget(Status::START);
+            self.reset_position(Status::START);
             return Err(-errno::ENOMEM);
         }
         self.put_reserve(reserve);

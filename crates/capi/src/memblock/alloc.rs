@@ -5,18 +5,18 @@ use core::ptr::{self, NonNull};
 
 use samara_memblock::{Error, NodeId};
 
-use super::{Boot, PhysAddr, boot, hand_over, look};
+use super::{Boot, PhysAddr, global, global_mut, release};
 
 /// The global, as long as it may allocate.
 ///
 /// # Safety
-/// As for [`boot`].
+/// As for [`global_mut`].
 unsafe fn allocator<'a>() -> Result<&'a mut Boot, Error> {
-    if hand_over::done() {
+    if release::done() {
         return Err(Error::NoMemory);
     }
     // SAFETY: the caller's duty.
-    Ok(unsafe { boot() })
+    Ok(unsafe { global_mut() })
 }
 
 fn address(result: Result<u64, Error>) -> PhysAddr {
@@ -27,7 +27,7 @@ fn pointer(result: Result<NonNull<u8>, Error>) -> *mut c_void {
     result.map_or(ptr::null_mut(), |p| p.as_ptr().cast())
 }
 
-forward! { boot;
+forward! { global_mut;
     /// Chooses the direction of allocations.
     fn memblock_set_bottom_up(enable: bool) = |m| m.set_bottom_up(enable);
     /// Sets the address below which allocations stay.
@@ -44,7 +44,7 @@ forward! { boot;
     fn memblock_set_record_kern(enable: bool) = |m| m.set_record_kern(enable);
 }
 
-forward! { look;
+forward! { global;
     /// The direction of allocations.
     fn memblock_bottom_up() -> bool = |m| m.bottom_up();
     /// The address below which allocations stay.

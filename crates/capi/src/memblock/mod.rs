@@ -34,15 +34,15 @@ macro_rules! forward {
 }
 
 mod alloc;
-mod hand_over;
 mod query;
 mod regions;
+mod release;
 mod walk;
 
 pub use alloc::*;
-pub use hand_over::*;
 pub use query::*;
 pub use regions::*;
+pub use release::*;
 pub use walk::*;
 
 /// `phys_addr_t`.
@@ -62,12 +62,12 @@ const fn initial() -> Boot {
     // - the storage is used by nothing else: there is one memblock, and it is put in the place of the last one;
     // - callers of the C functions that add memory state that it is accessible at its own address.
     let mut boot = unsafe { Memblock::from_raw_storage(&raw mut FIRST, Identity::new()) };
-    boot.set_notify(Some(say));
+    boot.set_notify(Some(log_notice));
     boot
 }
 
 /// Warnings go where a kernel's log would be.
-fn say(notice: &Notice) {
+fn log_notice(notice: &Notice) {
     if !matches!(notice, Notice::ArrayGrown { .. }) {
         log(format_args!("{notice}\n"));
     }
@@ -82,7 +82,7 @@ fn log(text: core::fmt::Arguments<'_>) {
 ///
 /// # Safety
 /// No other reference to the global is in use: functions of this module are called one at a time.
-unsafe fn boot<'a>() -> &'a mut Boot {
+unsafe fn global_mut<'a>() -> &'a mut Boot {
     let global = &raw mut memblock;
     // SAFETY: the caller's duty.
     unsafe { &mut *global }
@@ -92,7 +92,7 @@ unsafe fn boot<'a>() -> &'a mut Boot {
 ///
 /// # Safety
 /// No unique reference to the global is in use.
-unsafe fn look<'a>() -> &'a Boot {
+unsafe fn global<'a>() -> &'a Boot {
     let global = &raw const memblock;
     // SAFETY: the caller's duty.
     unsafe { &*global }

@@ -4,9 +4,9 @@ use core::ffi::{c_int, c_ulong};
 
 use samara_memblock::{NodeId, RegionType};
 
-use super::{PhysAddr, log, look, narrow, widen};
+use super::{PhysAddr, global, log, narrow, widen};
 
-forward! { look;
+forward! { global;
     /// Bytes of memory.
     fn memblock_phys_mem_size() -> PhysAddr = |m| m.phys_mem_size();
     /// Bytes reserved.
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn memblock_search_pfn_nid(
     end_pfn: *mut c_ulong,
 ) -> c_int {
     // SAFETY: one call at a time.
-    let m = unsafe { look() };
+    let m = unsafe { global() };
     let Some((start, end, nid)) = m.search_pfn_nid(widen(pfn)) else {
         return NodeId::NONE.0;
     };

@@ -5,11 +5,11 @@ use core::ptr;
 
 use samara_memblock::{Flags, Kind, NodeId, RegionType};
 
-use super::{PhysAddr, boot, hand_over, status};
+use super::{PhysAddr, global_mut, release, status};
 
-forward! { boot;
+forward! { global_mut;
     /// Permits the arrays to grow out of memory's own memory, until it is handed over.
-    fn memblock_allow_resize() = |m| if !hand_over::done() {
+    fn memblock_allow_resize() = |m| if !release::done() {
         m.allow_resize();
     };
     /// Adds memory. 0, or −ENOMEM.
@@ -55,7 +55,7 @@ forward! { boot;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memblock_reserve(base: PhysAddr, size: PhysAddr) -> c_int {
     // SAFETY: the caller's duty.
-    status(unsafe { hand_over::reserve(base, size, |m| m.reserve(base, size)) })
+    status(unsafe { release::reserve(base, size, |m| m.reserve(base, size)) })
 }
 
 /// Reserves a range for the kernel itself.
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn memblock_reserve(base: PhysAddr, size: PhysAddr) -> c_i
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memblock_reserve_kern(base: PhysAddr, size: PhysAddr) -> c_int {
     // SAFETY: the caller's duty.
-    status(unsafe { hand_over::reserve(base, size, |m| m.reserve_kern(base, size)) })
+    status(unsafe { release::reserve(base, size, |m| m.reserve_kern(base, size)) })
 }
 
 /// Frees a reserved range.
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn memblock_reserve_kern(base: PhysAddr, size: PhysAddr) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memblock_phys_free(base: PhysAddr, size: PhysAddr) -> c_int {
     // SAFETY: the caller's duty.
-    status(unsafe { hand_over::free(base, size) }.map(|_| ()))
+    status(unsafe { release::free(base, size) }.map(|_| ()))
 }
 
 /// Frees what an allocation returned. NULL is no error.
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn memblock_free(memory: *mut c_void, size: usize) {
     if !memory.is_null() {
         // Physical addresses are pointers here. Freeing fails only for want of room, and then leaves the range reserved.
         // SAFETY: the caller's duty.
-        let _ = unsafe { hand_over::free(memory.addr() as u64, size as u64) };
+        let _ = unsafe { release::free(memory.addr() as u64, size as u64) };
     }
 }
 
@@ -107,7 +107,7 @@ pub unsafe extern "C" fn memblock_set_node(
     nid: c_int,
 ) -> c_int {
     // SAFETY: one call at a time.
-    let m = unsafe { boot() };
+    let m = unsafe { global_mut() };
     let own = [Kind::Memory, Kind::Reserved, Kind::Physmem]
         .into_iter()
         .find(|&kind| ptr::eq(m.regions(kind), array));

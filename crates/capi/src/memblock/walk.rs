@@ -5,7 +5,7 @@ use core::ptr;
 
 use samara_memblock::{Cursor, Filter, Flags, NodeId, Region, RegionType, Span};
 
-use super::{PhysAddr, look, narrow, widen};
+use super::{PhysAddr, global, narrow, widen};
 
 /// What C code passes as a walk: two arrays (the second may be missing) and what to visit of the first.
 ///
@@ -18,7 +18,7 @@ unsafe fn walk<'a>(
     flags: c_uint,
 ) -> (&'a RegionType, Option<&'a [Region]>, Filter) {
     // SAFETY: the caller's duty; nothing is written through other references meanwhile.
-    let (a, b, m) = unsafe { (&*a, b.as_ref(), look()) };
+    let (a, b, m) = unsafe { (&*a, b.as_ref(), global()) };
     // Only memory has nodes and flags that matter to a walk.
     let filter = if ptr::eq(a, m.memory()) {
         m.filter(NodeId(nid), Flags::from_bits_retain(flags))
@@ -32,7 +32,7 @@ unsafe fn walk<'a>(
 ///
 /// # Safety
 /// `idx` is valid for a write, the others null or so.
-unsafe fn give(
+unsafe fn write_span(
     idx: *mut u64,
     at: Cursor,
     found: Option<Span>,
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn __next_mem_range(
         let (a, b, filter) = walk(a, b, nid, flags);
         let mut at = Cursor::unpack(idx.read());
         let found = at.next(a, b, &filter);
-        give(idx, at, found, start, end, out_nid);
+        write_span(idx, at, found, start, end, out_nid);
     }
 }
 
@@ -111,7 +111,7 @@ pub unsafe extern "C" fn __next_mem_range_rev(
             packed => Cursor::unpack(packed),
         };
         let found = at.next_back(a, b, &filter);
-        give(idx, at, found, start, end, out_nid);
+        write_span(idx, at, found, start, end, out_nid);
     }
 }
 
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn __next_free_pfn_range(
 ) {
     // SAFETY: the caller's duty.
     unsafe {
-        let m = look();
+        let m = global();
         let filter = m.filter(NodeId(nid), Flags::NONE);
         let mut at = Cursor::unpack(idx.read());
         while let Some(span) = at.next(m.memory(), Some(m.reserved()), &filter) {
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn __next_mem_pfn_range(
     out_nid: *mut c_int,
 ) {
     // SAFETY: one call at a time; `idx` is valid.
-    let (m, last) = unsafe { (look(), idx.read()) };
+    let (m, last) = unsafe { (global(), idx.read()) };
     let nid = NodeId(nid).canonical();
     // −1 is before the first.
     let from = usize::try_from(i64::from(last) + 1).unwrap_or(0);

@@ -10,20 +10,20 @@ use crate::mm::file::open_of;
 
 /// The caller's functions for one address space.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct BackendHooks {
     backend: MmBackend,
     /// Named later, once.
     contents: OnceLock<MmContents>,
 }
 
 // SAFETY: the header lets any thread call any function, so that the caller's must bear that, too; the context is only handed on.
-unsafe impl Send for Told {}
+unsafe impl Send for BackendHooks {}
 // SAFETY: as above.
-unsafe impl Sync for Told {}
+unsafe impl Sync for BackendHooks {}
 
-impl Told {
+impl BackendHooks {
     pub(crate) fn new(backend: &MmBackend) -> Self {
-        Told {
+        BackendHooks {
             backend: *backend,
             contents: OnceLock::new(),
         }

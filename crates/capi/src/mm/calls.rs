@@ -8,7 +8,7 @@ use samara_mm::{Call, Errno, FileArg, abi};
 
 use crate::mm::code;
 use crate::mm::file::MmFile;
-use crate::mm::life::Mm;
+use crate::mm::lifecycle::Mm;
 
 /// Performs a call; the backend is told.
 fn perform(mm: &Mm, call: &Call) -> Result<u64, Errno> {

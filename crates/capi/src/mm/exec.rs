@@ -12,11 +12,11 @@ use samara_mm::{AddressSpace, Errno, Object};
 use crate::mm::abi::{
     MM_SETID_NO, MM_SETID_OTHER, MM_SETID_SAME, MmBackend, MmExec, MmProgram, MmStarted,
 };
-use crate::mm::backend::Told;
-use crate::mm::life::{Mm, rules, with_map};
+use crate::mm::backend::BackendHooks;
+use crate::mm::lifecycle::{Mm, rules, with_map};
 use crate::mm::phys::MmPhys;
 use crate::mm::space::Space;
-use crate::mm::{code, hand_over};
+use crate::mm::{code, return_boxed};
 
 /// A list of strings that ends with NULL, without the zero bytes.
 ///
@@ -170,7 +170,7 @@ fn auxiliary(exec: &MmExec) -> Auxiliary {
     }
 }
 
-fn tell<S>(started: &Started<S>) -> MmStarted {
+fn c_started<S>(started: &Started<S>) -> MmStarted {
     MmStarted {
         start: started.start,
         stack_pointer: started.stack_pointer,
@@ -254,13 +254,13 @@ unsafe fn execute(
             return Err(ExecError::Killed(error));
         }
     }
-    let told = tell(&started);
+    let report = c_started(&started);
     let mm = Mm {
         space: started.space,
-        backend: backend.map(Told::new),
+        backend: backend.map(BackendHooks::new),
         heap: true,
     };
-    Ok((mm, told))
+    Ok((mm, report))
 }
 
 /// Makes an address space with a program in it, as `execve(2)` does.
@@ -287,7 +287,7 @@ pub unsafe extern "C" fn mm_exec(
     let make = || {
         // SAFETY: the caller's duties.
         let made = unsafe { execute(exec, phys, backend) };
-        let (mm, told) = made.map_err(|error| match error {
+        let (mm, report) = made.map_err(|error| match error {
             ExecError::Killed(errno) => {
                 killed = true;
                 errno
@@ -296,11 +296,11 @@ pub unsafe extern "C" fn mm_exec(
         })?;
         if !started.is_null() {
             // SAFETY: the caller's duty.
-            unsafe { started.write(told) };
+            unsafe { started.write(report) };
         }
         Ok(mm)
     };
     // SAFETY: the caller's duty.
-    let result = unsafe { hand_over(mm, make) };
+    let result = unsafe { return_boxed(mm, make) };
     if killed { SIGSEGV } else { result }
 }

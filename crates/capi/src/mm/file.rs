@@ -89,7 +89,7 @@ impl MmFile {
 pub(crate) fn open_of(file: &File) -> *mut MmFile {
     let open = file
         .object
-        .get::<Kept>()
+        .get::<OpenObject>()
         .map(|kept| core::ptr::from_ref::<MmFile>(&kept.open));
     open.unwrap_or(core::ptr::null()).cast_mut()
 }
@@ -133,7 +133,7 @@ impl Server {
     }
 
     /// The next open can be taken in.
-    fn make_room(&self) -> Result<(), Errno> {
+    fn reserve_slot(&self) -> Result<(), Errno> {
         let room = self.opens.lock().try_reserve(1);
         room.map_err(|_| Errno::ENOMEM)
     }
@@ -230,14 +230,14 @@ impl PageSource for Source {
 }
 
 /// What goes with the last `File` of an open.
-struct Kept {
+struct OpenObject {
     id: FileId,
     ops: Counted<Ops>,
     server: Counted<Server>,
     open: Counted<MmFile>,
 }
 
-impl Drop for Kept {
+impl Drop for OpenObject {
     fn drop(&mut self) {
         let mut inodes = inodes(self.id).lock();
         // Another inode of this number may have come since: one whose opens this one is not among.
@@ -291,13 +291,13 @@ fn enter(
     let mut inodes = inodes(id).lock();
     let at = match inodes.iter().position(|inode| inode.id == id) {
         Some(at) => {
-            inodes[at].server.make_room()?;
+            inodes[at].server.reserve_slot()?;
             at
         }
         None => {
             inodes.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
             let server = Counted::try_new(Server::default())?;
-            server.make_room()?;
+            server.reserve_slot()?;
             inodes.push(Inode {
                 id,
                 object: Pages::object(Source {
@@ -316,7 +316,7 @@ fn enter(
     server.opens.lock().push(ops.clone());
     drop(inodes);
     let open = open.clone();
-    first.with(Kept {
+    first.with(OpenObject {
         id,
         ops,
         server,

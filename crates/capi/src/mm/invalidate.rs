@@ -9,7 +9,7 @@ use samara_mm::Errno;
 use samara_paging::{Changed, Context, Invalidate};
 
 use crate::mm::code;
-use crate::mm::life::Mm;
+use crate::mm::lifecycle::Mm;
 use crate::mm::phys::MmPhys;
 
 /// The caller's function: its context, the number of the address space, and the range.
@@ -17,7 +17,7 @@ pub type MmInvalidate = unsafe extern "C" fn(*mut c_void, u32, u64, u64);
 
 /// A machine's TLB: counts invalidations, and calls the caller's function, if there is one.
 #[derive(Debug, Default)]
-pub(crate) struct Told(OnceLock<Hook>);
+pub(crate) struct TlbHook(OnceLock<Hook>);
 
 #[derive(Debug)]
 struct Hook {
@@ -30,7 +30,7 @@ unsafe impl Send for Hook {}
 // SAFETY: as above.
 unsafe impl Sync for Hook {}
 
-impl Invalidate for Told {
+impl Invalidate for TlbHook {
     fn invalidate(&self, context: &Context, ranges: &[Range<u64>], _: Changed) {
         // The platform's word of the context is the generation. It goes up after the tables have changed: a caller that reads the new number reads the new
         // tables, and one that read the old number finds that it has changed.
@@ -45,7 +45,7 @@ impl Invalidate for Told {
     }
 }
 
-impl Told {
+impl TlbHook {
     /// # Errors
     /// `EBUSY`: there is a function.
     fn set(&self, call: MmInvalidate, ctx: *mut c_void) -> Result<(), Errno> {

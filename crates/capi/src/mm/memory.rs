@@ -15,12 +15,12 @@ pub(crate) enum Ram {
     /// The library's own.
     Own(Arena<HostMemory>),
     /// The caller's.
-    Theirs(Theirs),
+    Caller(CallerMemory),
 }
 
 /// The caller's functions.
 #[derive(Debug)]
-pub(crate) struct Theirs {
+pub(crate) struct CallerMemory {
     ctx: *mut c_void,
     alloc: unsafe extern "C" fn(*mut c_void, c_uint, *mut u64) -> i32,
     free: unsafe extern "C" fn(*mut c_void, u64, c_uint),
@@ -30,14 +30,14 @@ pub(crate) struct Theirs {
 }
 
 // SAFETY: the header lets any thread call any function, so that the caller's must bear that, too; the context is only handed on.
-unsafe impl Send for Theirs {}
+unsafe impl Send for CallerMemory {}
 // SAFETY: as above.
-unsafe impl Sync for Theirs {}
+unsafe impl Sync for CallerMemory {}
 
-impl Theirs {
+impl CallerMemory {
     /// The caller's functions, for frames numbered below `frames`; `None` if one of them is missing.
     pub(crate) fn new(ops: &MmPhysOps, frames: u64) -> Option<Self> {
-        Some(Theirs {
+        Some(CallerMemory {
             ctx: ops.ctx,
             alloc: ops.alloc?,
             free: ops.free?,
@@ -83,7 +83,7 @@ impl Ram {
                 let own = base..base + arena.frames() * PAGE_SIZE;
                 own.contains(&phys).then(|| arena.to_virt(phys))
             }
-            Ram::Theirs(theirs) => theirs.virt(phys),
+            Ram::Caller(theirs) => theirs.virt(phys),
         }
     }
 
@@ -91,7 +91,7 @@ impl Ram {
     pub(crate) fn free_frames(&self) -> u64 {
         match self {
             Ram::Own(arena) => arena.free_frames(),
-            Ram::Theirs(_) => 0,
+            Ram::Caller(_) => 0,
         }
     }
 }
@@ -104,7 +104,7 @@ unsafe impl FrameAllocator for Ram {
     fn alloc(&self, order: u32) -> Option<u64> {
         match self {
             Ram::Own(arena) => arena.alloc(order),
-            Ram::Theirs(theirs) => theirs.alloc(order),
+            Ram::Caller(theirs) => theirs.alloc(order),
         }
     }
 
@@ -113,14 +113,14 @@ unsafe impl FrameAllocator for Ram {
             // SAFETY: the caller's promise.
             Ram::Own(arena) => unsafe { arena.free(phys, order) },
             // SAFETY: the caller's promise; the function gets what its counterpart gave.
-            Ram::Theirs(theirs) => unsafe { (theirs.free)(theirs.ctx, phys, order) },
+            Ram::Caller(theirs) => unsafe { (theirs.free)(theirs.ctx, phys, order) },
         }
     }
 
     fn alloc_bulk(&self, frames: &mut [u64]) -> usize {
         match self {
             Ram::Own(arena) => arena.alloc_bulk(frames),
-            Ram::Theirs(theirs) => {
+            Ram::Caller(theirs) => {
                 let places = frames.iter_mut();
                 let filled = places.map_while(|place| theirs.alloc(0).map(|phys| *place = phys));
                 filled.count()
@@ -131,7 +131,7 @@ unsafe impl FrameAllocator for Ram {
     fn alloc_table(&self) -> Option<u64> {
         match self {
             Ram::Own(arena) => arena.alloc_table(),
-            Ram::Theirs(theirs) => theirs.alloc(0),
+            Ram::Caller(theirs) => theirs.alloc(0),
         }
     }
 
@@ -140,7 +140,7 @@ unsafe impl FrameAllocator for Ram {
             // SAFETY: the caller's promise.
             Ram::Own(arena) => unsafe { arena.free_table(phys) },
             // SAFETY: the caller's promise; `alloc_table` has asked for order 0.
-            Ram::Theirs(theirs) => unsafe { (theirs.free)(theirs.ctx, phys, 0) },
+            Ram::Caller(theirs) => unsafe { (theirs.free)(theirs.ctx, phys, 0) },
         }
     }
 
@@ -148,7 +148,7 @@ unsafe impl FrameAllocator for Ram {
         match self {
             // SAFETY: the caller's promise.
             Ram::Own(arena) => unsafe { arena.free_runs(runs) },
-            Ram::Theirs(theirs) => {
+            Ram::Caller(theirs) => {
                 for phys in runs
                     .iter()
                     .flat_map(|run| run.clone().step_by(PAGE_SIZE as usize))
@@ -168,7 +168,7 @@ unsafe impl PhysMem for Ram {
         match self {
             Ram::Own(arena) => arena.to_virt(phys),
             // It was there when the frame was allocated; a frame that has moved since is a program gone wrong.
-            Ram::Theirs(theirs) => theirs.virt(phys).unwrap_or_else(|| std::process::abort()),
+            Ram::Caller(theirs) => theirs.virt(phys).unwrap_or_else(|| std::process::abort()),
         }
     }
 
@@ -176,7 +176,7 @@ unsafe impl PhysMem for Ram {
         match self {
             Ram::Own(arena) => arena.to_virt_run(phys, frames),
             // Each may be anywhere.
-            Ram::Theirs(_) => None,
+            Ram::Caller(_) => None,
         }
     }
 }

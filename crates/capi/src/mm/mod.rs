@@ -25,15 +25,15 @@
 //! What the library itself finds wrong (a defect of its own) ends the program: no panic crosses the boundary.
 
 mod abi;
+mod activity;
 mod backend;
 mod calls;
 mod exec;
 mod file;
-mod gate;
 mod invalidate;
-mod life;
-mod look;
+mod lifecycle;
 mod memory;
+mod observe;
 mod pages;
 mod phys;
 mod space;
@@ -49,11 +49,11 @@ pub use calls::*;
 pub use exec::mm_exec;
 pub use file::{MmFile, mm_file_get, mm_file_open, mm_file_put};
 pub use invalidate::{MmInvalidate, mm_asid, mm_generation, mm_phys_on_invalidate};
-pub use life::{
+pub use lifecycle::{
     Mm, mm_config_default, mm_config_for, mm_exit, mm_fork, mm_fork_with, mm_new, mm_new_within,
     mm_put, mm_set_contents,
 };
-pub use look::*;
+pub use observe::*;
 pub use pages::*;
 pub use phys::{
     MmPhys, mm_file_extend, mm_file_punch, mm_file_read, mm_file_sync, mm_file_truncate,
@@ -69,7 +69,7 @@ fn code(error: Errno) -> c_int {
 ///
 /// # Safety
 /// `to` points to a pointer, or is NULL: `-EINVAL`.
-unsafe fn hand_over<T>(to: *mut *mut T, make: impl FnOnce() -> Result<T, Errno>) -> c_int {
+unsafe fn return_boxed<T>(to: *mut *mut T, make: impl FnOnce() -> Result<T, Errno>) -> c_int {
     if to.is_null() {
         return code(Errno::EINVAL);
     }

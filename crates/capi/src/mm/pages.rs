@@ -8,7 +8,7 @@ use samara_mm::{Errno, Prot};
 
 use crate::mm::abi::{MM_EXEC, MM_READ, MM_WRITE};
 use crate::mm::code;
-use crate::mm::life::Mm;
+use crate::mm::lifecycle::Mm;
 
 /// A fault that the program takes: 0, a signal with its code, or `-ENOMEM`.
 ///

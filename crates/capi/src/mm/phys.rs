@@ -12,12 +12,12 @@ use crate::mm::abi::{
     MM_AARCH64_4K, MM_RISCV_SV39, MM_RISCV_SV48, MM_X86_64, MM_X86_64_LA57, MmFormat, MmPhysOps,
     MmPhysStats,
 };
+use crate::mm::activity::CallCounter;
 use crate::mm::file::MmFile;
-use crate::mm::gate::Gate;
-use crate::mm::invalidate::Told;
-use crate::mm::memory::{Ram, Theirs};
+use crate::mm::invalidate::TlbHook;
+use crate::mm::memory::{CallerMemory, Ram};
 use crate::mm::space::{Paged, Space};
-use crate::mm::{code, hand_over};
+use crate::mm::{code, return_boxed};
 
 /// Frames that are counted at most: more than the caller's can be numbered, since their addresses are not known beforehand. The counts are
 /// four bytes each that nobody touches before the frame is used; where so much cannot be had, less will do.
@@ -59,20 +59,20 @@ pub(crate) trait Hardware: Send + Sync {
     /// Where the library reads and writes a frame.
     fn to_virt(&self, phys: u64) -> *mut c_void;
     /// Returns the TLB, which is told of invalidations.
-    fn tlb(&self) -> &Told;
+    fn tlb(&self) -> &TlbHook;
 }
 
 /// A machine, and who is inside.
 struct Hosted<P: Platform> {
     machine: Machine<P>,
-    gate: Counted<Gate>,
+    calls: Counted<CallCounter>,
 }
 
-impl<P: Platform<Backing = Ram, Tlb = Told>> Hardware for Hosted<P> {
+impl<P: Platform<Backing = Ram, Tlb = TlbHook>> Hardware for Hosted<P> {
     fn space(&self, space: AddressSpace) -> Result<Box<dyn Space>, Errno> {
-        let _inside = self.gate.enter();
+        let _inside = self.calls.enter();
         let process = Process::of(&self.machine, space)?;
-        Ok(try_box(Paged::new(process, self.gate.clone()))?)
+        Ok(try_box(Paged::new(process, self.calls.clone()))?)
     }
 
     fn stats(&self) -> MmPhysStats {
@@ -87,32 +87,32 @@ impl<P: Platform<Backing = Ram, Tlb = Told>> Hardware for Hosted<P> {
     }
 
     fn truncate(&self, file: &Object, size: u64) {
-        let _inside = self.gate.enter();
+        let _inside = self.calls.enter();
         let _ = self.machine.truncate(file, size);
     }
 
     fn extend(&self, file: &Object, before: u64) {
-        let _inside = self.gate.enter();
+        let _inside = self.calls.enter();
         let _ = self.machine.extend(file, before);
     }
 
     fn punch(&self, file: &Object, start: u64, end: u64) {
-        let _inside = self.gate.enter();
+        let _inside = self.calls.enter();
         let _ = self.machine.punch(file, start, end);
     }
 
     fn sync(&self, file: &Object) -> Result<(), Errno> {
-        let _inside = self.gate.enter();
+        let _inside = self.calls.enter();
         self.machine.sync_file(file)
     }
 
     fn read(&self, file: &Object, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
-        let _inside = self.gate.enter();
+        let _inside = self.calls.enter();
         self.machine.read_file(file, offset, into)
     }
 
     fn write(&self, file: &Object, offset: u64, from: &[u8]) -> Result<usize, Errno> {
-        let _inside = self.gate.enter();
+        let _inside = self.calls.enter();
         self.machine.write_file(file, offset, from)
     }
 
@@ -125,7 +125,7 @@ impl<P: Platform<Backing = Ram, Tlb = Told>> Hardware for Hosted<P> {
         }
     }
 
-    fn tlb(&self) -> &Told {
+    fn tlb(&self) -> &TlbHook {
         self.machine.tlb()
     }
 }
@@ -139,7 +139,7 @@ macro_rules! platforms {
             type Format = format::$format;
             type Backing = Ram;
             type Reclaim = Grace;
-            type Tlb = Told;
+            type Tlb = TlbHook;
             type Mutex = HostLock;
             type RwLock = HostLock;
         }
@@ -154,12 +154,12 @@ platforms! {
     RiscvSv48: Sv48,
 }
 
-fn hardware<P: Platform<Backing = Ram, Reclaim = Grace, Tlb = Told>>(
+fn hardware<P: Platform<Backing = Ram, Reclaim = Grace, Tlb = TlbHook>>(
     physical: Physical<Ram, Grace>,
 ) -> Result<Box<dyn Hardware>, Errno> {
     Ok(try_box(Hosted::<P> {
-        machine: Machine::new(physical, Told::default())?,
-        gate: Counted::try_new(Gate::default())?,
+        machine: Machine::new(physical, TlbHook::default())?,
+        calls: Counted::try_new(CallCounter::default())?,
     })?)
 }
 
@@ -175,8 +175,8 @@ fn physical(ops: Option<&MmPhysOps>, frames: u64) -> Result<Physical<Ram, Grace>
             .map_err(|_| Errno::ENOMEM);
     };
     for counted in COUNTED {
-        let theirs = Theirs::new(ops, counted).ok_or(Errno::EINVAL)?;
-        if let Ok(physical) = Physical::new(Ram::Theirs(theirs), Grace::default(), 0, counted) {
+        let theirs = CallerMemory::new(ops, counted).ok_or(Errno::EINVAL)?;
+        if let Ok(physical) = Physical::new(Ram::Caller(theirs), Grace::default(), 0, counted) {
             return Ok(physical);
         }
     }
@@ -187,7 +187,7 @@ fn physical(ops: Option<&MmPhysOps>, frames: u64) -> Result<Physical<Ram, Grace>
 type Make = fn(Physical<Ram, Grace>) -> Result<Box<dyn Hardware>, Errno>;
 
 /// How a machine of this platform is made, and the first address that its page tables cannot hold for a program.
-fn kind<P: Platform<Backing = Ram, Reclaim = Grace, Tlb = Told>>() -> (Make, u64) {
+fn kind<P: Platform<Backing = Ram, Reclaim = Grace, Tlb = TlbHook>>() -> (Make, u64) {
     (hardware::<P>, P::Format::lower_end())
 }
 
@@ -231,7 +231,7 @@ pub unsafe extern "C" fn mm_phys_new(
     // SAFETY: NULL or valid, by the caller's duty.
     let ops = unsafe { ops.as_ref() };
     // SAFETY: the caller's duty.
-    unsafe { hand_over(phys, || new(format, ops, frames)) }
+    unsafe { return_boxed(phys, || new(format, ops, frames)) }
 }
 
 /// Gives physical memory up; its address spaces and cached pages keep it as long as they are.

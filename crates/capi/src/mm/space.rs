@@ -9,16 +9,20 @@ use samara_mm::{AddressSpace, Call, Errno, Pages, Prot, VmFlags};
 use samara_paging::Context;
 
 use crate::mm::abi::MmArea;
-use crate::mm::gate::{Gate, Inside};
-use crate::mm::look::area_of;
+use crate::mm::activity::{CallCounter, CallGuard};
+use crate::mm::observe::area_of;
 
 /// What the functions of the header need of an address space.
 pub(crate) trait Space: Send + Sync {
-    /// A call; `second` is told what it does beside the tables, and may refuse.
-    fn perform(&self, call: &Call, second: Option<&mut dyn Pages>) -> Result<u64, Errno>;
-    /// A fault; `second` is told of a stack that grows.
-    fn fault(&self, addr: u64, access: Access, second: Option<&mut dyn Pages>)
-    -> Result<(), Fault>;
+    /// A call; `backend` is told what it does beside the tables, and may refuse.
+    fn perform(&self, call: &Call, backend: Option<&mut dyn Pages>) -> Result<u64, Errno>;
+    /// A fault; `backend` is told of a stack that grows.
+    fn fault(
+        &self,
+        addr: u64,
+        access: Access,
+        backend: Option<&mut dyn Pages>,
+    ) -> Result<(), Fault>;
     fn copy_out(&self, addr: u64, to: &mut [u8]) -> usize;
     fn copy_in(&self, addr: u64, from: &[u8]) -> usize;
     fn fork(&self, mode: ForkMode) -> Result<Box<dyn Space>, Errno>;
@@ -46,24 +50,24 @@ pub(crate) trait Space: Send + Sync {
 /// With pages.
 pub(crate) struct Paged<P: Platform> {
     process: Process<P>,
-    gate: Counted<Gate>,
+    calls: Counted<CallCounter>,
 }
 
 impl<P: Platform> Paged<P> {
-    pub(crate) fn new(process: Process<P>, gate: Counted<Gate>) -> Self {
-        Paged { process, gate }
+    pub(crate) fn new(process: Process<P>, calls: Counted<CallCounter>) -> Self {
+        Paged { process, calls }
     }
 
-    fn enter(&self) -> (Inside<'_>, &Process<P>) {
-        (self.gate.enter(), &self.process)
+    fn enter(&self) -> (CallGuard<'_>, &Process<P>) {
+        (self.calls.enter(), &self.process)
     }
 }
 
 impl<P: Platform> Space for Paged<P> {
-    fn perform(&self, call: &Call, second: Option<&mut dyn Pages>) -> Result<u64, Errno> {
+    fn perform(&self, call: &Call, backend: Option<&mut dyn Pages>) -> Result<u64, Errno> {
         let (_inside, process) = self.enter();
-        match second {
-            Some(second) => process.perform_with(call, second),
+        match backend {
+            Some(backend) => process.perform_with(call, backend),
             None => process.perform(call),
         }
     }
@@ -72,11 +76,11 @@ impl<P: Platform> Space for Paged<P> {
         &self,
         addr: u64,
         access: Access,
-        second: Option<&mut dyn Pages>,
+        backend: Option<&mut dyn Pages>,
     ) -> Result<(), Fault> {
         let (_inside, process) = self.enter();
-        match second {
-            Some(second) => process.fault_with(addr, access, second),
+        match backend {
+            Some(backend) => process.fault_with(addr, access, backend),
             None => process.fault(addr, access),
         }
     }
@@ -94,7 +98,7 @@ impl<P: Platform> Space for Paged<P> {
     fn fork(&self, mode: ForkMode) -> Result<Box<dyn Space>, Errno> {
         let (_inside, process) = self.enter();
         let child = process.fork(mode)?;
-        Ok(try_box(Paged::new(child, self.gate.clone()))?)
+        Ok(try_box(Paged::new(child, self.calls.clone()))?)
     }
 
     fn expect_hooks(&self) {
@@ -143,11 +147,11 @@ impl<P: Platform> Space for Paged<P> {
         let (_inside, process) = self.enter();
         process.check()?;
         // Counts can be compared while everything rests. If somebody came meanwhile, what was found says nothing.
-        let Some(before) = self.gate.alone() else {
+        let Some(before) = self.calls.sole_call() else {
             return Ok(());
         };
         let counts = process.machine().check();
-        if self.gate.alone() == Some(before) {
+        if self.calls.sole_call() == Some(before) {
             counts
         } else {
             Ok(())
@@ -155,14 +159,14 @@ impl<P: Platform> Space for Paged<P> {
     }
 
     fn put(self: Box<Self>) {
-        let gate = self.gate.clone();
-        let _inside = gate.enter();
+        let calls = self.calls.clone();
+        let _inside = calls.enter();
         drop(self);
     }
 
     fn exit(self: Box<Self>) -> Result<(), Errno> {
-        let Paged { process, gate } = *self;
-        let _inside = gate.enter();
+        let Paged { process, calls } = *self;
+        let _inside = calls.enter();
         process.exit()
     }
 }
@@ -177,10 +181,10 @@ impl MapOnly {
 }
 
 impl Space for MapOnly {
-    fn perform(&self, call: &Call, second: Option<&mut dyn Pages>) -> Result<u64, Errno> {
+    fn perform(&self, call: &Call, backend: Option<&mut dyn Pages>) -> Result<u64, Errno> {
         let mut space = self.0.write();
-        match second {
-            Some(second) => space.perform_with(call, second),
+        match backend {
+            Some(backend) => space.perform_with(call, backend),
             None => space.perform(call),
         }
     }
@@ -190,13 +194,13 @@ impl Space for MapOnly {
         &self,
         addr: u64,
         access: Access,
-        second: Option<&mut dyn Pages>,
+        backend: Option<&mut dyn Pages>,
     ) -> Result<(), Fault> {
         let mut space = self.0.write();
         let there = |space: &AddressSpace| space.lookup(addr).map(|area| area.vma.flags);
         let write = access.contains(Access::WRITE);
-        let done = match second {
-            Some(second) => space.fault_with(addr, write, second),
+        let done = match backend {
+            Some(backend) => space.fault_with(addr, write, backend),
             None => space.fault(addr, write),
         };
         match there(&space) {

@@ -16,8 +16,8 @@ impl MaState {
         loop {
             if at.place.leaf.is_null() && at.first == 0 {
                 // Before the only entry, or in a tree without, there is nothing.
-                self.stand_on(&at);
-                self.forget(Status::NONE);
+                self.set_slot(&at);
+                self.reset_position(Status::NONE);
                 return NULL;
             }
             if at.first <= limit {
@@ -26,7 +26,7 @@ impl MaState {
             }
             // SAFETY: the caller's promise. The slot starts above the limit, so that an index precedes.
             at = unsafe { self.seek(at.first - 1) };
-            self.stand_on(&at);
+            self.set_slot(&at);
             if holes || !at.entry.is_null() {
                 return at.entry;
             }
@@ -44,7 +44,7 @@ impl MaState {
     pub(super) unsafe fn retreat_here(&mut self, limit: usize, holes: bool) -> Option<*mut ()> {
         // SAFETY: the caller's promise.
         let tree = unsafe { self.tree() };
-        if !self.remembers(tree) {
+        if !self.has_current_leaf(tree) {
             return None;
         }
         // SAFETY: as in `advance_here`.
@@ -72,8 +72,9 @@ impl MaState {
         // SAFETY: the caller's promise.
         unsafe {
             let tree = self.tree();
-            let begins_here =
-                self.index == self.min && self.remembers(tree) && !self.in_leaf().is_replaced();
+            let begins_here = self.index == self.min
+                && self.has_current_leaf(tree)
+                && !self.in_leaf().is_replaced();
             let before = if begins_here && self.index > limit {
                 // As in `advance_from_here`.
                 let (before, depth) = tree
@@ -82,7 +83,7 @@ impl MaState {
                     .unwrap_or_else(|| tree.words.seek_along::<false>(self.index - 1));
                 self.remember(&before, self.store_type);
                 self.depth = depth;
-                self.stand_on(&before);
+                self.set_slot(&before);
                 if holes || !before.entry.is_null() {
                     return before.entry;
                 }

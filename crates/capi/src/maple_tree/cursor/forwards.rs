@@ -18,7 +18,7 @@ impl MaState {
                 // Behind the only entry, if there is one, there is nothing.
                 self.index = usize::from((at.first, at.last) != (0, usize::MAX));
                 self.last = usize::MAX;
-                self.forget(Status::NONE);
+                self.reset_position(Status::NONE);
                 return NULL;
             }
             if at.last >= limit {
@@ -27,7 +27,7 @@ impl MaState {
             }
             // SAFETY: the caller's promise. The slot ends below the limit, so that an index follows.
             at = unsafe { self.seek(at.last + 1) };
-            self.stand_on(&at);
+            self.set_slot(&at);
             if holes || !at.entry.is_null() {
                 return at.entry;
             }
@@ -41,7 +41,7 @@ impl MaState {
     ///
     /// # Safety
     ///
-    /// As for [`seek`](MaState::seek); the state is active, and [has seen all changes](MaState::has_seen_all).
+    /// As for [`seek`](MaState::seek); the state is active, and [has seen all changes](MaState::is_current).
     #[inline(always)]
     pub(super) unsafe fn advance_here(&mut self, limit: usize, holes: bool) -> Option<*mut ()> {
         // SAFETY: no leaf has been moved since this one was looked up, if any, and the caller's promise.
@@ -63,7 +63,7 @@ impl MaState {
     unsafe fn advance_in_leaf(&mut self, limit: usize, holes: bool) -> Option<*mut ()> {
         // SAFETY: the caller's promise.
         let tree = unsafe { self.tree() };
-        if !self.remembers(tree) {
+        if !self.has_current_leaf(tree) {
             return None;
         }
         // SAFETY: no leaf has been moved since this one was looked up, and the caller's promise.
@@ -156,7 +156,7 @@ impl MaState {
                 let (next, depth) = self.tree().words.seek_along::<true>(self.last + 1);
                 self.remember(&next, self.store_type);
                 self.depth = depth;
-                self.stand_on(&next);
+                self.set_slot(&next);
                 if holes || !next.entry.is_null() {
                     return next.entry;
                 }

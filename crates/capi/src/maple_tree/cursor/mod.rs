@@ -52,7 +52,7 @@ impl MaState {
     }
 
     /// Forgets the position.
-    pub(crate) fn forget(&mut self, status: Status) {
+    pub(crate) fn reset_position(&mut self, status: Status) {
         self.status = status;
         self.node = NULL;
         self.offset = NO_SLOT;
@@ -74,7 +74,7 @@ impl MaState {
         unsafe { &*self.tree }
     }
 
-    /// Looks up the slot that covers `key`, in the leaf at hand if that has it, and remembers its leaf.
+    /// Looks up the slot that covers `key`, in the leaf at hand if that has it, and has_current_leaf its leaf.
     ///
     /// # Safety
     ///
@@ -83,7 +83,7 @@ impl MaState {
         // SAFETY: the caller's promise.
         let tree = unsafe { self.tree() };
         let changes = tree.ma_lock.changes();
-        let known = if self.knows_leaf_of(tree, key) {
+        let known = if self.leaf_covers(tree, key) {
             // SAFETY: no leaf has been moved since this one was looked up, and the caller's promise.
             unsafe { tree.words.seek_in(self.in_leaf(), key) }
         } else {
@@ -131,7 +131,7 @@ impl MaState {
     }
 
     /// Stands on a slot.
-    pub(crate) fn stand_on(&mut self, slot: &Slot) -> *mut () {
+    pub(crate) fn set_slot(&mut self, slot: &Slot) -> *mut () {
         self.index = slot.first;
         self.last = slot.last;
         self.status = if !slot.place.leaf.is_null() {
@@ -152,7 +152,7 @@ impl MaState {
     pub(crate) unsafe fn walk(&mut self) -> *mut () {
         // SAFETY: the caller's promise.
         let slot = unsafe { self.seek(self.index) };
-        self.stand_on(&slot)
+        self.set_slot(&slot)
     }
 
     /// Whether no leaf has been moved since the state last looked. Then the leaf that it was in, if any, is still in the tree, with the bounds that it
@@ -160,23 +160,23 @@ impl MaState {
     ///
     /// An active state that is in no leaf, or does not know where in its leaf, is at [`NO_SLOT`].
     #[inline(always)]
-    pub(crate) fn has_seen_all(&self, tree: &MapleTree) -> bool {
+    pub(crate) fn is_current(&self, tree: &MapleTree) -> bool {
         self.store_type == tree.ma_lock.changes()
     }
 
-    /// Whether the state was in a leaf when it last looked, and [has seen all changes](MaState::has_seen_all).
+    /// Whether the state was in a leaf when it last looked, and [has seen all changes](MaState::is_current).
     #[inline(always)]
-    pub(crate) fn remembers(&self, tree: &MapleTree) -> bool {
-        !self.node.is_null() && self.has_seen_all(tree)
+    pub(crate) fn has_current_leaf(&self, tree: &MapleTree) -> bool {
+        !self.node.is_null() && self.is_current(tree)
     }
 
     /// Whether that leaf is the one that covers `key`.
     #[inline(always)]
-    pub(crate) fn knows_leaf_of(&self, tree: &MapleTree, key: usize) -> bool {
+    pub(crate) fn leaf_covers(&self, tree: &MapleTree, key: usize) -> bool {
         matches!(
             self.status,
             Status::ACTIVE | Status::OVERFLOW | Status::UNDERFLOW
-        ) && self.remembers(tree)
+        ) && self.has_current_leaf(tree)
             && self.min <= key
             && key <= self.max
     }
@@ -190,7 +190,9 @@ impl MaState {
     unsafe fn ends_leaf(&self) -> bool {
         // SAFETY: the caller's promise; a leaf that is remembered came from a look-up.
         unsafe {
-            self.last == self.max && self.remembers(self.tree()) && !self.in_leaf().is_replaced()
+            self.last == self.max
+                && self.has_current_leaf(self.tree())
+                && !self.in_leaf().is_replaced()
         }
     }
 }

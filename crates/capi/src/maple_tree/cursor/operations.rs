@@ -14,7 +14,7 @@ impl MaState {
         // SAFETY: the caller's promise.
         unsafe {
             if self.status == Status::ACTIVE
-                && self.has_seen_all(self.tree())
+                && self.is_current(self.tree())
                 && let Some(entry) = self.advance_here(max, holes)
             {
                 return entry;
@@ -116,7 +116,7 @@ impl MaState {
         // SAFETY: the caller's promise.
         unsafe {
             if self.status == Status::ACTIVE
-                && self.has_seen_all(self.tree())
+                && self.is_current(self.tree())
                 && let Some(entry) = self.advance_here(max, holes)
             {
                 return entry;
@@ -137,7 +137,7 @@ impl MaState {
             Status::ROOT => {
                 self.index = 1;
                 self.last = usize::MAX;
-                self.forget(Status::NONE);
+                self.reset_position(Status::NONE);
                 return NULL;
             }
             Status::UNDERFLOW if self.index > max => {
@@ -200,7 +200,7 @@ impl MaState {
             Status::ROOT => {
                 self.index = 0;
                 self.last = 0;
-                self.forget(Status::NONE);
+                self.reset_position(Status::NONE);
                 return NULL;
             }
             Status::OVERFLOW if self.last < min => {

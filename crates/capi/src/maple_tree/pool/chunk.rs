@@ -69,7 +69,7 @@ impl Chunk {
     }
 
     /// Gets memory for the chunk, all of whose nodes are free then; `false` if there is none. The chunk has none, and nobody else asks for it.
-    pub(super) fn provide(&self, header: Header) -> bool {
+    pub(super) fn map_memory(&self, header: Header) -> bool {
         let Some(base) = system::map(CHUNK) else {
             return false;
         };
@@ -82,9 +82,9 @@ impl Chunk {
         true
     }
 
-    /// Takes up to `most` nodes, at least one, of one word. `None` if there are none, or, unless it is `patient`, if another thread is at the same.
+    /// Takes up to `most` nodes, at least one, of one word. `None` if there are none, or, unless it is `retry`, if another thread is at the same.
     #[inline]
-    pub(super) fn take(&self, most: usize, patient: bool) -> Option<Taken> {
+    pub(super) fn take(&self, most: usize, retry: bool) -> Option<Taken> {
         for (i, word) in self.free.iter().enumerate() {
             let mut free = word.load(Ordering::Relaxed);
             while free != 0 {
@@ -103,7 +103,7 @@ impl Chunk {
                             bits,
                         });
                     }
-                    Err(_) if !patient => return None,
+                    Err(_) if !retry => return None,
                     Err(now) => free = now,
                 }
             }
@@ -112,7 +112,7 @@ impl Chunk {
     }
 
     /// Whether any node is free.
-    pub(super) fn has_some(&self) -> bool {
+    pub(super) fn has_free(&self) -> bool {
         self.free
             .iter()
             .any(|word| word.load(Ordering::SeqCst) != 0)
@@ -125,7 +125,7 @@ impl Chunk {
     }
 
     /// Whether all nodes are free.
-    pub(super) fn is_whole(&self) -> bool {
+    pub(super) fn is_all_free(&self) -> bool {
         let mut words = self.free.iter().enumerate();
         words.all(|(i, word)| word.load(Ordering::SeqCst) == all(i))
     }
@@ -141,12 +141,12 @@ impl Chunk {
         debug_assert!(before & bits == 0, "a node was freed twice");
         Put {
             first: before == 0,
-            last: before | bits == all(word % WORDS) && self.is_whole(),
+            last: before | bits == all(word % WORDS) && self.is_all_free(),
         }
     }
 
     /// Takes all nodes and gives the memory back; `false` if not all are free, or the system does not want it. After that the chunk has no memory.
-    pub(super) fn give_up(&self) -> bool {
+    pub(super) fn release(&self) -> bool {
         let taken = (0..WORDS).take_while(|&i| {
             let done =
                 self.free[i].compare_exchange(all(i), 0, Ordering::Acquire, Ordering::Relaxed);

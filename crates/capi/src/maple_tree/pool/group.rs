@@ -3,7 +3,7 @@
 //! Two words of bits say which chunks of a group are worth looking at:
 //!
 //! * `taken`: the chunk has memory, or somebody is about to get some for it. Who sets a bit provides for the chunk.
-//! * `some`: the chunk may have free nodes. A hint: who finds none clears the bit, then looks again; who gives a node of an empty word
+//! * `maybe_free`: the chunk may have free nodes. A hint: who finds none clears the bit, then looks again; who gives a node of an empty word
 //!   back sets the bit if it is not set. All of it is sequentially consistent: if the giver finds the bit set, which is then cleared, the
 //!   node was there before the second look.
 
@@ -15,7 +15,7 @@ use crate::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// The notes of some chunks.
 pub(super) struct Group {
-    some: AtomicUsize,
+    maybe_free: AtomicUsize,
     taken: AtomicUsize,
     next: AtomicPtr<Group>,
     chunks: [Chunk; WORD],
@@ -29,7 +29,7 @@ impl Group {
         /// No chunk has memory, and no group follows.
         pub(super) const fn new() -> Self {
             Self {
-                some: AtomicUsize::new(0),
+                maybe_free: AtomicUsize::new(0),
                 taken: AtomicUsize::new(0),
                 next: AtomicPtr::new(ptr::null_mut()),
                 #[cfg(not(samara_loom))]
@@ -81,19 +81,19 @@ impl Group {
     }
 
     /// Takes up to `most` nodes of a chunk, and tells which. `None` if there are none.
-    pub(super) fn take(&self, most: usize, patient: bool) -> Option<(&Chunk, Taken)> {
-        let mut some = self.some.load(Ordering::SeqCst);
+    pub(super) fn take(&self, most: usize, retry: bool) -> Option<(&Chunk, Taken)> {
+        let mut some = self.maybe_free.load(Ordering::SeqCst);
         while some != 0 {
             let number = some.trailing_zeros() as usize;
             some &= some - 1;
             let chunk = self.chunk(number);
-            if let Some(taken) = chunk.take(most, patient) {
+            if let Some(taken) = chunk.take(most, retry) {
                 return Some((chunk, taken));
             }
-            if !chunk.has_some() {
-                self.some.fetch_and(!(1 << number), Ordering::SeqCst);
-                if chunk.has_some() {
-                    self.some.fetch_or(1 << number, Ordering::SeqCst);
+            if !chunk.has_free() {
+                self.maybe_free.fetch_and(!(1 << number), Ordering::SeqCst);
+                if chunk.has_free() {
+                    self.maybe_free.fetch_or(1 << number, Ordering::SeqCst);
                 }
             }
         }
@@ -101,15 +101,15 @@ impl Group {
     }
 
     /// Notes that a chunk has free nodes.
-    pub(super) fn note_some(&self, number: usize) {
+    pub(super) fn mark_maybe_free(&self, number: usize) {
         let bit = 1 << number;
-        if self.some.load(Ordering::SeqCst) & bit == 0 {
-            self.some.fetch_or(bit, Ordering::SeqCst);
+        if self.maybe_free.load(Ordering::SeqCst) & bit == 0 {
+            self.maybe_free.fetch_or(bit, Ordering::SeqCst);
         }
     }
 
     /// Gets memory for one more chunk: `Ok(true)`; `Ok(false)` if all have some. An error if there is none.
-    pub(super) fn provide(&'static self) -> Result<bool, ()> {
+    pub(super) fn map_memory(&'static self) -> Result<bool, ()> {
         loop {
             let taken = self.taken.load(Ordering::Relaxed);
             if taken == !0 {
@@ -123,18 +123,18 @@ impl Group {
                 group: self,
                 number,
             };
-            if !self.chunk(number).provide(header) {
+            if !self.chunk(number).map_memory(header) {
                 self.taken.fetch_and(!(1 << number), Ordering::Release);
                 return Err(());
             }
-            self.note_some(number);
+            self.mark_maybe_free(number);
             return Ok(true);
         }
     }
 
     /// Gives a chunk's memory back, if all of its nodes are free.
-    pub(super) fn give_up(&self, number: usize) -> bool {
-        let done = self.chunk(number).give_up();
+    pub(super) fn release(&self, number: usize) -> bool {
+        let done = self.chunk(number).release();
         if done {
             self.taken.fetch_and(!(1 << number), Ordering::Release);
         }

@@ -4,12 +4,12 @@
 //! [groups](group) say which chunks are worth looking at. Many nodes are taken and given back at once, with one change of a word for up to 64.
 //!
 //! No thread ever waits for another, nor has anything that is to be given back when it ends: all that a thread
-//! remembers is the chunk that it took a node of last ([`HERE`]). So a child of `fork` can use the pool whatever the other threads were doing,
+//! remembers is the chunk that it took a node of last ([`LAST_CHUNK`]). So a child of `fork` can use the pool whatever the other threads were doing,
 //! and what they were taking is lost to it, as anything of theirs.
 //!
 //! # What is kept
 //!
-//! A chunk all of whose nodes are free goes back to the system, unless it is among the [`SPARE`] that are kept, or a quarter of those in use.
+//! A chunk all of whose nodes are free goes back to the system, unless it is among the [`KEPT_CHUNKS`] that are kept, or a quarter of those in use.
 //! To know how many there are takes a look at all notes. That is worth it after a part of the chunks has become free since the last look: whoever gives
 //! back the last node of a chunk counts.
 
@@ -27,11 +27,11 @@ use chunk::{CHUNK, Chunk, Header, NODE, NODES, Taken, WORD};
 use group::Group;
 
 /// Chunks that are kept, even if none is in use: 4 MiB.
-const SPARE: usize = 64;
+const KEPT_CHUNKS: usize = 64;
 /// So many chunks that have become free, and …
-const FEW: usize = 16;
+const TRIM_MIN: usize = 16;
 /// … one for so many that there are, are worth a look at all.
-const PART: usize = 8;
+const TRIM_SHARE: usize = 8;
 
 static FIRST: Group = Group::new();
 
@@ -40,11 +40,11 @@ static BECAME_FREE: AtomicUsize = AtomicUsize::new(0);
 /// The one that did last: a node that comes and goes, in an empty chunk, does not count.
 static LAST_FREE: AtomicPtr<Chunk> = AtomicPtr::new(ptr::null_mut());
 /// How many are worth a look.
-static WORTH_A_LOOK: AtomicUsize = AtomicUsize::new(FEW + SPARE / PART);
+static TRIM_THRESHOLD: AtomicUsize = AtomicUsize::new(TRIM_MIN + KEPT_CHUNKS / TRIM_SHARE);
 
 std::thread_local! {
     /// The chunk of which this thread took nodes last. Nothing happens to it when the thread ends.
-    static HERE: Cell<Option<&'static Chunk>> = const { Cell::new(None) };
+    static LAST_CHUNK: Cell<Option<&'static Chunk>> = const { Cell::new(None) };
 }
 
 fn groups() -> impl Iterator<Item = &'static Group> {
@@ -74,7 +74,7 @@ pub(crate) fn take_many(count: usize, show: &mut dyn FnMut(NonNull<u8>, usize)) 
 /// Takes up to `most` nodes, at least one.
 #[inline]
 fn take_some(most: usize) -> Option<Taken> {
-    let here = HERE.get();
+    let here = LAST_CHUNK.get();
     here.and_then(|chunk| chunk.take(most, false))
         .or_else(|| take_elsewhere(most))
 }
@@ -84,16 +84,16 @@ fn take_some(most: usize) -> Option<Taken> {
 fn take_elsewhere(most: usize) -> Option<Taken> {
     loop {
         // Where there is nobody else, rather than in a chunk of one's own that is new.
-        for patient in [false, true] {
+        for retry in [false, true] {
             for group in groups() {
-                if let Some((chunk, taken)) = group.take(most, patient) {
-                    HERE.set(Some(chunk));
+                if let Some((chunk, taken)) = group.take(most, retry) {
+                    LAST_CHUNK.set(Some(chunk));
                     return Some(taken);
                 }
             }
         }
         let mut group = &FIRST;
-        while !group.provide().ok()? {
+        while !group.map_memory().ok()? {
             group = group.next_or_new()?;
         }
     }
@@ -169,7 +169,7 @@ impl PutMany {
         self.node = ptr::null_mut();
         self.bits = 0;
         if put.first {
-            group.note_some(number);
+            group.mark_maybe_free(number);
         }
         if put.last {
             became_free(chunk);
@@ -192,37 +192,37 @@ fn became_free(chunk: &'static Chunk) {
     }
     LAST_FREE.store(chunk, Ordering::Relaxed);
     let count = BECAME_FREE.fetch_add(1, Ordering::Relaxed) + 1;
-    if count >= WORTH_A_LOOK.load(Ordering::Relaxed) {
-        look();
+    if count >= TRIM_THRESHOLD.load(Ordering::Relaxed) {
+        trim_excess();
     }
 }
 
 /// Gives back what is more than is kept.
 #[cold]
 #[inline(never)]
-fn look() {
+fn trim_excess() {
     BECAME_FREE.store(0, Ordering::Relaxed);
     let (mut all, mut free) = (0, 0);
     for (_, chunk) in groups().flat_map(Group::chunks) {
         all += 1;
-        free += usize::from(chunk.is_whole());
+        free += usize::from(chunk.is_all_free());
     }
-    let given_up = give_up(SPARE.max((all - free) / 4));
-    WORTH_A_LOOK.store(FEW + (all - given_up) / PART, Ordering::Relaxed);
+    let released = release(KEPT_CHUNKS.max((all - free) / 4));
+    TRIM_THRESHOLD.store(TRIM_MIN + (all - released) / TRIM_SHARE, Ordering::Relaxed);
 }
 
 /// Gives the chunks back that are wholly free, but for the first `kept`; how many that were.
-fn give_up(kept: usize) -> usize {
-    let (mut free, mut given_up) = (0, 0);
+fn release(kept: usize) -> usize {
+    let (mut free, mut released) = (0, 0);
     for group in groups() {
         for (number, chunk) in group.chunks() {
-            if chunk.is_whole() {
+            if chunk.is_all_free() {
                 free += 1;
-                given_up += usize::from(free > kept && group.give_up(number));
+                released += usize::from(free > kept && group.release(number));
             }
         }
     }
-    given_up
+    released
 }
 
 /// `struct maple_pool_stats`: the pool's memory, in bytes.
@@ -261,7 +261,7 @@ pub unsafe extern "C" fn maple_pool_stats(stats: *mut MaplePoolStats) {
 #[unsafe(no_mangle)]
 pub extern "C" fn maple_trim() -> usize {
     let page = system::page();
-    let given_up = give_up(0) * CHUNK;
+    let released = release(0) * CHUNK;
     let chunks = groups().flat_map(Group::chunks);
-    given_up + chunks.map(|(_, chunk)| chunk.discard(page)).sum::<usize>()
+    released + chunks.map(|(_, chunk)| chunk.discard(page)).sum::<usize>()
 }

@@ -12,13 +12,13 @@ use maple_tree::raw::{chain, chained, node_with};
 use crate::maple_tree::abi::RcuHead;
 use crate::maple_tree::hooks;
 use crate::maple_tree::rcu::free_chain;
-use crate::maple_tree::rcu::waiting::Waiting;
+use crate::maple_tree::rcu::pending::PendingChains;
 
-/// Frees the chain after a grace period.
+/// FreeBatch the chain after a grace period.
 ///
 /// # Safety
 ///
-/// [`Dead`](super::Dead) built the chain, and found the head in one of its nodes.
+/// [`RetiredNodes`](super::RetiredNodes) built the chain, and found the head in one of its nodes.
 pub(super) unsafe fn retire(head: NonNull<RcuHead>, newest: NonNull<u8>, oldest: NonNull<u8>) {
     // A ring, so that it does not matter which node has the head.
     // SAFETY: the chain is the caller's.
@@ -45,7 +45,7 @@ unsafe extern "C" fn done(head: *mut RcuHead) {
     }
 }
 
-static WAITING: Waiting = Waiting::new();
+static PENDING: PendingChains = PendingChains::new();
 
 /// Chains that wait for one grace period.
 #[repr(C)]
@@ -65,7 +65,7 @@ impl Batch {
         ptr::from_ref(self).cast_mut().cast()
     }
 
-    fn give_back(&self) {
+    fn release(&self) {
         self.used.store(false, Ordering::SeqCst);
     }
 }
@@ -104,19 +104,19 @@ fn claim() -> Option<&'static Batch> {
     None
 }
 
-/// Frees the chain, none of whose nodes has idle words, after a grace period.
+/// FreeBatch the chain, none of whose nodes has idle words, after a grace period.
 pub(super) fn retire_without_head(newest: NonNull<u8>, oldest: NonNull<u8>) {
-    WAITING.push(newest, oldest);
+    PENDING.push(newest, oldest);
     start();
 }
 
 /// Starts a grace period for what waits, if a batch is free. If none is, [`batch_done`] starts it: it frees its batch before it looks
 /// whether anything waits, and we looked for a batch after we had put our chain there.
 fn start() {
-    while !WAITING.is_empty() {
+    while !PENDING.is_empty() {
         let Some(batch) = claim() else { return };
-        let Some(nodes) = WAITING.take() else {
-            batch.give_back();
+        let Some(nodes) = PENDING.take() else {
+            batch.release();
             continue;
         };
         batch.nodes.store(nodes.as_ptr(), Ordering::Release);
@@ -134,8 +134,8 @@ unsafe extern "C" fn batch_done(head: *mut RcuHead) {
     // SAFETY: the head is the first member of a batch, which is static.
     let batch: &'static Batch = unsafe { &*head.cast::<Batch>() };
     let nodes = NonNull::new(batch.nodes.swap(ptr::null_mut(), Ordering::Acquire));
-    // SAFETY: `Dead` and `Waiting` built the chain; no reader is left in it.
+    // SAFETY: `RetiredNodes` and `PendingChains` built the chain; no reader is left in it.
     unsafe { free_chain(nodes) };
-    batch.give_back();
+    batch.release();
     start();
 }

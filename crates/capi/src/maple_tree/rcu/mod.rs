@@ -21,10 +21,10 @@
 mod hooked;
 #[cfg_attr(not(all(feature = "rcu", target_has_atomic = "64")), path = "none.rs")]
 mod own;
+mod pending;
 #[cfg(all(feature = "rcu", target_has_atomic = "64"))]
 mod periods;
 mod section;
-mod waiting;
 
 use core::ptr::NonNull;
 
@@ -33,7 +33,7 @@ use maple_tree::raw::{NODE_LAYOUT, chain, chained, idle_words, retired};
 
 use crate::maple_tree::abi::{RcuHead, gfp};
 use crate::maple_tree::hooks;
-use crate::maple_tree::memory::{Frees, Gfp};
+use crate::maple_tree::memory::{FreeBatch, Gfp};
 
 pub use section::{maple_read_lock, maple_read_unlock};
 
@@ -61,7 +61,7 @@ impl Drop for ReadSide {
     }
 }
 
-/// Frees a node that nobody can be in.
+/// FreeBatch a node that nobody can be in.
 ///
 /// # Safety
 ///
@@ -71,14 +71,14 @@ pub(crate) unsafe fn free(block: NonNull<u8>) {
     unsafe { Gfp(gfp::NOWAIT).deallocate(block, NODE_LAYOUT) }
 }
 
-/// Frees a chain of nodes; gives how many.
+/// FreeBatch a chain of nodes; gives how many.
 ///
 /// # Safety
 ///
-/// As for [`free`], for each node; [`Dead`] built the chain.
+/// As for [`free`], for each node; [`RetiredNodes`] built the chain.
 unsafe fn free_chain(newest: Option<NonNull<u8>>) -> usize {
     let (mut next, mut count) = (newest, 0);
-    let mut frees = Frees::new();
+    let mut frees = FreeBatch::new();
     while let Some(block) = next {
         // SAFETY: the caller's promise.
         unsafe {
@@ -90,8 +90,8 @@ unsafe fn free_chain(newest: Option<NonNull<u8>>) -> usize {
     count
 }
 
-/// Dead nodes of one write, newest first.
-pub(crate) struct Dead {
+/// RetiredNodes nodes of one write, newest first.
+pub(crate) struct RetiredNodes {
     newest: Option<NonNull<u8>>,
     oldest: Option<NonNull<u8>>,
     count: usize,
@@ -99,7 +99,7 @@ pub(crate) struct Dead {
     head: Option<NonNull<RcuHead>>,
 }
 
-impl Dead {
+impl RetiredNodes {
     pub(crate) const fn new() -> Self {
         Self {
             newest: None,
@@ -119,7 +119,7 @@ impl Dead {
     /// # Safety
     ///
     /// It is the memory of a node, which nobody else uses.
-    pub(crate) unsafe fn carry(&mut self, block: NonNull<u8>) {
+    pub(crate) unsafe fn add_carrier(&mut self, block: NonNull<u8>) {
         // SAFETY: the caller's promise.
         unsafe {
             retired(block);
@@ -145,13 +145,13 @@ impl Dead {
         self.count += 1;
     }
 
-    /// Frees the nodes once today's readers are gone.
+    /// FreeBatch the nodes once today's readers are gone.
     pub(crate) fn retire(mut self) {
         if self.needs_carrier()
             && let Some(block) = Gfp(gfp::NOWAIT).allocate(NODE_LAYOUT)
         {
             // SAFETY: the memory is new.
-            unsafe { self.carry(block) };
+            unsafe { self.add_carrier(block) };
         }
         let (Some(newest), Some(oldest)) = (self.newest, self.oldest) else {
             return;

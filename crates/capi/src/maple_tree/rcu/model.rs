@@ -5,10 +5,10 @@
 //! The tree is left out: a node is found while a flag says that it is linked. The checker watches its content, and reports a node that is
 //! freed beside a reader, or not after one.
 
+#[path = "pending.rs"]
+mod pending;
 #[path = "periods.rs"]
 mod periods;
-#[path = "waiting.rs"]
-mod waiting;
 
 use core::ptr::{self, NonNull};
 

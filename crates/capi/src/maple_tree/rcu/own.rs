@@ -25,7 +25,7 @@ impl Drop for ReadSide {
     }
 }
 
-/// Frees the chain of so many nodes after a grace period.
+/// FreeBatch the chain of so many nodes after a grace period.
 pub(super) fn retire(newest: NonNull<u8>, oldest: NonNull<u8>, count: usize) {
     PERIODS.retire(newest, oldest, count);
 }

@@ -1,11 +1,11 @@
 //! Grace periods of [`UserRcu`] for chains of nodes, so that readers pass no fence.
 //!
-//! One chain waits for a grace period, and what is retired meanwhile waits until that is over; `turn` goes on with both. Writes look after
+//! One chain waits for a grace period, and what is retired meanwhile waits until that is over; `advance` goes on with both. Writes look after
 //! it when enough nodes wait. After [`settle`](Periods::settle) the readers that leave do so, too, until nothing waits.
 //!
 //! # Nothing is forgotten
 //!
-//! `turn` takes no lock that one could wait at: a thread that finds another there leaves the work to it. That loses nothing:
+//! `advance` takes no lock that one could wait at: a thread that finds another there leaves the work to it. That loses nothing:
 //!
 //! * *A call* is counted before the thread tries to set `taken`. If it fails, whoever had set it clears it later and then looks at the count: either
 //!   there was no call that it had not seen when it had set `taken`, or it tries again. Who sets `taken` next sees that call, too: all that set and
@@ -22,7 +22,7 @@ use core::ptr::NonNull;
 use samara_rcu::{RcuGuard, Reclaim, UserRcu};
 
 use super::free_chain;
-use super::waiting::Waiting;
+use super::pending::PendingChains;
 use crate::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A grace period costs a system call: so many nodes share one.
@@ -31,25 +31,25 @@ const BATCH: usize = if cfg!(samara_loom) { 2 } else { 64 };
 /// Chains that have been retired, and how far they have come.
 pub(super) struct Periods {
     rcu: UserRcu,
-    waiting: Waiting,
+    pending: PendingChains,
     /// How many nodes have been retired and not been freed.
     count: AtomicUsize,
     /// A tree was destroyed, and nodes may still wait that were retired before.
     unsettled: AtomicBool,
     /// Calls that must not be lost.
     calls: AtomicUsize,
-    /// Whether a thread is in `turn`.
+    /// Whether a thread is in `advance`.
     taken: AtomicBool,
-    under_way: UnsafeCell<UnderWay>,
+    current: UnsafeCell<Current>,
 }
 
-// SAFETY: only who has set `taken` looks at `under_way`.
+// SAFETY: only who has set `taken` looks at `current`.
 unsafe impl Send for Periods {}
 // SAFETY: as above.
 unsafe impl Sync for Periods {}
 
-/// What belongs to the thread that is in `turn`.
-struct UnderWay {
+/// What belongs to the thread that is in `advance`.
+struct Current {
     /// The chain that waits for a grace period.
     chain: Option<Chain>,
     /// The calls that have been seen.
@@ -69,12 +69,12 @@ impl Periods {
         pub(super) const fn new() -> Self {
             Self {
                 rcu: UserRcu::new(),
-                waiting: Waiting::new(),
+                pending: PendingChains::new(),
                 count: AtomicUsize::new(0),
                 unsettled: AtomicBool::new(false),
                 calls: AtomicUsize::new(0),
                 taken: AtomicBool::new(false),
-                under_way: UnsafeCell::new(UnderWay { chain: None, calls: 0 }),
+                current: UnsafeCell::new(Current { chain: None, calls: 0 }),
             }
         }
     }
@@ -90,13 +90,13 @@ impl Periods {
         }
     }
 
-    /// Frees the chain of so many nodes after a grace period.
+    /// FreeBatch the chain of so many nodes after a grace period.
     pub(super) fn retire(&self, newest: NonNull<u8>, oldest: NonNull<u8>, count: usize) {
         // First, so that it is never less than what waits.
         let before = self.count.fetch_add(count, Ordering::SeqCst);
-        self.waiting.push(newest, oldest);
+        self.pending.push(newest, oldest);
         if before + count >= BATCH {
-            self.turn();
+            self.advance();
         }
     }
 
@@ -110,18 +110,18 @@ impl Periods {
     #[cold]
     fn call(&self) {
         self.calls.fetch_add(1, Ordering::SeqCst);
-        self.turn();
+        self.advance();
     }
 
-    /// Frees what can be freed, and begins a grace period for what comes next; leaves it to another thread that is there.
-    fn turn(&self) {
+    /// FreeBatch what can be freed, and begins a grace period for what comes next; leaves it to another thread that is there.
+    fn advance(&self) {
         loop {
             if self.taken.swap(true, Ordering::SeqCst) {
                 return;
             }
             let calls = self.calls.load(Ordering::SeqCst);
             // SAFETY: this thread has set `taken`, and lets go of the reference before it clears it.
-            self.go_on(unsafe { &mut *self.under_way.get() }, calls);
+            self.advance_locked(unsafe { &mut *self.current.get() }, calls);
             self.taken.swap(false, Ordering::SeqCst);
             if self.calls.load(Ordering::SeqCst) == calls {
                 return;
@@ -129,24 +129,24 @@ impl Periods {
         }
     }
 
-    fn go_on(&self, under_way: &mut UnderWay, calls: usize) {
-        if under_way.calls != calls {
-            under_way.calls = calls;
+    fn advance_locked(&self, current: &mut Current, calls: usize) {
+        if current.calls != calls {
+            current.calls = calls;
             if self.count.load(Ordering::SeqCst) > 0 {
                 self.unsettled.store(true, Ordering::SeqCst);
             }
         }
-        let under_way = &mut under_way.chain;
+        let current = &mut current.chain;
         let settling = self.unsettled.load(Ordering::SeqCst);
         loop {
-            if under_way.is_none() && (settling || self.count.load(Ordering::SeqCst) >= BATCH) {
-                *under_way = self.waiting.take().map(|newest| Chain {
+            if current.is_none() && (settling || self.count.load(Ordering::SeqCst) >= BATCH) {
+                *current = self.pending.take().map(|newest| Chain {
                     newest,
                     period: None,
                     settling: false,
                 });
             }
-            let Some(chain) = under_way else { break };
+            let Some(chain) = current else { break };
             // A period that began before the flag was raised may have readers that left without a look at it.
             if (chain.period.is_none() || settling && !chain.settling)
                 && let Some(period) = self.rcu.start_poll()
@@ -157,10 +157,10 @@ impl Periods {
             if !chain.period.is_some_and(|period| self.rcu.poll(period)) {
                 return;
             }
-            // SAFETY: `Dead` and `Waiting` built the chain; it was taken before the period began, and the readers that may have found its nodes
+            // SAFETY: `RetiredNodes` and `PendingChains` built the chain; it was taken before the period began, and the readers that may have found its nodes
             // have left.
             let freed = unsafe { free_chain(Some(chain.newest)) };
-            *under_way = None;
+            *current = None;
             self.count.fetch_sub(freed, Ordering::SeqCst);
         }
         if settling {

@@ -8,7 +8,7 @@ use samara_mm::{Errno, MapsLine, VmFlags};
 
 use crate::mm::abi::MmArea;
 use crate::mm::code;
-use crate::mm::life::Mm;
+use crate::mm::lifecycle::Mm;
 
 /// Text as `snprintf` gives it: cut short, with a zero at the end, and the length of all of it.
 struct Text {

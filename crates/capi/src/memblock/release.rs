@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use samara_memblock::{Error, NodeId, PageAllocator};
 
-use super::{Boot, PhysAddr, boot, initial, log, look, memblock_alloc, narrow};
+use super::{Boot, PhysAddr, global, global_mut, initial, log, memblock_alloc, narrow};
 
 /// `struct memblock_hooks`. Each of them may be missing.
 #[repr(C)]
@@ -91,13 +91,13 @@ pub(super) unsafe fn reserve(
     // SAFETY: the caller's duty. While hooks are called, the global is only looked at.
     unsafe {
         if !done() {
-            return how(boot());
+            return how(global_mut());
         }
         let mut pages = MemblockHooks::current();
-        look().claim(base, size, &mut pages)?;
-        let reserved = how(boot());
+        global().claim(base, size, &mut pages)?;
+        let reserved = how(global_mut());
         if reserved.is_err() {
-            look().hand_back(base, size, &mut pages);
+            global().hand_back(base, size, &mut pages);
         }
         reserved
     }
@@ -112,9 +112,9 @@ pub(super) unsafe fn free(base: u64, size: u64) -> Result<u64, Error> {
     unsafe {
         let mut count = 0;
         if done() {
-            count = look().hand_out_freed(base, size, &mut MemblockHooks::current())?;
+            count = global().hand_out_freed(base, size, &mut MemblockHooks::current())?;
         }
-        boot().free(base, size)?;
+        global_mut().free(base, size)?;
         Ok(count)
     }
 }
@@ -145,8 +145,8 @@ pub unsafe extern "C" fn memblock_free_all() -> c_ulong {
     }
     // SAFETY: the caller's duty. While hooks are called, the global is only looked at.
     unsafe {
-        boot().close();
-        narrow(look().hand_out(&mut MemblockHooks::current()))
+        global_mut().close();
+        narrow(global().hand_out(&mut MemblockHooks::current()))
     }
 }
 
@@ -171,8 +171,8 @@ pub unsafe extern "C" fn memblock_free_late(base: PhysAddr, size: PhysAddr) -> c
 pub unsafe extern "C" fn memblock_discard() -> c_ulong {
     // SAFETY: the caller's duty.
     let arrays = unsafe {
-        let arrays = boot().dismantle();
-        *boot() = initial();
+        let arrays = global_mut().dismantle();
+        *global_mut() = initial();
         arrays
     };
     if !DONE.swap(false, Ordering::Relaxed) {
@@ -211,13 +211,13 @@ pub unsafe extern "C" fn __memblock_alloc_or_panic(
         if let Some(hook) = hooks.panic {
             hook(hooks.ctx, function, size, align);
         }
-        give_up(function, size, align)
+        abort_without_memory(function, size, align)
     }
 }
 
 /// # Safety
 /// `function` is null or a string.
-unsafe fn give_up(function: *const c_char, size: u64, align: u64) -> ! {
+unsafe fn abort_without_memory(function: *const c_char, size: u64, align: u64) -> ! {
     let function = if function.is_null() {
         c"memblock_alloc_or_panic"
     } else {

@@ -9,16 +9,16 @@ use samara_mm::process::ForkMode;
 use samara_mm::{AddressSpace, Capabilities, Config, Errno, Layout, Limits, Overcommit};
 
 use crate::mm::abi::{MM_FORK_COPY, MM_FORK_SHARE, MmBackend, MmConfig, MmContents, MmFormat};
-use crate::mm::backend::Told;
+use crate::mm::backend::BackendHooks;
 use crate::mm::phys::{MmPhys, end_of};
 use crate::mm::space::{MapOnly, Space};
-use crate::mm::{code, hand_over};
+use crate::mm::{code, return_boxed};
 
 /// `struct mm`.
 pub struct Mm {
     pub(crate) space: Box<dyn Space>,
     /// A child has its own, if any: its parent's could not tell the two apart.
-    pub(crate) backend: Option<Told>,
+    pub(crate) backend: Option<BackendHooks>,
     /// Whether there is a heap.
     pub(crate) heap: bool,
 }
@@ -163,7 +163,7 @@ fn new(
     let space = with_map(map, phys, backend)?;
     Ok(Mm {
         space,
-        backend: backend.map(Told::new),
+        backend: backend.map(BackendHooks::new),
         heap: config.start_brk != 0,
     })
 }
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn mm_new(
         (config, phys.as_ref(), backend.as_ref())
     };
     // SAFETY: the caller's duty.
-    unsafe { hand_over(mm, || new(&config, None, phys, backend)) }
+    unsafe { return_boxed(mm, || new(&config, None, phys, backend)) }
 }
 
 /// Makes an address space that is confined to `[base, end)`.
@@ -238,7 +238,7 @@ pub unsafe extern "C" fn mm_new_within(
         (config, phys.as_ref(), backend.as_ref())
     };
     // SAFETY: the caller's duty.
-    unsafe { hand_over(mm, || new(&config, Some(base..end), phys, backend)) }
+    unsafe { return_boxed(mm, || new(&config, Some(base..end), phys, backend)) }
 }
 
 /// Exit: everything is unmapped, every frame given back.
@@ -326,10 +326,10 @@ pub unsafe extern "C" fn mm_fork_with(
         }
         Ok(Mm {
             space,
-            backend: backend.map(Told::new),
+            backend: backend.map(BackendHooks::new),
             heap: parent.heap,
         })
     };
     // SAFETY: the caller's duty.
-    unsafe { hand_over(child, fork) }
+    unsafe { return_boxed(child, fork) }
 }

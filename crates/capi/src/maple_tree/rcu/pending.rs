@@ -8,9 +8,9 @@ use super::chain;
 use crate::atomic::{AtomicPtr, Ordering};
 
 /// A stack of chains.
-pub(super) struct Waiting(AtomicPtr<u8>);
+pub(super) struct PendingChains(AtomicPtr<u8>);
 
-impl Waiting {
+impl PendingChains {
     const_unless_loom! {
         pub(super) const fn new() -> Self {
             Self(AtomicPtr::new(ptr::null_mut()))
