@@ -1,4 +1,5 @@
-//! The shared-memory primitives of the pool and of grace periods, in one place so that a model checker can stand in for the hardware.
+//! The atomics of the pool and of grace periods, in one place, so that a model checker can replace
+//! them.
 
 #[cfg(all(feature = "rcu", target_has_atomic = "64", not(samara_loom)))]
 pub(crate) use core::sync::atomic::AtomicBool;

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 //!
-//! One module a header. They translate and nothing more: pointers to references, results to the values that C callers expect.
+//! There is one module for each header. The modules only translate: pointers to references, and
+//! results to the values that C callers expect.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(any(not(samara_loom), test))]

@@ -1,4 +1,4 @@
-//! The structures of the header, and its numbers.
+//! The structures and constants of the header.
 
 use core::ffi::{c_int, c_void};
 
@@ -6,7 +6,7 @@ use maple_tree::raw::WordTree;
 
 use crate::maple_tree::lock::Lock;
 
-/// Bits of `ma_flags`.
+/// The bits of `ma_flags`.
 pub(crate) mod flags {
     pub(crate) const ALLOC_RANGE: u32 = 0x01;
     pub(crate) const USE_RCU: u32 = 0x02;
@@ -24,7 +24,7 @@ pub(crate) mod gfp {
     pub(crate) const NOWAIT: u32 = 0x2800;
 }
 
-/// Linux's numbers of errors, which C gets negated.
+/// Linux's error numbers. C functions return them negated.
 pub(crate) mod errno {
     use core::ffi::c_int;
 
@@ -37,14 +37,14 @@ pub(crate) mod errno {
 /// `struct maple_tree`.
 #[repr(C)]
 pub struct MapleTree {
-    /// The lock of trees without an external one; all-zero if it is free.
+    /// The lock of trees without an external one. It is all zero while it is free.
     pub ma_lock: Lock,
     /// `ma_flags` and `ma_root`.
     pub words: WordTree,
 }
 
 impl MapleTree {
-    /// An empty tree.
+    /// Creates an empty tree.
     pub const fn new(flags: u32) -> Self {
         Self {
             ma_lock: Lock::new(),
@@ -71,7 +71,7 @@ impl MapleTree {
         }
     }
 
-    /// Lets go of the tree's own lock, if it has one.
+    /// Releases the tree's own lock, if it has one.
     pub(crate) fn unlock(&self) {
         if !self.lock_is_external() {
             self.ma_lock.unlock();
@@ -79,14 +79,14 @@ impl MapleTree {
     }
 }
 
-/// `struct maple_rcu_head`: what the environment uses to queue a callback.
+/// `struct maple_rcu_head`: the space in which the environment queues a callback.
 #[repr(C)]
 pub struct RcuHead {
-    /// The environment's.
+    /// The environment's words.
     pub opaque: [*mut c_void; 2],
 }
 
-/// `enum maple_status`: where a state is. C may write any number.
+/// `enum maple_status`: the status of a state. C code may write any number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Status(pub u32);
@@ -103,7 +103,7 @@ impl Status {
     pub const ERROR: Self = Self(7);
 }
 
-/// Bits of `mas_flags`.
+/// The bits of `mas_flags`.
 pub(crate) mod mas_flags {
     /// `alloc` was filled for a run of ascending stores.
     pub(crate) const BULK: u8 = 1;
@@ -111,45 +111,46 @@ pub(crate) mod mas_flags {
     pub(crate) const PREALLOC: u8 = 4;
 }
 
-/// `struct ma_state`: a position in a tree, and what an operation is about. Plain data.
+/// `struct ma_state`: a position in a tree, and the range of an operation. Plain data.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MaState {
     /// The tree.
     pub tree: *const MapleTree,
-    /// First index asked for, or found.
+    /// The first index that was requested or found.
     pub index: usize,
-    /// Last index asked for, or found.
+    /// The last index that was requested or found.
     pub last: usize,
-    /// The leaf that the state is in, or NULL; `MA_ERROR(…)` if `status` is an error.
+    /// The leaf that contains the state, or NULL. `MA_ERROR(…)` if `status` is an error.
     pub node: *mut (),
-    /// First index of the leaf.
+    /// The first index of the leaf.
     pub min: usize,
-    /// Last index of the leaf.
+    /// The last index of the leaf.
     pub max: usize,
-    /// Nodes set aside.
+    /// Preallocated nodes.
     pub alloc: *mut (),
-    /// Where the state is.
+    /// The status.
     pub status: Status,
-    /// The place that the leaf had in the node above when the state came to it from another leaf. It is compared before it is used.
+    /// The slot of the leaf in its parent at the time when the state arrived there from another
+    /// leaf. A hint, which is verified before it is used.
     pub depth: u8,
-    /// The slot in the leaf; how many nodes were missing, if the status is an error.
+    /// The slot in the leaf. If the status is an error, the number of missing nodes.
     pub offset: u8,
-    /// What `alloc` was filled for.
+    /// The purpose for which `alloc` was filled.
     pub mas_flags: u8,
     /// The last used slot of the leaf.
     pub end: u8,
-    /// How many moves of leaves the tree had seen when the leaf was looked up.
+    /// The number of moves of leaves that the tree had seen when the leaf was looked up.
     pub store_type: u32,
 }
 
-/// `MA_ERROR(-errno)`.
+/// Returns `MA_ERROR(-errno)`.
 pub(crate) fn error_word(errno: c_int) -> *mut () {
     let negative = (errno as isize).wrapping_neg();
     core::ptr::without_provenance_mut(((negative << 2) | 2) as usize)
 }
 
-/// The negated number in an `MA_ERROR(…)`.
+/// Returns the negative number in an `MA_ERROR(…)`.
 pub(crate) fn error_of(word: *mut ()) -> c_int {
     ((word.addr() as isize) >> 2) as c_int
 }

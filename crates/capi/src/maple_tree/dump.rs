@@ -1,4 +1,4 @@
-//! Trees and states as text, for whoever looks for a fault.
+//! Trees and states as text, for debugging.
 
 use core::ffi::{c_char, c_uint, c_void};
 use core::fmt::{self, Write};
@@ -11,16 +11,16 @@ use maple_tree::Format;
 use crate::maple_tree::abi::{MaState, MapleTree, Status};
 use crate::maple_tree::normal::exports;
 
-/// Takes a part of the text: so many bytes, without a NUL.
+/// Receives a part of the text: this many bytes, without a NUL.
 type Sink = unsafe extern "C" fn(*mut c_void, *const c_char, usize);
 
 static CTX: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static SINK: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-/// `mt_dump_hex`; all else is `mt_dump_dec`.
+/// `mt_dump_hex`. All other values mean `mt_dump_dec`.
 const HEX: c_uint = 1;
 
-/// Passes text on a line at a time, if it is not longer than this.
+/// Passes text on line by line, if lines are no longer than its buffer.
 struct Lines {
     bytes: [u8; 256],
     used: usize,
@@ -42,7 +42,8 @@ impl Lines {
         let Some(sink) = NonNull::new(SINK.load(Ordering::Acquire)) else {
             return print(text);
         };
-        // SAFETY: only `maple_set_dump` fills it, with a function of this type, whose caller promised that it may be called.
+        // SAFETY: only `maple_set_dump` sets it, to a function of this type, and its caller
+        // promised that the function may be called.
         unsafe {
             let sink = mem::transmute::<NonNull<()>, Sink>(sink);
             sink(
@@ -75,10 +76,10 @@ impl Drop for Lines {
     }
 }
 
-/// To the C library's standard output, where it is in order with what the program writes.
+/// Prints to the C library's standard output, in order with the program's own output.
 #[cfg(unix)]
 fn print(text: &[u8]) {
-    // SAFETY: the format takes a length and as many bytes; there are at most 256.
+    // SAFETY: the format takes a length and that many bytes. There are at most 256.
     unsafe {
         libc::printf(
             c"%.*s".as_ptr(),
@@ -108,14 +109,15 @@ fn name(status: Status) -> &'static str {
 }
 
 exports! {
-    /// `mt_dump`: writes all nodes and entries of a tree, indices in decimal or hexadecimal. The caller excludes writers.
+    /// `mt_dump`: writes all nodes and entries of a tree, with indices in decimal or hexadecimal.
+    /// The caller excludes writers.
     fn mt_dump(mt: *const MapleTree, format: c_uint) {
         let format = if format == HEX { Format::Hexadecimal } else { Format::Decimal };
-        // A sink takes what it is given.
+        // Writing to a sink does not fail.
         let _ = write!(Lines::new(), "{}", (*mt).words.dump(format));
     }
 
-    /// `mas_dump`: writes what a state is about, and where it is.
+    /// `mas_dump`: writes the range and the position of a state.
     fn mas_dump(mas: *const MaState) {
         let mas = &*mas;
         let _ = writeln!(
@@ -134,14 +136,15 @@ exports! {
         );
     }
 
-    /// `maple_set_dump`: has `sink` take the text of `mt_dump` and `mas_dump`, a line or a part of one at a time; NULL brings the standard output
-    /// back.
+    /// `maple_set_dump`: passes the text of `mt_dump` and `mas_dump` to `sink`, a line or a part of
+    /// one at a time. NULL restores the standard output.
     fn maple_set_dump(sink: Option<Sink>, ctx: *mut c_void) {
         CTX.store(ctx, Ordering::Release);
         SINK.store(sink.map_or(ptr::null_mut(), |sink| sink as *mut ()), Ordering::Release);
     }
 
-    /// `mt_lock_is_held`: whether somebody holds the tree's lock; `true` for a lock of the caller's, of which nothing is known.
+    /// `mt_lock_is_held`: returns true if any thread holds the tree's lock. Always true for an
+    /// external lock, whose state is not known.
     fn mt_lock_is_held(mt: *const MapleTree) -> bool {
         (*mt).lock_is_external() || (*mt).ma_lock.is_held()
     }

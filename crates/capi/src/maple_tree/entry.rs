@@ -1,4 +1,4 @@
-//! Entries that are set apart by their low bits: `…10`, below 4096.
+//! Reserved entries: words below 4096 with the low bits `10`.
 
 use core::ptr;
 
@@ -7,26 +7,26 @@ const RESERVED_BELOW: usize = 4096;
 const INTERNAL_MASK: usize = 0b11;
 const INTERNAL: usize = 0b10;
 
-/// `XA_ZERO_ENTRY`: holds its place, but reads as NULL through the normal functions.
+/// `XA_ZERO_ENTRY`: occupies its range, but reads as NULL through the normal functions.
 pub(crate) const ZERO: *mut () = ptr::without_provenance_mut(0x406);
 
-/// Whether the entry reads as NULL through the normal functions.
+/// Returns `true` if the entry reads as NULL through the normal functions.
 pub(crate) fn is_zero(entry: *mut ()) -> bool {
     ptr::addr_eq(entry, ZERO)
 }
 
-/// Whether the entry is one of the reserved ones, which an allocation never stores.
+/// Returns `true` if the entry is reserved, so that an allocation never stores it.
 pub(crate) fn is_reserved(entry: *mut ()) -> bool {
     entry.addr() < RESERVED_BELOW && entry.addr() & INTERNAL_MASK == INTERNAL
 }
 
-/// Whether the entry is for the advanced functions only. The zero entry is not: it is how a place is reserved by the normal
-/// ones.
+/// Returns `true` if only the advanced functions may store the entry. The zero entry is not among
+/// these: the normal functions reserve a range with it.
 pub(crate) fn is_advanced(entry: *mut ()) -> bool {
     is_reserved(entry) && !is_zero(entry)
 }
 
-/// What the normal functions show of an entry.
+/// Returns the value that the normal functions read for an entry.
 pub(crate) fn shown(entry: *mut ()) -> *mut () {
     if is_zero(entry) {
         ptr::null_mut()

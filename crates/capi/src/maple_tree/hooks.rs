@@ -1,4 +1,4 @@
-//! What the environment may bring: memory, and RCU.
+//! The environment's hooks: memory and RCU.
 
 use core::alloc::Layout;
 use core::ffi::c_void;
@@ -14,43 +14,45 @@ type AllocBulk =
     unsafe extern "C" fn(*mut c_void, usize, usize, u32, usize, *mut *mut c_void) -> usize;
 type FreeBulk = unsafe extern "C" fn(*mut c_void, usize, usize, usize, *mut *mut c_void);
 type Bracket = unsafe extern "C" fn(*mut c_void);
-/// What is called after a grace period.
+/// A function that is called after a grace period.
 pub(crate) type Callback = unsafe extern "C" fn(*mut RcuHead);
 type CallRcu = unsafe extern "C" fn(*mut c_void, *mut RcuHead, Callback);
 
-/// `struct maple_hooks`. A missing hook leaves the library's default. Those of memory belong together (one without the other counts as
-/// none), and so do those of RCU.
+/// `struct maple_hooks`. A missing hook leaves the library's default. The hooks of memory belong
+/// together: one without the other counts as none. The same holds for those of RCU.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct MapleHooks {
-    /// Handed to every hook.
+    /// Passed to every hook.
     pub ctx: *mut c_void,
-    /// Memory of a size and alignment, or NULL; the flags say whether it may block.
+    /// Allocates memory of a size and alignment, or returns NULL. The flags say if it may block.
     pub alloc: Option<Alloc>,
-    /// Takes memory back.
+    /// Frees memory.
     pub free: Option<Free>,
     /// Starts a read-side section.
     pub read_lock: Option<Bracket>,
     /// Ends a read-side section.
     pub read_unlock: Option<Bracket>,
-    /// Calls the function once every read-side section that runs now has ended. It is called under the lock of a tree.
+    /// Calls the function once every current read-side section has ended. The hook is called under
+    /// the lock of a tree.
     pub call_rcu: Option<CallRcu>,
 }
 
-/// `struct maple_bulk_hooks`: many pieces of memory at once. In a structure of its own, so that programs with the other one need not be compiled
-/// anew.
+/// `struct maple_bulk_hooks`: many pieces of memory at once. A structure of its own, so that
+/// programs with the other one need not be recompiled.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct MapleBulkHooks {
-    /// Handed to both hooks.
+    /// Passed to both hooks.
     pub ctx: *mut c_void,
-    /// Up to a number of pieces of a size and alignment, put into an array; gives how many. The rest is asked for by `alloc` of [`MapleHooks`].
+    /// Allocates up to a number of pieces of a size and alignment into an array, and returns how
+    /// many. The library requests the rest from `alloc` of [`MapleHooks`].
     pub alloc_bulk: Option<AllocBulk>,
-    /// Takes back the pieces in an array, which came from either hook.
+    /// Frees the pieces in an array, which came from either hook.
     pub free_bulk: Option<FreeBulk>,
 }
 
-/// The hooks in force, each an address or NULL.
+/// The current hooks, each an address or NULL.
 struct Table {
     ctx: AtomicPtr<c_void>,
     alloc: AtomicPtr<()>,
@@ -75,13 +77,13 @@ static TABLE: Table = Table {
     free_bulk: AtomicPtr::new(ptr::null_mut()),
 };
 
-/// `maple_set_hooks`: sets all hooks, of which there are none for many pieces at once then; NULL brings the defaults back. Called once, before
-/// the first tree.
+/// `maple_set_hooks`: sets all hooks and removes the bulk hooks. NULL restores the defaults. Called
+/// once, before the first tree.
 ///
 /// # Safety
 ///
-/// `hooks` is NULL or valid. The hooks keep what the header says of them, from any thread. There is no tree with
-/// nodes, and no other thread is in this library.
+/// `hooks` is NULL or valid. The hooks behave as the header says, on any thread. There is no tree
+/// with nodes, and no other thread is in this library.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn maple_set_hooks(hooks: *const MapleHooks) {
     const NONE: MapleHooks = MapleHooks {
@@ -95,7 +97,7 @@ pub unsafe extern "C" fn maple_set_hooks(hooks: *const MapleHooks) {
     // SAFETY: the caller's promise.
     let hooks = unsafe { hooks.as_ref() }.unwrap_or(&NONE);
     TABLE.ctx.store(hooks.ctx, Ordering::Release);
-    // Whoever allocates must free: one without the other is none.
+    // Memory must be freed by its allocator: one hook without the other counts as none.
     let memory = hooks.alloc.zip(hooks.free);
     set(&TABLE.alloc, memory.map(|(alloc, _)| alloc as *mut ()));
     set(&TABLE.free, memory.map(|(_, free)| free as *mut ()));
@@ -106,8 +108,9 @@ pub unsafe extern "C" fn maple_set_hooks(hooks: *const MapleHooks) {
     unsafe { maple_set_bulk_hooks(ptr::null()) };
 }
 
-/// `maple_set_bulk_hooks`: sets the hooks for many pieces of memory at once; NULL, or a missing one, leaves them to be asked for and given
-/// back one by one. Called after [`maple_set_hooks`], before the first tree, and of use only with hooks of memory there.
+/// `maple_set_bulk_hooks`: sets the hooks for many pieces of memory at once. With NULL or a missing
+/// hook, pieces are allocated or freed one by one. Called after [`maple_set_hooks`], before the
+/// first tree. It has an effect only with memory hooks there.
 ///
 /// # Safety
 ///
@@ -139,12 +142,12 @@ fn hook(slot: &AtomicPtr<()>) -> Option<NonNull<()>> {
     NonNull::new(slot.load(Ordering::Acquire))
 }
 
-/// Calls the hook that starts a read-side section; `false` if there is none.
+/// Calls the hook that starts a read-side section. Returns `false` if there is none.
 pub(crate) fn read_lock() -> bool {
     bracket(&TABLE.read_lock)
 }
 
-/// Calls the hook that ends a read-side section; `false` if there is none.
+/// Calls the hook that ends a read-side section. Returns `false` if there is none.
 pub(crate) fn read_unlock() -> bool {
     bracket(&TABLE.read_unlock)
 }
@@ -153,17 +156,18 @@ fn bracket(slot: &AtomicPtr<()>) -> bool {
     let Some(address) = hook(slot) else {
         return false;
     };
-    // SAFETY: only `maple_set_hooks` fills the slot, with a function of this type, whose caller promised that it may be called.
+    // SAFETY: only `maple_set_hooks` fills the slot, with a function of this type, and its caller
+    // promised that the function may be called.
     unsafe { mem::transmute::<NonNull<()>, Bracket>(address)(ctx()) };
     true
 }
 
-/// Whether the environment brings its own grace periods.
+/// Returns `true` if the environment has its own grace periods.
 pub(crate) fn has_call_rcu() -> bool {
     hook(&TABLE.call_rcu).is_some()
 }
 
-/// Hands a callback to the environment's RCU; `false` if it has none.
+/// Passes a callback to the environment's RCU. Returns `false` if it has none.
 pub(crate) fn call_rcu(head: *mut RcuHead, callback: Callback) -> bool {
     let Some(address) = hook(&TABLE.call_rcu) else {
         return false;
@@ -173,13 +177,13 @@ pub(crate) fn call_rcu(head: *mut RcuHead, callback: Callback) -> bool {
     true
 }
 
-/// Whether memory is the environment's.
+/// Returns `true` if the environment provides memory.
 #[inline]
 pub(crate) fn has_alloc() -> bool {
     hook(&TABLE.alloc).is_some()
 }
 
-/// Asks the hook for memory; `None` if there is no hook.
+/// Requests memory from the hook. Returns `None` if there is no hook.
 #[inline]
 pub(crate) fn alloc(layout: Layout, flags: u32) -> Option<*mut u8> {
     let address = hook(&TABLE.alloc)?;
@@ -190,11 +194,11 @@ pub(crate) fn alloc(layout: Layout, flags: u32) -> Option<*mut u8> {
     Some(block.cast())
 }
 
-/// Gives memory to the hook; `false` if there is none.
+/// Frees memory by the hook. Returns `false` if there is none.
 ///
 /// # Safety
 ///
-/// The memory came from the hooks with this layout, if there are any, and nobody uses it any more.
+/// The memory came from the hooks with this layout, if there are any, and nothing uses it any more.
 #[inline]
 pub(crate) unsafe fn free(block: NonNull<u8>, layout: Layout) -> bool {
     let Some(address) = hook(&TABLE.free) else {
@@ -212,17 +216,18 @@ pub(crate) unsafe fn free(block: NonNull<u8>, layout: Layout) -> bool {
     true
 }
 
-/// Whether there is a hook that gives many pieces of memory.
+/// Returns `true` if there is a hook that allocates many pieces of memory.
 pub(crate) fn has_alloc_bulk() -> bool {
     hook(&TABLE.alloc_bulk).is_some()
 }
 
-/// Asks the hook for many pieces of memory, and gives how many it has put at the beginning of `blocks`; none if there is no hook.
+/// Requests many pieces of memory from the hook. Returns how many it has put at the beginning of
+/// `blocks`, or 0 if there is no hook.
 pub(crate) fn alloc_bulk(layout: Layout, flags: u32, blocks: &mut [*mut c_void]) -> usize {
     let Some(address) = hook(&TABLE.alloc_bulk) else {
         return 0;
     };
-    // SAFETY: as in `bracket`; the array is there.
+    // SAFETY: as in `bracket`, and the array is valid.
     let got = unsafe {
         mem::transmute::<NonNull<()>, AllocBulk>(address)(
             TABLE.bulk_ctx.load(Ordering::Acquire),
@@ -236,16 +241,16 @@ pub(crate) fn alloc_bulk(layout: Layout, flags: u32, blocks: &mut [*mut c_void])
     got.min(blocks.len())
 }
 
-/// Whether there is a hook that takes many pieces of memory.
+/// Returns `true` if there is a hook that frees many pieces of memory.
 pub(crate) fn has_free_bulk() -> bool {
     hook(&TABLE.free_bulk).is_some()
 }
 
-/// Gives many pieces of memory to the hook; `false` if there is none.
+/// Frees many pieces of memory by the hook. Returns `false` if there is none.
 ///
 /// # Safety
 ///
-/// As for [`free`], for each.
+/// As for [`free`], for each piece.
 pub(crate) unsafe fn free_bulk(blocks: &mut [*mut c_void], layout: Layout) -> bool {
     let Some(address) = hook(&TABLE.free_bulk) else {
         return false;

@@ -1,7 +1,9 @@
-//! The lock inside a tree: 40 bytes, free if they are all zero, so that a tree in a zeroed page needs no set-up.
+//! The lock of a tree: 40 bytes, all zero while it is free, so that a tree in a zeroed page needs
+//! no setup.
 //!
-//! Sections under it are short (no allocation that blocks, no callback but the hooks), so that a waiter spins for a while and
-//! then gives the processor away. Parking threads would need a queue, or a system call of one operating system.
+//! Sections under it are short: they contain no blocking allocation and no callback except the
+//! hooks. So a waiter spins for a while and then yields the processor. Parking threads would need a
+//! queue, or a system call of one operating system.
 
 use core::hint;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -9,18 +11,18 @@ use core::sync::atomic::{AtomicU32, Ordering};
 const FREE: u32 = 0;
 const HELD: u32 = 1;
 
-/// Rounds of spinning before a waiter yields.
+/// The number of spins before a waiter yields.
 const SPINS: u32 = 64;
 
 const BYTES: usize = 40;
 
-/// A lock without set-up, and a count of the changes that made remembered positions stale.
+/// A lock that needs no setup, and a counter of the changes that invalidate remembered positions.
 #[repr(C)]
 pub struct Lock {
     word: AtomicU32,
     changes: AtomicU32,
     rest: [u8; BYTES - 8],
-    /// Aligned as in C, where a pointer is in the union.
+    /// Aligns the structure as in C, where the union contains a pointer.
     align: [usize; 0],
 }
 
@@ -31,7 +33,7 @@ impl Default for Lock {
 }
 
 impl Lock {
-    /// A free lock.
+    /// Creates a free lock.
     pub const fn new() -> Self {
         Self {
             word: AtomicU32::new(FREE),
@@ -49,7 +51,8 @@ impl Lock {
             .compare_exchange_weak(FREE, HELD, Ordering::Acquire, Ordering::Relaxed)
             .is_err()
         {
-            // Only look until it seems free: waiters do not take the line from the holder.
+            // Reads until the lock seems free, so that waiters do not take the cache line from the
+            // holder.
             while self.word.load(Ordering::Relaxed) != FREE {
                 round += 1;
                 if round % SPINS == 0 {
@@ -61,23 +64,24 @@ impl Lock {
         }
     }
 
-    /// Whether somebody has the lock.
+    /// Returns `true` if any thread holds the lock.
     pub(crate) fn is_held(&self) -> bool {
         self.word.load(Ordering::Relaxed) == HELD
     }
 
-    /// Lets go of the lock.
+    /// Releases the lock.
     pub fn unlock(&self) {
         self.word.store(FREE, Ordering::Release);
     }
 
-    /// How many writes have moved leaves or their bounds, modulo 2³². A position that was remembered under another number is looked up
-    /// anew, so that outside RCU mode a forgotten state does not lead into freed memory.
+    /// Returns the number of writes that have moved leaves or their bounds, modulo 2³². A position
+    /// remembered under another number is looked up again, so that outside RCU mode an old state
+    /// does not lead into freed memory.
     pub(crate) fn changes(&self) -> u32 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Notes that leaves are moved. Only for the writer.
+    /// Records that leaves are moved. Only for the writer.
     pub(crate) fn note_change(&self) {
         let changes = self.changes.load(Ordering::Relaxed);
         self.changes
@@ -94,13 +98,13 @@ mod tests {
         lock: Lock,
         value: UnsafeCell<u64>,
     }
-    // SAFETY: the value is only touched under the lock.
+    // SAFETY: the value is accessed only under the lock.
     unsafe impl Sync for Shared {}
 
     impl Shared {
         fn add(&self) {
             self.lock.lock();
-            // SAFETY: under the lock.
+            // SAFETY: the lock is held.
             unsafe { *self.value.get() += 1 };
             self.lock.unlock();
         }
@@ -126,7 +130,7 @@ mod tests {
 
     #[test]
     fn zeroes_are_a_free_lock() {
-        // SAFETY: any bytes are a lock.
+        // SAFETY: all bit patterns are valid for a lock.
         let lock: Lock = unsafe { core::mem::zeroed() };
         lock.lock();
         lock.unlock();

@@ -1,4 +1,4 @@
-//! The memory of nodes: by the hooks, or, without them, from the [pool].
+//! The memory of nodes: from the hooks, or, without them, from the [pool].
 
 use core::alloc::Layout;
 use core::ffi::c_void;
@@ -9,16 +9,17 @@ use maple_tree::raw::NODE_LAYOUT;
 
 use crate::maple_tree::{hooks, pool};
 
-/// How many pieces of memory pass a hook at once.
+/// The number of pieces of memory for one call of a bulk hook.
 const BULK: usize = 32;
 
-/// Nodes, allocated with these flags. Of no use for any other memory.
+/// An allocator of nodes with these flags. It cannot allocate any other memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Gfp(pub(crate) u32);
 
-// SAFETY: the hooks are an allocator by the promise of whoever set them; so is the pool, whose nodes have the one layout that is given.
+// SAFETY: the caller that set the hooks promised that they are an allocator. The pool is one, whose
+// nodes have the one permitted layout.
 unsafe impl NodeAlloc for Gfp {
-    // Not in line: few writes need a node.
+    // Not inlined: few writes need a node.
     #[inline(never)]
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
         if layout != NODE_LAYOUT {
@@ -65,7 +66,7 @@ unsafe impl NodeAlloc for Gfp {
 }
 
 impl Gfp {
-    /// Shows what the hook for many pieces gives; how many that are.
+    /// Passes what the bulk hook allocates to `take`, and returns the number of nodes.
     fn allocate_bulk(
         self,
         layout: Layout,
@@ -92,7 +93,7 @@ impl Gfp {
     }
 }
 
-/// FreeBatch many nodes, the way that is quickest. Dropping it frees what is left.
+/// Frees many nodes in the fastest way. Dropping it frees what is left.
 #[expect(
     clippy::large_enum_variant,
     reason = "it lives for one call, on the stack, and there is to be no memory for it"
@@ -121,11 +122,11 @@ impl FreeBatch {
         }
     }
 
-    /// FreeBatch a node, now or soon.
+    /// Frees a node, now or soon.
     ///
     /// # Safety
     ///
-    /// The node came from [`Gfp`], and has no users left.
+    /// The node came from [`Gfp`], and nothing uses it any more.
     #[inline]
     pub(crate) unsafe fn add(&mut self, block: NonNull<u8>) {
         // SAFETY: the caller's promise.

@@ -1,7 +1,9 @@
-//! The normal functions: `mt_…` and `mtree_…`. They lock, or protect their reads, themselves.
+//! The normal functions: `mt_…` and `mtree_…`. They take the lock, or protect their reads,
+//! themselves.
 //!
-//! Errors are negative numbers of Linux: `-EINVAL` for a range whose end is before its start, for an entry that is reserved for
-//! the advanced functions, or for a tree that cannot do it; `-ENOMEM`; others where told.
+//! Errors are Linux's negative numbers. `-EINVAL` means a range whose end is before its start, an
+//! entry that is reserved for the advanced functions, or a tree without the needed mode. `-ENOMEM`
+//! means no memory. Other errors are documented at the functions.
 
 use core::ffi::{c_int, c_uint, c_ulong, c_void};
 use core::ptr;
@@ -11,7 +13,7 @@ use crate::maple_tree::entry::{is_advanced, is_reserved, is_zero, shown};
 use crate::maple_tree::memory::Gfp;
 use crate::maple_tree::rcu::{self, ReadSide};
 
-/// Declares functions whose duties are those of the module `maple_tree`.
+/// Declares functions whose callers' duties are those of the module `maple_tree`.
 macro_rules! exports {
     ($(
         $(#[$doc:meta])*
@@ -24,7 +26,8 @@ macro_rules! exports {
         /// See [the module](crate::maple_tree#safety).
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? {
-            // SAFETY: the duties of the module are the caller's; they are those of what is called here.
+            // SAFETY: the caller has the duties of the module, which are those of the functions
+            // called here.
             #[allow(unused_unsafe, reason = "not every function needs it")]
             unsafe { $body }
         }
@@ -32,7 +35,7 @@ macro_rules! exports {
 }
 pub(crate) use exports;
 
-/// The tree's own lock, held while this lives.
+/// A guard that holds the tree's own lock.
 pub(crate) struct LockGuard<'a>(&'a MapleTree);
 
 impl<'a> LockGuard<'a> {
@@ -52,7 +55,7 @@ fn to_c(result: Result<(), c_int>) -> c_int {
     result.err().unwrap_or(0)
 }
 
-/// What an answer to C tells: 0, or the negative number of an error.
+/// Converts a return value for C to a result: 0, or the negative number of an error.
 fn done(error: c_int) -> Result<(), c_int> {
     if error == 0 { Ok(()) } else { Err(error) }
 }
@@ -68,14 +71,14 @@ unsafe fn store_range(
     if is_advanced(entry) || first > last {
         return Err(-errno::EINVAL);
     }
-    // SAFETY: the duties of the module, which are the caller's; the lock is held.
+    // SAFETY: the caller has the duties of the module. The lock is held.
     unsafe {
         let _held = LockGuard::new(&*mt);
         MaState::at(mt, first, last).retry_with_memory(allowed, |mas| mas.try_store(entry))
     }
 }
 
-/// Stores into a hole, under the lock.
+/// Stores into a gap, under the lock.
 unsafe fn insert_range(
     mt: *const MapleTree,
     first: usize,
@@ -90,7 +93,7 @@ unsafe fn insert_range(
     unsafe {
         let _held = LockGuard::new(&*mt);
         MaState::at(mt, first, last).retry_with_memory(allowed, |mas| {
-            // The lock may have been dropped since the last look.
+            // The lock may have been dropped since the last look-up.
             let at = mas.position();
             let (there, ends) = match at {
                 Some(at) => (at.entry(), at.last()),
@@ -107,7 +110,7 @@ unsafe fn insert_range(
     }
 }
 
-/// Finds a gap and stores there, under the lock. The state is left at the place.
+/// Finds a gap and stores there, under the lock. The state stays at the gap.
 unsafe fn alloc_range(
     mt: *const MapleTree,
     entry: *mut (),
@@ -132,7 +135,7 @@ unsafe fn alloc_range(
 fn write_start(start: *mut c_ulong, result: Result<usize, c_int>) -> c_int {
     match result {
         Ok(first) => {
-            // SAFETY: the caller of the exported function gave a place for the answer.
+            // SAFETY: the caller of the exported function passed a valid pointer.
             unsafe { start.write(first as c_ulong) };
             0
         }
@@ -141,64 +144,65 @@ fn write_start(start: *mut c_ulong, result: Result<usize, c_int>) -> c_int {
 }
 
 exports! {
-    /// `maple_tree_init`: nothing needs to be set up.
+    /// `maple_tree_init`: does nothing, since no setup is needed.
     fn maple_tree_init() {}
 
-    /// `mt_init_flags`: makes an empty tree with these modes.
+    /// `mt_init_flags`: creates an empty tree with these modes.
     fn mt_init_flags(mt: *mut MapleTree, flags: c_uint) {
         mt.write(MapleTree::new(flags));
     }
 
-    /// `mt_init`: makes an empty tree.
+    /// `mt_init`: creates an empty tree.
     fn mt_init(mt: *mut MapleTree) {
         mt.write(MapleTree::new(0));
     }
 
-    /// `mtree_lock`: takes the tree's own lock. Does nothing if the lock is the caller's.
+    /// `mtree_lock`: takes the tree's own lock. Does nothing if the lock is external.
     fn mtree_lock(mt: *mut MapleTree) {
         (*mt).lock();
     }
 
-    /// `mtree_unlock`: lets go of the tree's own lock. Does nothing if the lock is the caller's.
+    /// `mtree_unlock`: releases the tree's own lock. Does nothing if the lock is external.
     fn mtree_unlock(mt: *mut MapleTree) {
         (*mt).unlock();
     }
 
-    /// `mtree_empty`: whether nothing is stored.
+    /// `mtree_empty`: returns true if nothing is stored.
     fn mtree_empty(mt: *const MapleTree) -> bool {
         (*mt).words.is_empty()
     }
 
-    /// `mt_height`: levels of nodes; 0 if there are none.
+    /// `mt_height`: returns the number of levels of nodes, or 0 if there are none.
     fn mt_height(mt: *const MapleTree) -> c_uint {
         (*mt).words.height()
     }
 
-    /// `mt_external_lock`: whether the lock is the caller's.
+    /// `mt_external_lock`: returns true if the lock is external.
     fn mt_external_lock(mt: *const MapleTree) -> bool {
         (*mt).lock_is_external()
     }
 
-    /// `mt_in_rcu`: whether readers may run beside the writer.
+    /// `mt_in_rcu`: returns true if readers may run concurrently with the writer.
     fn mt_in_rcu(mt: *mut MapleTree) -> bool {
         (*mt).in_rcu()
     }
 
-    /// `mt_set_in_rcu`: from now on readers may run beside the writer. Takes the lock.
+    /// `mt_set_in_rcu`: permits readers to run concurrently with the writer. Takes the lock.
     fn mt_set_in_rcu(mt: *mut MapleTree) {
         let tree = &*mt;
         let _held = LockGuard::new(tree);
         tree.words.set_flags(flags::USE_RCU, flags::USE_RCU);
     }
 
-    /// `mt_clear_in_rcu`: from now on readers need the lock. Takes the lock.
+    /// `mt_clear_in_rcu`: requires readers to hold the lock. Takes the lock.
     fn mt_clear_in_rcu(mt: *mut MapleTree) {
         let tree = &*mt;
         let _held = LockGuard::new(tree);
         tree.words.set_flags(flags::USE_RCU, 0);
     }
 
-    /// `mtree_destroy`: empties the tree, which keeps its modes and can be used again. Takes the lock.
+    /// `mtree_destroy`: empties the tree, which keeps its modes and can be used again. Takes the
+    /// lock.
     fn mtree_destroy(mt: *mut MapleTree) {
         let tree = &*mt;
         {
@@ -214,8 +218,8 @@ exports! {
         rcu::settle();
     }
 
-    /// `mtree_dup`: fills the empty tree `dst` with what is in `mt`. Takes both locks. `-EINVAL` if the modes of the trees differ
-    /// or `dst` is not empty; on any error `dst` is as before.
+    /// `mtree_dup`: copies the entries of `mt` to the empty tree `dst`. Takes both locks. `-EINVAL`
+    /// if the modes of the trees differ or `dst` is not empty. After any error `dst` is unchanged.
     fn mtree_dup(mt: *mut MapleTree, dst: *mut MapleTree, gfp: c_uint) -> c_int {
         if ptr::addr_eq(mt, dst) {
             return -errno::EINVAL;
@@ -239,18 +243,19 @@ exports! {
         }
     }
 
-    /// `mtree_load`: the entry at `index`, or NULL. No lock.
+    /// `mtree_load`: returns the entry at `index`, or NULL. Takes no lock.
     fn mtree_load(mt: *mut MapleTree, index: c_ulong) -> *mut c_void {
         let _reading = ReadSide::enter();
         shown((*mt).words.load(index as usize)).cast()
     }
 
-    /// `mtree_insert`: stores at `index`; `-EEXIST` if there is an entry.
+    /// `mtree_insert`: stores at `index`. `-EEXIST` if there is an entry.
     fn mtree_insert(mt: *mut MapleTree, index: c_ulong, entry: *mut c_void, gfp: c_uint) -> c_int {
         to_c(insert_range(mt, index as usize, index as usize, entry.cast(), gfp))
     }
 
-    /// `mtree_insert_range`: stores at `first..=last`; `-EEXIST` if there is an entry anywhere.
+    /// `mtree_insert_range`: stores at `first..=last`. `-EEXIST` if there is an entry anywhere in
+    /// the range.
     fn mtree_insert_range(
         mt: *mut MapleTree,
         first: c_ulong,
@@ -261,12 +266,12 @@ exports! {
         to_c(insert_range(mt, first as usize, last as usize, entry.cast(), gfp))
     }
 
-    /// `mtree_store`: stores at `index`, over what is there; NULL erases.
+    /// `mtree_store`: stores at `index`, replacing what is there. NULL erases.
     fn mtree_store(mt: *mut MapleTree, index: c_ulong, entry: *mut c_void, gfp: c_uint) -> c_int {
         to_c(store_range(mt, index as usize, index as usize, entry.cast(), gfp))
     }
 
-    /// `mtree_store_range`: stores at `first..=last`, over what is there; NULL erases.
+    /// `mtree_store_range`: stores at `first..=last`, replacing what is there. NULL erases.
     fn mtree_store_range(
         mt: *mut MapleTree,
         first: c_ulong,
@@ -277,15 +282,16 @@ exports! {
         to_c(store_range(mt, first as usize, last as usize, entry.cast(), gfp))
     }
 
-    /// `mtree_erase`: erases the whole range of the entry at `index`; gives the entry, or NULL if there is none or no memory, in which
-    /// case nothing changed.
+    /// `mtree_erase`: erases the whole range of the entry at `index`. Returns the entry, or NULL if
+    /// there is none or no memory. In the latter case nothing has changed.
     fn mtree_erase(mt: *mut MapleTree, index: c_ulong) -> *mut c_void {
         let _held = LockGuard::new(&*mt);
         MaState::at(mt, index as usize, index as usize).erase().cast()
     }
 
-    /// `mtree_alloc_range`: stores at the lowest `size` free indices within `min..=max`, and tells the first. `-EBUSY` if there are
-    /// none; `-EINVAL` unless the tree has `MT_FLAGS_ALLOC_RANGE`.
+    /// `mtree_alloc_range`: stores at the lowest `size` free indices within `min..=max`, and stores
+    /// the first index to `start`. `-EBUSY` if there are none. `-EINVAL` unless the tree has
+    /// `MT_FLAGS_ALLOC_RANGE`.
     fn mtree_alloc_range(
         mt: *mut MapleTree,
         start: *mut c_ulong,
@@ -315,8 +321,9 @@ exports! {
         }))
     }
 
-    /// `mtree_alloc_cyclic`: stores at the lowest free index at or above `*next` within `lo..=hi`, or if there is none at the lowest
-    /// within `lo..=hi`; tells it, and sets `*next` behind it. 1 if the search started over, else 0.
+    /// `mtree_alloc_cyclic`: stores at the lowest free index at or above `*next` within `lo..=hi`.
+    /// If there is none, at the lowest within `lo..=hi`. Stores the index to `start`, and sets
+    /// `*next` to the one after it. Returns 1 if the search wrapped around, 0 otherwise.
     fn mtree_alloc_cyclic(
         mt: *mut MapleTree,
         start: *mut c_ulong,
@@ -334,8 +341,8 @@ exports! {
         MaState::at(mt, 0, 0).alloc_cyclic(start, entry.cast(), (lo as usize, hi as usize), next, gfp)
     }
 
-    /// `mt_find`: the first entry at or above `*index`, not above `max`; `*index` is set behind it (to 0 if it ends at the largest
-    /// index). NULL if there is none.
+    /// `mt_find`: returns the first entry at or above `*index` and not above `max`, or NULL. Sets
+    /// `*index` to the index after the entry (to 0 if it ends at the largest index).
     fn mt_find(mt: *mut MapleTree, index: *mut c_ulong, max: c_ulong) -> *mut c_void {
         let (first, max) = (*index as usize, max as usize);
         if first > max {
@@ -353,7 +360,8 @@ exports! {
         entry.cast()
     }
 
-    /// `mt_find_after`: as `mt_find`, but NULL if `*index` is 0: the search before ended at the largest index.
+    /// `mt_find_after`: as `mt_find`, but returns NULL if `*index` is 0, since the previous search
+    /// ended at the largest index.
     fn mt_find_after(mt: *mut MapleTree, index: *mut c_ulong, max: c_ulong) -> *mut c_void {
         if *index == 0 {
             return ptr::null_mut();
@@ -361,27 +369,32 @@ exports! {
         mt_find(mt, index, max)
     }
 
-    /// `mt_next`: the first entry behind the slot at `index` that starts at or below `max`, or NULL.
+    /// `mt_next`: returns the first entry after the slot at `index` that starts at or below `max`,
+    /// or NULL.
     fn mt_next(mt: *mut MapleTree, index: c_ulong, max: c_ulong) -> *mut c_void {
         let _reading = ReadSide::enter();
         MaState::at(mt, index as usize, index as usize).next(max as usize, false).cast()
     }
 
-    /// `mt_prev`: the last entry before the slot at `index` that ends at or above `min`, or NULL.
+    /// `mt_prev`: returns the last entry before the slot at `index` that ends at or above `min`, or
+    /// NULL.
     fn mt_prev(mt: *mut MapleTree, index: c_ulong, min: c_ulong) -> *mut c_void {
         let _reading = ReadSide::enter();
         MaState::at(mt, index as usize, index as usize).prev(min as usize, false).cast()
     }
 
-    /// `mt_validate`: 0 if every rule of the structure holds. The caller excludes writers.
+    /// `mt_validate`: returns 0 if every invariant of the structure holds. The caller excludes
+    /// writers.
     fn mt_validate(mt: *mut MapleTree) -> c_int {
         if (*mt).words.is_sound() { 0 } else { -errno::EINVAL }
     }
 }
 
 impl MaState {
-    /// Erases the range of the entry at `index`, which index and last become. NULL if there is none, or no memory: then the state
-    /// is an error, and the tree as before.
+    /// Erases the range of the entry at `index`, and sets index and last to it.
+    ///
+    /// Returns NULL if there is no entry, or no memory. In the latter case the state is an error,
+    /// and the tree is unchanged.
     ///
     /// # Safety
     ///
@@ -409,7 +422,8 @@ impl MaState {
         })
     }
 
-    /// Sets index and last to the lowest `size` free indices within `min..=max`. The answer to C: 0, `-EBUSY` or `-EINVAL`.
+    /// Sets index and last to the lowest `size` free indices within `min..=max`. Returns 0,
+    /// `-EBUSY` or `-EINVAL`, for C.
     ///
     /// # Safety
     ///
@@ -423,7 +437,8 @@ impl MaState {
         }
     }
 
-    /// Sets index and last to the highest `size` free indices within `min..=max`. The answer to C as for [`empty_area`](MaState::empty_area).
+    /// Sets index and last to the highest `size` free indices within `min..=max`. Returns the
+    /// values of [`empty_area`](MaState::empty_area).
     ///
     /// # Safety
     ///
@@ -466,7 +481,7 @@ impl MaState {
         0
     }
 
-    /// `mas_alloc_cyclic`.
+    /// Implements `mas_alloc_cyclic`.
     ///
     /// # Safety
     ///
@@ -495,7 +510,7 @@ impl MaState {
                 let first = mas.index;
                 mas.try_store(entry)?;
                 let behind = first.wrapping_add(1);
-                // That the largest index was given out is told with the next one.
+                // The next allocation reports that the largest index was allocated.
                 words.set_flags(WRAPPED, if behind == 0 { WRAPPED } else { 0 });
                 *start = first as c_ulong;
                 *next = behind as c_ulong;

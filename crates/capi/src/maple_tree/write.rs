@@ -1,9 +1,10 @@
-//! Writing through a state: plan, reserve, apply; and what to do when there is no memory.
+//! Writes through a state: plan, reserve, apply, and the handling of a lack of memory.
 //!
-//! Nodes that were set aside hang on the state's `alloc`. A write takes what it needs from there and allocates the rest without
-//! blocking; if that fails the state becomes an error, has_current_leaf how many were missing, and nothing else has changed.
-//! [`refill`](MaState::refill) then allocates with the caller's flags, without the tree's own lock if that may
-//! block, after which the write is done again from the start.
+//! Preallocated nodes are linked from the state's `alloc`. A write takes what it needs from there
+//! and allocates the rest without blocking. If that fails, the state becomes an error and remembers
+//! how many nodes were missing. Nothing else has changed. [`refill`](MaState::refill) then
+//! allocates with the caller's flags, without the tree's own lock if that may block. After that the
+//! write starts again from the beginning.
 
 use core::ffi::c_int;
 use core::ptr;
@@ -17,26 +18,32 @@ use crate::maple_tree::hooks;
 use crate::maple_tree::memory::{FreeBatch, Gfp};
 use crate::maple_tree::rcu::{RetiredNodes, free};
 
-/// How many carriers a run of ascending stores takes at most, beside the nodes that are counted for stores of two slots each.
+/// Returns the most carriers that a run of ascending stores needs, in addition to the nodes that
+/// are counted for stores of two slots each.
 ///
-/// Each store replaces the last leaf, which has no idle words if at most one of its slots is unused. That happens once in the life of a leaf without
-/// a split, by a store of one slot, in a leaf that lives for 9 stores at least. At a split the node above is replaced, too, and it is full at 3 of 16 splits
-/// at most: fewer nodes than such leaves have less than was counted.
+/// Each store replaces the last leaf. A leaf has no idle words if at most one of its slots is
+/// unused. That happens once in the life of a leaf without a split, by a store of one slot, in a
+/// leaf that lives for at least 9 stores. At a split the parent is replaced, too, and it is full at
+/// 3 of 16 splits at most. Such leaves need fewer nodes than were counted, and that difference
+/// covers these.
 fn carriers_for_run(entries: usize) -> usize {
     entries / 9 + 2
 }
 
 impl MapleTree {
-    /// Carries a write out and retires what it replaced. Tells where the range is then, if that is known.
+    /// Applies a write and retires the nodes that it replaced. Returns the new position of the
+    /// range, if it is known.
     ///
     /// # Safety
     ///
-    /// As for [`WordTree::write`](maple_tree::raw::WordTree::write), and the reserve holds as many nodes as [`nodes_for`](Self::nodes_for) says.
+    /// As for [`WordTree::write`](maple_tree::raw::WordTree::write). The reserve holds the number
+    /// of nodes of [`nodes_for`](Self::nodes_for).
     unsafe fn apply(&self, write: Write, reserve: &mut NodeReserve) -> Option<InLeaf> {
         let rcu = self.in_rcu();
         let mut retired = RetiredNodes::new();
         let moves = write.moves_leaves;
-        // SAFETY: the caller's promise; each node was just retired, and outside RCU mode it has no readers.
+        // SAFETY: the caller's promise. Each node was just retired, and outside RCU mode it has no
+        // readers.
         let position = unsafe {
             self.words.write(write, reserve, |block| {
                 if rcu {
@@ -54,7 +61,7 @@ impl MapleTree {
                 // SAFETY: there is one allocator, which stays.
                 && let Some(block) = unsafe { reserve.take() }
             {
-                // SAFETY: what is reserved is nobody else's.
+                // SAFETY: nothing else uses a reserved node.
                 unsafe { retired.add_carrier(block) };
             }
             retired.retire();
@@ -62,19 +69,21 @@ impl MapleTree {
         position
     }
 
-    /// How many nodes must be reserved for a write: those that it takes, and a carrier, if it may leave no place for the head of a grace period.
+    /// Returns the number of nodes that must be reserved for a write: those that it takes, and a
+    /// carrier if its retired nodes may have no space for the head of a grace period.
     fn nodes_for(&self, write: &Write) -> usize {
         let heads = self.in_rcu() && hooks::has_call_rcu();
         write.nodes + usize::from(heads && !write.leaves_idle_words())
     }
 
-    /// Empties the tree; its modes stay.
+    /// Empties the tree. Its modes stay.
     ///
     /// # Safety
     ///
     /// The caller is the only writer.
     pub(crate) unsafe fn clear(&self) {
-        // SAFETY: the caller's promise; nodes are handed over once nothing leads to them, and outside RCU mode nobody is in them.
+        // SAFETY: the caller's promise. Nodes are passed on once nothing leads to them, and outside
+        // RCU mode they have no readers.
         unsafe {
             if self.in_rcu() {
                 let mut retired = RetiredNodes::new();
@@ -84,7 +93,7 @@ impl MapleTree {
             } else {
                 self.ma_lock.note_change();
                 match &mut FreeBatch::new() {
-                    // Known to the compiler, it is a few instructions a node.
+                    // With the type known to the compiler, this is a few instructions per node.
                     FreeBatch::Pool(pool) => self.words.clear(|block| pool.add(block)),
                     hooks => self.words.clear(|block| hooks.add(block)),
                 }
@@ -96,7 +105,7 @@ impl MapleTree {
 impl MaState {
     fn take_reserve(&mut self) -> NodeReserve {
         let raw = core::mem::replace(&mut self.alloc, ptr::null_mut());
-        // SAFETY: `alloc` is the library's: NULL, or what `put_reserve` left there.
+        // SAFETY: `alloc` belongs to the library: it is NULL, or what `put_reserve` left there.
         unsafe { NodeReserve::from_raw(raw) }
     }
 
@@ -105,15 +114,18 @@ impl MaState {
         self.alloc = unsafe { reserve.into_raw() };
     }
 
-    /// Gives the nodes that were set aside back.
+    /// Frees the preallocated nodes.
     pub(crate) fn release(&mut self) {
         // SAFETY: whatever the flags, there is one allocator.
         unsafe { self.take_reserve().release(&Gfp(gfp::NOWAIT)) };
         self.mas_flags = 0;
     }
 
-    /// Exchanges the entry that the state position on for another, if it is at just `index..=last`; gives the one that was there. As long as a
-    /// state is in its leaf that is one comparison and one store, which readers see at once.
+    /// Exchanges the entry at the state's position for another, if the entry covers exactly
+    /// `index..=last`. Returns the old entry.
+    ///
+    /// While a state is in its leaf, this is one comparison and one store, which readers see at
+    /// once.
     ///
     /// # Safety
     ///
@@ -125,14 +137,15 @@ impl MaState {
         if entry.is_null() || self.status != Status::ACTIVE || !self.is_current(tree) {
             return None;
         }
-        // SAFETY: no leaf has been moved since the state's was looked up, if any, and the caller's promise.
+        // SAFETY: no leaf has been moved since the state's leaf, if any, was looked up. The rest is
+        // the caller's promise.
         unsafe {
             tree.words
                 .exchange(self.in_leaf(), (self.index, self.last), entry)
         }
     }
 
-    /// The slot that the state was on when it last looked.
+    /// Returns the slot of the state at its last look-up.
     #[inline(always)]
     pub(crate) fn in_leaf(&self) -> InLeaf {
         InLeaf {
@@ -143,7 +156,8 @@ impl MaState {
         }
     }
 
-    /// The slot at `index`, for a write: in the leaf at hand, if that has it. `None` in a tree without nodes.
+    /// Returns the slot at `index`, for a write, from the current leaf if that covers it. Returns
+    /// `None` in a tree without nodes.
     ///
     /// # Safety
     ///
@@ -152,7 +166,8 @@ impl MaState {
     pub(crate) unsafe fn position(&self) -> Option<At> {
         // SAFETY: the caller's promise.
         let tree = unsafe { self.tree() };
-        // SAFETY: if the leaf is known none has been moved since it was looked up, and the caller's promise.
+        // SAFETY: if the leaf is known, no leaf has been moved since it was looked up. The rest is
+        // the caller's promise.
         unsafe {
             if self.leaf_covers(tree, self.index) {
                 Some(tree.words.at_in(self.in_leaf(), self.index))
@@ -162,10 +177,11 @@ impl MaState {
         }
     }
 
-    /// Stores `entry` over `index..=last`; NULL erases. What had been set aside is used, and kept if it is more. The state stays in its leaf if
-    /// that stays.
+    /// Stores `entry` over `index..=last`. NULL erases. Uses preallocated nodes, and keeps the rest
+    /// of them. The state stays in its leaf if the leaf stays.
     ///
-    /// On failure the state is an error, the rest of it and the tree are as before.
+    /// Returns `false` on failure. Then the state is an error, and the rest of it and the tree are
+    /// unchanged.
     ///
     /// # Safety
     ///
@@ -181,7 +197,7 @@ impl MaState {
         }
     }
 
-    /// [`store`](MaState::store) where the slot at `index` is known.
+    /// As [`store`](MaState::store), with the slot at `index` known.
     ///
     /// # Safety
     ///
@@ -201,7 +217,7 @@ impl MaState {
         unsafe { self.store_planned(at, entry) }
     }
 
-    /// [`store_at`](MaState::store_at) by a plan, and with the nodes that it takes.
+    /// As [`store_at`](MaState::store_at), by a plan, with the nodes that it needs.
     ///
     /// # Safety
     ///
@@ -225,7 +241,8 @@ impl MaState {
             self.offset = u8::try_from(nodes).unwrap_or(u8::MAX);
             return false;
         }
-        // SAFETY: the plan was just made, its nodes are there, and the caller's promise.
+        // SAFETY: the plan was just made, its nodes are reserved, and the rest is the caller's
+        // promise.
         let position = unsafe { tree.apply(write, &mut reserve) };
         self.put_reserve(reserve);
         match position {
@@ -237,12 +254,14 @@ impl MaState {
         true
     }
 
-    /// [`store`](MaState::store) from any place; gives the first entry that was in the range, or NULL, also if there is no memory.
+    /// As [`store`](MaState::store), from any position. Returns the first entry that was in the
+    /// range, or NULL, also if there is no memory.
     ///
     /// # Safety
     ///
     /// As for [`store`](MaState::store).
-    // Of the ABI of C, which does not unwind: so `mas_store` ends in it, and needs no frame of its own.
+    // It has the C ABI, which does not unwind, so that `mas_store` can end in a tail call and needs
+    // no stack frame.
     #[inline(never)]
     pub(crate) unsafe extern "C" fn store_over(&mut self, entry: *mut ()) -> *mut () {
         // SAFETY: the caller's promise.
@@ -256,7 +275,7 @@ impl MaState {
         }
     }
 
-    /// What is left to do when `entry` has been stored over `before`, which it gives.
+    /// Completes a store of `entry` over `before`, and returns `before`.
     ///
     /// # Safety
     ///
@@ -264,7 +283,8 @@ impl MaState {
     #[inline(never)]
     unsafe fn stored(&mut self, entry: *mut (), before: *mut ()) -> *mut () {
         if self.mas_flags == 0 {
-            // What `mas_nomem` brought and the tree, which had changed meanwhile, did not need.
+            // Frees nodes that `mas_nomem` allocated and that the tree, which had changed since,
+            // did not need.
             self.release();
         }
         // SAFETY: the caller's promise.
@@ -272,7 +292,8 @@ impl MaState {
         before
     }
 
-    /// Stands on a slot of a leaf that the last write has left where it was. Index and last are as they were.
+    /// Sets the position to a slot of a leaf that the last write has not moved. Index and last are
+    /// unchanged.
     fn remain_in_leaf(&mut self, slot: InLeaf) {
         // SAFETY: the state's tree is valid (the caller's duty throughout).
         let changes = unsafe { self.tree() }.ma_lock.changes();
@@ -280,20 +301,21 @@ impl MaState {
         self.status = Status::ACTIVE;
     }
 
-    /// After a store of `entry`: if it was NULL the state is about the whole hole.
+    /// Completes a store of `entry`: if it was NULL, sets the state's range to the whole gap.
     ///
     /// # Safety
     ///
     /// The caller is the only writer.
     pub(crate) unsafe fn widen_to_gap(&mut self, entry: *mut ()) {
         if entry.is_null() {
-            // SAFETY: the caller's promise: nothing is freed meanwhile.
+            // SAFETY: the caller's promise: nothing is freed concurrently.
             let hole = unsafe { self.seek(self.index) };
             (self.index, self.last) = (hole.first, hole.last);
         }
     }
 
-    /// The first entry in `index..=last`, which begin in the slot `at` if the tree has nodes; or NULL.
+    /// Returns the first entry in `index..=last`, or NULL. The range begins in the slot `at` if the
+    /// tree has nodes.
     ///
     /// # Safety
     ///
@@ -309,7 +331,7 @@ impl MaState {
             from = at.last() + 1;
         }
         loop {
-            // SAFETY: the caller's promise: nothing is freed meanwhile.
+            // SAFETY: the caller's promise: nothing is freed concurrently.
             let slot = unsafe { words.seek(from) };
             if slot.first > self.last {
                 return ptr::null_mut();
@@ -321,14 +343,16 @@ impl MaState {
         }
     }
 
-    /// Whether the state is the error of a write without memory.
+    /// Returns `true` if the state is the error of a write without memory.
     fn is_out_of_memory(&self) -> bool {
         self.status == Status::ERROR && ptr::addr_eq(self.node, error_word(errno::ENOMEM))
     }
 
-    /// Allocates what the write that failed was missing, with the flags `allowed`; the tree's own lock is dropped
-    /// meanwhile if they allow blocking. `false` if the state is not that of a write without memory, or there is still
-    /// none. As long as there is progress it is worth another attempt.
+    /// Allocates the nodes that the failed write was missing, with the flags `allowed`. Drops the
+    /// tree's own lock during that if the flags allow blocking.
+    ///
+    /// Returns `false` if the state is not that of a write without memory, or if no node could be
+    /// allocated. With any progress, another attempt is worthwhile.
     ///
     /// # Safety
     ///
@@ -341,7 +365,7 @@ impl MaState {
         let tree = unsafe { self.tree() };
         let mut reserve = self.take_reserve();
         let before = reserve.count();
-        // Programs of one thread may have left out the lock: then it is not taken for them.
+        // Programs with one thread may have omitted the lock. Then it is not taken for them.
         let drops = allowed & gfp::DIRECT_RECLAIM != 0
             && !tree.lock_is_external()
             && tree.ma_lock.is_held();
@@ -362,8 +386,10 @@ impl MaState {
         again
     }
 
-    /// Repeats `attempt` until it is done or there is no memory with the flags `allowed`: the answer, or the error.
-    /// `attempt` looks at the tree anew each time. What was set aside is given back.
+    /// Repeats `attempt` until it succeeds or there is no memory with the flags `allowed`. Returns
+    /// its result, or the error. Frees preallocated nodes.
+    ///
+    /// `attempt` looks up everything in the tree again each time.
     ///
     /// # Safety
     ///
@@ -387,7 +413,8 @@ impl MaState {
         answer
     }
 
-    /// [`store`](MaState::store) as a step of [`retry_with_memory`](MaState::retry_with_memory).
+    /// As [`store`](MaState::store), as a step of
+    /// [`retry_with_memory`](MaState::retry_with_memory).
     ///
     /// # Safety
     ///
@@ -401,7 +428,7 @@ impl MaState {
         }
     }
 
-    /// [`try_store`](MaState::try_store) where the slot at `index` is known.
+    /// As [`try_store`](MaState::try_store), with the slot at `index` known.
     ///
     /// # Safety
     ///
@@ -419,7 +446,7 @@ impl MaState {
         }
     }
 
-    /// Sets nodes aside for a store of `entry` over `index..=last`.
+    /// Preallocates nodes for a store of `entry` over `index..=last`.
     ///
     /// # Safety
     ///
@@ -436,7 +463,8 @@ impl MaState {
         self.reserve(nodes, allowed, mas_flags::PREALLOC)
     }
 
-    /// Sets nodes aside for `entries` stores in ascending order, with holes between them, behind all that is there.
+    /// Preallocates nodes for `entries` stores in ascending order, with gaps between them, after
+    /// all existing entries.
     pub(crate) fn reserve_for_run(&mut self, entries: usize) -> Result<(), c_int> {
         // SAFETY: the state's tree is valid (the caller's duty throughout).
         let tree = unsafe { self.tree() };
@@ -450,7 +478,7 @@ impl MaState {
     fn reserve(&mut self, nodes: usize, allowed: u32, what_for: u8) -> Result<(), c_int> {
         let mut reserve = self.take_reserve();
         if reserve.fill_many(nodes, &Gfp(allowed)).is_err() {
-            // SAFETY: as in `give_back`.
+            // SAFETY: as in `release`.
             unsafe { reserve.release(&Gfp(allowed)) };
             self.mas_flags = 0;
             self.reset_position(Status::START);

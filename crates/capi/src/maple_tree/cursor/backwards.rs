@@ -1,4 +1,5 @@
-//! From slot to slot downwards: within the leaf at hand, or by way of the leaf before it or the root.
+//! Moves downwards from slot to slot: within the current leaf, through the leaf before it, or
+//! through the root.
 
 use maple_tree::raw::Slot;
 
@@ -6,7 +7,8 @@ use super::NULL;
 use crate::maple_tree::abi::{MaState, Status};
 
 impl MaState {
-    /// From `at` to the entry (with `holes`: the slot) before it that ends at or above `limit`.
+    /// Moves from `at` to the entry (with `holes`: the slot) before it that ends at or above
+    /// `limit`.
     ///
     /// # Safety
     ///
@@ -15,7 +17,7 @@ impl MaState {
         let mut at = at;
         loop {
             if at.place.leaf.is_null() && at.first == 0 {
-                // Before the only entry, or in a tree without, there is nothing.
+                // Nothing is before the only entry, or in an empty tree.
                 self.set_slot(&at);
                 self.reset_position(Status::NONE);
                 return NULL;
@@ -24,7 +26,8 @@ impl MaState {
                 self.status = Status::UNDERFLOW;
                 return NULL;
             }
-            // SAFETY: the caller's promise. The slot starts above the limit, so that an index precedes.
+            // SAFETY: the caller's promise. The slot starts above the limit, so that it has a
+            // predecessor.
             at = unsafe { self.seek(at.first - 1) };
             self.set_slot(&at);
             if holes || !at.entry.is_null() {
@@ -33,8 +36,9 @@ impl MaState {
         }
     }
 
-    /// Within its leaf, from the slot that the state stands on, and that starts above `limit`, to the entry (with `holes`: the slot) before
-    /// it that ends at or above `limit`; NULL and [underflow](Status::UNDERFLOW) if there is none. As
+    /// Moves within the leaf, from the state's slot, which starts above `limit`, to the entry (with
+    /// `holes`: the slot) before it that ends at or above `limit`. Returns NULL and sets
+    /// [underflow](Status::UNDERFLOW) if there is none. Returns `None` in the cases of
     /// [`advance_here`](MaState::advance_here).
     ///
     /// # Safety

@@ -1,4 +1,5 @@
-//! From slot to slot upwards: within the leaf at hand, into the next one, or by way of the root.
+//! Moves upwards from slot to slot: within the current leaf, into the next one, or through the
+//! root.
 
 use maple_tree::raw::Slot;
 
@@ -6,7 +7,8 @@ use super::NULL;
 use crate::maple_tree::abi::{MaState, Status};
 
 impl MaState {
-    /// From `at` to the next entry (with `holes`: the next slot) that starts at or below `limit`.
+    /// Moves from `at` to the next entry (with `holes`: the next slot) that starts at or below
+    /// `limit`.
     ///
     /// # Safety
     ///
@@ -15,7 +17,7 @@ impl MaState {
         let mut at = at;
         loop {
             if at.place.leaf.is_null() {
-                // Behind the only entry, if there is one, there is nothing.
+                // Nothing is after the only entry, or in an empty tree.
                 self.index = usize::from((at.first, at.last) != (0, usize::MAX));
                 self.last = usize::MAX;
                 self.reset_position(Status::NONE);
@@ -25,7 +27,8 @@ impl MaState {
                 self.status = Status::OVERFLOW;
                 return NULL;
             }
-            // SAFETY: the caller's promise. The slot ends below the limit, so that an index follows.
+            // SAFETY: the caller's promise. The slot ends below the limit, so that it has a
+            // successor.
             at = unsafe { self.seek(at.last + 1) };
             self.set_slot(&at);
             if holes || !at.entry.is_null() {
@@ -34,17 +37,21 @@ impl MaState {
         }
     }
 
-    /// Within its leaf, from the slot that the state stands on, to the next entry (with `holes`: the next slot) that starts at or below `limit`. `None` if that takes more than a look at the next two slots; then nothing has changed.
+    /// Moves within the leaf, from the state's slot, to the next entry (with `holes`: the next
+    /// slot) that starts at or below `limit`. Returns `None`, and changes nothing, if that takes
+    /// more than a look at the next two slots.
     ///
-    /// A state goes on from the slot that it was in if that ends where the state does. One that was stored through, or whose range was set to a
-    /// part of its slot, or whose leaf was changed in place by way of another state, has to look again.
+    /// A state continues from its slot if the slot ends where the state does. The state must look
+    /// up its slot again if it was stored through, if its range was set to a part of its slot, or
+    /// if its leaf was changed in place through another state.
     ///
     /// # Safety
     ///
-    /// As for [`seek`](MaState::seek); the state is active, and [has seen all changes](MaState::is_current).
+    /// As for [`seek`](MaState::seek). The state is active and [current](MaState::is_current).
     #[inline(always)]
     pub(super) unsafe fn advance_here(&mut self, limit: usize, holes: bool) -> Option<*mut ()> {
-        // SAFETY: no leaf has been moved since this one was looked up, if any, and the caller's promise.
+        // SAFETY: no leaf has been moved since this one, if any, was looked up. The rest is the
+        // caller's promise.
         let next = unsafe {
             let words = &self.tree().words;
             words.after_amid(self.in_leaf(), self.last, limit, holes)
@@ -53,8 +60,9 @@ impl MaState {
         Some(next.entry)
     }
 
-    /// As [`advance_here`](MaState::advance_here), as far as the leaf goes, and from any status; NULL and [overflow](Status::OVERFLOW) if there is
-    /// no such entry. `None` if that cannot be told from the leaf: the state stands on the last slot that could be.
+    /// As [`advance_here`](MaState::advance_here), up to the end of the leaf, and from any status.
+    /// Returns NULL and sets [overflow](Status::OVERFLOW) if there is no such entry. Returns `None`
+    /// if the leaf does not decide it: then the state is on the last slot that was examined.
     ///
     /// # Safety
     ///
@@ -66,7 +74,8 @@ impl MaState {
         if !self.has_current_leaf(tree) {
             return None;
         }
-        // SAFETY: no leaf has been moved since this one was looked up, and the caller's promise.
+        // SAFETY: no leaf has been moved since this one was looked up. The rest is the caller's
+        // promise.
         let next = unsafe {
             tree.words
                 .beside::<true>(self.in_leaf(), self.last, limit, holes)
@@ -82,7 +91,8 @@ impl MaState {
         Some(next.entry)
     }
 
-    /// As [`advance_in_leaf`](MaState::advance_in_leaf), in the next leaf, where the state's slot is the last one of its own.
+    /// As [`advance_in_leaf`](MaState::advance_in_leaf), in the next leaf, if the state's slot is
+    /// the last one of its own leaf.
     ///
     /// # Safety
     ///
@@ -95,7 +105,7 @@ impl MaState {
                 return None;
             }
             let tree = self.tree();
-            // Whoever goes on to the next leaf will most likely go on to those after it.
+            // A state that moves to the next leaf will most likely move to those after it.
             let (next, depth) = tree.words.next_leaf::<true>(self.in_leaf(), self.depth)?;
             self.enter(next.place, self.store_type);
             self.end = next.place.end();
@@ -113,7 +123,8 @@ impl MaState {
         }
     }
 
-    /// As [`advance_in_leaf`](MaState::advance_in_leaf), in the whole tree. With `FIND` a state that meets its limit keeps active, unless holes were asked for.
+    /// As [`advance_in_leaf`](MaState::advance_in_leaf), in the whole tree. With `FIND` a state
+    /// that meets its limit stays active, unless `holes` is set.
     ///
     /// # Safety
     ///
@@ -142,7 +153,7 @@ impl MaState {
         entry
     }
 
-    /// [`advance_from_here`](MaState::advance_from_here) by way of the root.
+    /// As [`advance_from_here`](MaState::advance_from_here), through the root.
     ///
     /// # Safety
     ///
@@ -162,7 +173,8 @@ impl MaState {
                 }
                 next
             } else {
-                // If a writer has divided the range that the state is on, a reader does not meet its upper parts again.
+                // If a writer has split the state's range, a reader must not meet its upper parts
+                // again.
                 self.seek(self.last)
             };
             self.advance(next, limit, holes)

@@ -1,8 +1,8 @@
-//! Moving a state through a tree: how each operation goes on from each status.
+//! Moves of a state through a tree: where each operation continues from each status.
 //!
-//! A state always stands on one slot, or beside it. The moves are [`walk`](MaState::walk) (to the slot that covers
-//! `index`), [`advance`](MaState::advance) and [`retreat`](MaState::retreat) (from slot to slot up to a limit); the
-//! operations differ in where they begin:
+//! A state is on one slot, or next to it. The moves are [`walk`](MaState::walk) (to the slot that
+//! covers `index`), [`advance`](MaState::advance) and [`retreat`](MaState::retreat) (from slot to
+//! slot up to a limit). The operations differ in where they begin:
 //!
 //! | status | `next`, `next_range` | `find`, `find_range` | `prev`, `prev_range` | `find_rev`, … |
 //! |---|---|---|---|---|
@@ -10,14 +10,15 @@
 //! | pause | likewise | from `last + 1` on | likewise | from `index - 1` down |
 //! | none | likewise | from `last` on | likewise | from `index` down |
 //! | active | after its slot | after its slot | before its slot | before its slot |
-//! | overflow (behind its slot) | after its slot | after its slot | its slot, if it has an entry | likewise |
-//! | underflow (ahead of its slot) | its slot, if it has an entry | likewise | before its slot | before its slot |
+//! | overflow (after its slot) | after its slot | after its slot | its slot, if it has an entry | likewise |
+//! | underflow (before its slot) | its slot, if it has an entry | likewise | before its slot | before its slot |
 //! | root (entry 0 of a tree without nodes) | none | none | none | none |
 //! | error | nothing | nothing | nothing | nothing |
 //!
-//! `index` and `last` become the range of the slot that a move ended on, entry or hole. A move that meets its limit ends as
-//! overflow or underflow; `find` alone keeps active then, so that looking for the last entry leaves a state that goes on.
-//! In a tree without nodes a state is root on the entry at index 0 and none on the hole, which is `1..=MAX`, or all.
+//! `index` and `last` become the range of the slot on which a move ended, entry or gap. A move that
+//! meets its limit ends as overflow or underflow. Only `find` stays active then, so that a search
+//! for the last entry leaves a state that can continue. In a tree without nodes, a state is root on
+//! the entry at index 0. It is none on the gap, which is `1..=MAX`, or everything.
 
 mod backwards;
 mod forwards;
@@ -32,7 +33,7 @@ use crate::maple_tree::abi::{MaState, MapleTree, Status, error_word};
 const NULL: *mut () = ptr::null_mut();
 
 impl MaState {
-    /// A state about `first..=last`.
+    /// Creates a state for `first..=last`.
     pub(crate) fn at(tree: *const MapleTree, first: usize, last: usize) -> Self {
         Self {
             tree,
@@ -58,13 +59,13 @@ impl MaState {
         self.offset = NO_SLOT;
     }
 
-    /// Notes an error.
+    /// Sets the state to an error.
     pub(crate) fn fail(&mut self, errno: core::ffi::c_int) {
         self.status = Status::ERROR;
         self.node = error_word(errno);
     }
 
-    /// The tree.
+    /// Returns the tree.
     ///
     /// # Safety
     ///
@@ -74,7 +75,8 @@ impl MaState {
         unsafe { &*self.tree }
     }
 
-    /// Looks up the slot that covers `key`, in the leaf at hand if that has it, and has_current_leaf its leaf.
+    /// Looks up the slot that covers `key`, in the current leaf if that covers it, and remembers
+    /// its leaf.
     ///
     /// # Safety
     ///
@@ -84,7 +86,8 @@ impl MaState {
         let tree = unsafe { self.tree() };
         let changes = tree.ma_lock.changes();
         let known = if self.leaf_covers(tree, key) {
-            // SAFETY: no leaf has been moved since this one was looked up, and the caller's promise.
+            // SAFETY: no leaf has been moved since this one was looked up. The rest is the caller's
+            // promise.
             unsafe { tree.words.seek_in(self.in_leaf(), key) }
         } else {
             None
@@ -96,7 +99,7 @@ impl MaState {
         slot
     }
 
-    /// Remembers where a slot is, and how many changes there had been before it was looked up.
+    /// Remembers the position of a slot, and the number of changes before it was looked up.
     #[inline(always)]
     pub(crate) fn enter(&mut self, slot: InLeaf, changes: u32) {
         self.node = slot.leaf;
@@ -106,7 +109,7 @@ impl MaState {
         self.store_type = changes;
     }
 
-    /// [Enters](MaState::enter) a slot that was just looked up, and notes where its leaf ends.
+    /// [Enters](MaState::enter) a slot that was just looked up, and remembers the end of its leaf.
     ///
     /// # Safety
     ///
@@ -122,7 +125,7 @@ impl MaState {
         };
     }
 
-    /// Goes to another slot of the leaf at hand.
+    /// Moves to another slot of the current leaf.
     #[inline(always)]
     fn step_to(&mut self, slot: &Slot) {
         self.index = slot.first;
@@ -130,7 +133,7 @@ impl MaState {
         self.offset = slot.place.offset;
     }
 
-    /// Stands on a slot.
+    /// Sets range and status to those of a slot, and returns its entry.
     pub(crate) fn set_slot(&mut self, slot: &Slot) -> *mut () {
         self.index = slot.first;
         self.last = slot.last;
@@ -144,7 +147,7 @@ impl MaState {
         slot.entry
     }
 
-    /// To the slot that covers `index`.
+    /// Moves to the slot that covers `index`, and returns its entry.
     ///
     /// # Safety
     ///
@@ -155,22 +158,25 @@ impl MaState {
         self.set_slot(&slot)
     }
 
-    /// Whether no leaf has been moved since the state last looked. Then the leaf that it was in, if any, is still in the tree, with the bounds that it
-    /// had, as far as a writer is concerned; to a reader it may be dead.
+    /// Returns `true` if no leaf has been moved since the state's last look-up.
     ///
-    /// An active state that is in no leaf, or does not know where in its leaf, is at [`NO_SLOT`].
+    /// Then the state's leaf, if any, is still in the tree with the same bounds, for a writer. For
+    /// a reader it may be retired.
+    ///
+    /// An active state that is in no leaf, or has no slot in its leaf, is at [`NO_SLOT`].
     #[inline(always)]
     pub(crate) fn is_current(&self, tree: &MapleTree) -> bool {
         self.store_type == tree.ma_lock.changes()
     }
 
-    /// Whether the state was in a leaf when it last looked, and [has seen all changes](MaState::is_current).
+    /// Returns `true` if the state was in a leaf at its last look-up, and is
+    /// [current](MaState::is_current).
     #[inline(always)]
     pub(crate) fn has_current_leaf(&self, tree: &MapleTree) -> bool {
         !self.node.is_null() && self.is_current(tree)
     }
 
-    /// Whether that leaf is the one that covers `key`.
+    /// Returns `true` if that leaf covers `key`.
     #[inline(always)]
     pub(crate) fn leaf_covers(&self, tree: &MapleTree, key: usize) -> bool {
         matches!(
@@ -181,14 +187,15 @@ impl MaState {
             && key <= self.max
     }
 
-    /// Whether the state stands on the last slot of its leaf, and that is still in the tree.
+    /// Returns `true` if the state is on the last slot of its leaf, and the leaf is still in the
+    /// tree.
     ///
     /// # Safety
     ///
     /// As for [`seek`](MaState::seek).
     #[inline(always)]
     unsafe fn ends_leaf(&self) -> bool {
-        // SAFETY: the caller's promise; a leaf that is remembered came from a look-up.
+        // SAFETY: the caller's promise. A remembered leaf came from a look-up.
         unsafe {
             self.last == self.max
                 && self.has_current_leaf(self.tree())

@@ -1,10 +1,10 @@
-//! The operations: where each begins in each status.
+//! The operations, and where each begins in each status.
 
 use super::NULL;
 use crate::maple_tree::abi::{MaState, Status};
 
 impl MaState {
-    /// `mas_next`, or with `holes` `mas_next_range`.
+    /// Implements `mas_next`, or `mas_next_range` with `holes`.
     ///
     /// # Safety
     ///
@@ -23,7 +23,7 @@ impl MaState {
         }
     }
 
-    /// [`next`](MaState::next) from any status.
+    /// As [`next`](MaState::next), from any status.
     ///
     /// # Safety
     ///
@@ -55,7 +55,7 @@ impl MaState {
         }
     }
 
-    /// `mas_prev`, or with `holes` `mas_prev_range`.
+    /// Implements `mas_prev`, or `mas_prev_range` with `holes`.
     ///
     /// # Safety
     ///
@@ -74,7 +74,7 @@ impl MaState {
         unsafe { self.prev_anew(min, holes) }
     }
 
-    /// [`prev`](MaState::prev) from any status.
+    /// As [`prev`](MaState::prev), from any status.
     ///
     /// # Safety
     ///
@@ -106,7 +106,7 @@ impl MaState {
         }
     }
 
-    /// `mas_find`, or with `holes` `mas_find_range`.
+    /// Implements `mas_find`, or `mas_find_range` with `holes`.
     ///
     /// # Safety
     ///
@@ -125,7 +125,7 @@ impl MaState {
         }
     }
 
-    /// [`find`](MaState::find) from any status.
+    /// As [`find`](MaState::find), from any status.
     ///
     /// # Safety
     ///
@@ -171,7 +171,7 @@ impl MaState {
         }
     }
 
-    /// `mas_find_rev`, or with `holes` `mas_find_range_rev`.
+    /// Implements `mas_find_rev`, or `mas_find_range_rev` with `holes`.
     ///
     /// # Safety
     ///
@@ -188,7 +188,7 @@ impl MaState {
         unsafe { self.find_rev_anew(min, holes) }
     }
 
-    /// [`find_rev`](MaState::find_rev) from any status.
+    /// As [`find_rev`](MaState::find_rev), from any status.
     ///
     /// # Safety
     ///
