@@ -1,4 +1,5 @@
-//! Allocation, and the settings that it obeys. After the hand-over it fails: what is free is the page allocator's.
+//! Allocation, and its settings. After the release to the page allocator it fails, since that owns
+//! the free memory.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::{self, NonNull};
@@ -7,9 +8,10 @@ use samara_memblock::{Error, NodeId};
 
 use super::{Boot, PhysAddr, global, global_mut, release};
 
-/// The global, as long as it may allocate.
+/// Returns the global if it may allocate.
 ///
 /// # Safety
+///
 /// As for [`global_mut`].
 unsafe fn allocator<'a>() -> Result<&'a mut Boot, Error> {
     if release::done() {
@@ -28,65 +30,65 @@ fn pointer(result: Result<NonNull<u8>, Error>) -> *mut c_void {
 }
 
 forward! { global_mut;
-    /// Chooses the direction of allocations.
+    /// Sets the direction of allocations.
     fn memblock_set_bottom_up(enable: bool) = |m| m.set_bottom_up(enable);
-    /// Sets the address below which allocations stay.
+    /// Sets the upper limit of allocations.
     fn memblock_set_current_limit(limit: PhysAddr) = |m| m.set_current_limit(limit);
-    /// Whether allocations avoid hot-pluggable memory.
+    /// Makes allocations avoid hot-pluggable memory.
     fn memblock_set_movable_node(enable: bool) = |m| m.set_movable_node(enable);
-    /// Has allocations use memory that is known to be unused only.
+    /// Restricts allocations to memory that is known to be unused.
     fn memblock_set_kho_scratch_only() = |m| m.set_kho_scratch_only(true);
-    /// Has them use any again.
+    /// Removes that restriction.
     fn memblock_clear_kho_scratch_only() = |m| m.set_kho_scratch_only(false);
-    /// Whether allocations record the node that they were asked for.
+    /// Makes allocations record the requested node.
     fn memblock_set_record_nodes(enable: bool) = |m| m.set_record_nodes(enable);
-    /// Whether allocations mark what they take as the kernel's.
+    /// Makes allocations mark what they reserve as the kernel's own.
     fn memblock_set_record_kern(enable: bool) = |m| m.set_record_kern(enable);
 }
 
 forward! { global;
-    /// The direction of allocations.
+    /// Returns the direction of allocations.
     fn memblock_bottom_up() -> bool = |m| m.bottom_up();
-    /// The address below which allocations stay.
+    /// Returns the upper limit of allocations.
     fn memblock_get_current_limit() -> PhysAddr = |m| m.current_limit();
-    /// Free memory within limits, which is not taken; 0 if there is none.
+    /// Finds free memory within limits without reserving it. Returns 0 if there is none.
     fn memblock_find_in_range(start: PhysAddr, end: PhysAddr, size: PhysAddr, align: PhysAddr) -> PhysAddr
         = |m| m.find_in_range(start, end, size, align).unwrap_or(0);
 }
 
 forward! { allocator;
-    /// Cleared memory, or NULL.
+    /// Allocates cleared memory, or returns NULL.
     fn memblock_alloc(size: PhysAddr, align: PhysAddr) -> *mut c_void = |m| pointer(m.and_then(|m| m.alloc(size, align)));
-    /// Memory that is not cleared.
+    /// Allocates memory without clearing it.
     fn memblock_alloc_raw(size: PhysAddr, align: PhysAddr) -> *mut c_void
         = |m| pointer(m.and_then(|m| m.alloc_raw(size, align)));
-    /// Cleared memory from `min` on, or below it.
+    /// Allocates cleared memory at or above `min`, or below it.
     fn memblock_alloc_from(size: PhysAddr, align: PhysAddr, min: PhysAddr) -> *mut c_void
         = |m| pointer(m.and_then(|m| m.alloc_from(size, align, min)));
-    /// Cleared memory below 4 GiB.
+    /// Allocates cleared memory below 4 GiB.
     fn memblock_alloc_low(size: PhysAddr, align: PhysAddr) -> *mut c_void
         = |m| pointer(m.and_then(|m| m.alloc_low(size, align)));
-    /// Cleared memory, of a node if it has any.
+    /// Allocates cleared memory, of a node if it has any.
     fn memblock_alloc_node(size: PhysAddr, align: PhysAddr, nid: c_int) -> *mut c_void
         = |m| pointer(m.and_then(|m| m.alloc_node(size, align, NodeId(nid))));
-    /// Cleared memory within limits, of a node if it has any.
+    /// Allocates cleared memory within limits, of a node if it has any.
     fn memblock_alloc_try_nid(size: PhysAddr, align: PhysAddr, min: PhysAddr, max: PhysAddr, nid: c_int) -> *mut c_void
         = |m| pointer(m.and_then(|m| m.alloc_try_nid(size, align, min, max, NodeId(nid))));
-    /// The same, not cleared.
+    /// As `memblock_alloc_try_nid`, without clearing.
     fn memblock_alloc_try_nid_raw(size: PhysAddr, align: PhysAddr, min: PhysAddr, max: PhysAddr, nid: c_int) -> *mut c_void
         = |m| pointer(m.and_then(|m| m.alloc_try_nid_raw(size, align, min, max, NodeId(nid))));
-    /// Memory of a node only, not cleared.
+    /// Allocates memory of this node only, without clearing it.
     fn memblock_alloc_exact_nid_raw(size: PhysAddr, align: PhysAddr, min: PhysAddr, max: PhysAddr, nid: c_int) -> *mut c_void
         = |m| pointer(m.and_then(|m| m.alloc_exact_nid_raw(size, align, min, max, NodeId(nid))));
-    /// An address, or 0.
+    /// Allocates memory and returns its address, or 0.
     fn memblock_phys_alloc(size: PhysAddr, align: PhysAddr) -> PhysAddr = |m| address(m.and_then(|m| m.phys_alloc(size, align)));
-    /// An address within limits.
+    /// As `memblock_phys_alloc`, within limits.
     fn memblock_phys_alloc_range(size: PhysAddr, align: PhysAddr, start: PhysAddr, end: PhysAddr) -> PhysAddr
         = |m| address(m.and_then(|m| m.phys_alloc_range(size, align, start, end)));
-    /// An address, of a node if it has any.
+    /// As `memblock_phys_alloc`, of a node if it has any.
     fn memblock_phys_alloc_try_nid(size: PhysAddr, align: PhysAddr, nid: c_int) -> PhysAddr
         = |m| address(m.and_then(|m| m.phys_alloc_try_nid(size, align, NodeId(nid))));
-    /// An address within limits, of a node, or only of it.
+    /// As `memblock_phys_alloc`, within limits, of a node if it has any, or only of this node.
     fn memblock_alloc_range_nid(size: PhysAddr, align: PhysAddr, start: PhysAddr, end: PhysAddr, nid: c_int, exact: bool) -> PhysAddr
         = |m| address(m.and_then(|m| m.alloc_range_nid(size, align, start, end, NodeId(nid), exact)));
 }

@@ -1,10 +1,12 @@
 //! `samara/memblock.h`.
 //!
-//! There is one memblock, the global `memblock`, whose fields C code may read and write between calls. As in a kernel that
-//! boots, calls come one at a time: nothing here is locked, and every function has that duty of its callers in common.
+//! There is one memblock, the global `memblock`, whose fields C code may read and write between
+//! calls. As in a booting kernel, calls come one at a time. Nothing here is locked, and all
+//! functions have this duty of their callers in common.
 //!
-//! The one way back into this library is a hook that is called while pages change hands. It may ask questions. So nothing holds a
-//! unique reference to the global while a hook runs, and functions that only ask take a shared one.
+//! The only way back into this library is a hook that is called while pages change owners. It may
+//! call queries. So no unique reference to the global exists while a hook runs, and queries take a
+//! shared one.
 
 #![allow(
     non_upper_case_globals,
@@ -16,7 +18,8 @@ use std::io::Write;
 
 use samara_memblock::{Error, Identity, Memblock, Notice, Storage};
 
-/// Defines C functions that call one method of the global, reached by `$access`: one duty, one body.
+/// Defines C functions that call one method of the global, which `$access` returns. They share one
+/// duty and one body.
 macro_rules! forward {
     ($access:path; $($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),*) $(-> $ret:ty)? = |$boot:ident| $body:expr;)*) => {$(
         $(#[$doc])*
@@ -52,35 +55,38 @@ type Boot = Memblock<'static, Identity>;
 
 static mut FIRST: Storage = Storage::new();
 
-/// The one state. Its beginning is `struct memblock`; what follows is not C's business.
+/// The single memblock. It begins with `struct memblock`. C code does not access what follows.
 // SAFETY: the only symbol of this name in a program that links this library.
 #[unsafe(no_mangle)]
 pub static mut memblock: Boot = initial();
 
 const fn initial() -> Boot {
     // SAFETY:
-    // - the storage is used by nothing else: there is one memblock, and it is put in the place of the last one;
-    // - callers of the C functions that add memory state that it is accessible at its own address.
+    // - Nothing else uses the storage: there is one memblock, and a new one replaces the last one.
+    // - Callers of the C functions that add memory promise that it is accessible at its own
+    //   address.
     let mut boot = unsafe { Memblock::from_raw_storage(&raw mut FIRST, Identity::new()) };
     boot.set_notify(Some(log_notice));
     boot
 }
 
-/// Warnings go where a kernel's log would be.
+/// Prints warnings, as a kernel's log would.
 fn log_notice(notice: &Notice) {
     if !matches!(notice, Notice::ArrayGrown { .. }) {
         log(format_args!("{notice}\n"));
     }
 }
 
-/// Writes to standard error. Where that fails nobody can be told, and `eprint!` would panic.
+/// Writes to standard error. Ignores failures, since they cannot be reported, and `eprint!` would
+/// panic.
 fn log(text: core::fmt::Arguments<'_>) {
     let _ = std::io::stderr().write_fmt(text);
 }
 
-/// The global, to be changed.
+/// Returns a unique reference to the global.
 ///
 /// # Safety
+///
 /// No other reference to the global is in use: functions of this module are called one at a time.
 unsafe fn global_mut<'a>() -> &'a mut Boot {
     let global = &raw mut memblock;
@@ -88,9 +94,10 @@ unsafe fn global_mut<'a>() -> &'a mut Boot {
     unsafe { &mut *global }
 }
 
-/// The global, to be asked.
+/// Returns a shared reference to the global.
 ///
 /// # Safety
+///
 /// No unique reference to the global is in use.
 unsafe fn global<'a>() -> &'a Boot {
     let global = &raw const memblock;
@@ -106,13 +113,13 @@ fn status(result: Result<(), Error>) -> c_int {
     }
 }
 
-/// `unsigned long` is as wide as the machine's words.
+/// Widens an `unsigned long`, which is as wide as the machine's words.
 fn widen(n: c_ulong) -> u64 {
     #[allow(clippy::useless_conversion, reason = "narrower on 32-bit machines")]
     u64::from(n)
 }
 
-/// The number of a page frame. One that no word can hold is the largest that does.
+/// Narrows the number of a page frame. A number that does not fit becomes the largest one.
 fn narrow(n: u64) -> c_ulong {
     #[allow(
         clippy::useless_conversion,

@@ -1,4 +1,4 @@
-//! Questions. A hook may ask them.
+//! Queries, which a hook may call.
 
 use core::ffi::{c_int, c_ulong};
 
@@ -7,37 +7,38 @@ use samara_memblock::{NodeId, RegionType};
 use super::{PhysAddr, global, log, narrow, widen};
 
 forward! { global;
-    /// Bytes of memory.
+    /// Returns the size of memory in bytes.
     fn memblock_phys_mem_size() -> PhysAddr = |m| m.phys_mem_size();
-    /// Bytes reserved.
+    /// Returns the size of reserved regions in bytes.
     fn memblock_reserved_size() -> PhysAddr = |m| m.reserved_size();
-    /// Bytes reserved for the kernel itself below `limit`, of a node or of any.
+    /// Returns the number of bytes below `limit` that are reserved for the kernel itself, of a node
+    /// or of any.
     fn memblock_reserved_kern_size(limit: PhysAddr, nid: c_int) -> PhysAddr = |m| m.reserved_kern_size(limit, NodeId(nid));
-    /// About how many page frames are free.
+    /// Estimates the number of free page frames.
     fn memblock_estimated_nr_free_pages() -> c_ulong = |m| narrow(m.estimated_nr_free_pages());
-    /// Where memory begins.
+    /// Returns the first address of memory.
     fn memblock_start_of_DRAM() -> PhysAddr = |m| m.start_of_dram();
-    /// Where memory ends.
+    /// Returns the first address after all memory.
     fn memblock_end_of_DRAM() -> PhysAddr = |m| m.end_of_dram();
-    /// Whether there is memory.
+    /// Returns true if there is memory at the address.
     fn memblock_is_memory(addr: PhysAddr) -> bool = |m| m.is_memory(addr);
-    /// Whether there is memory that may be mapped.
+    /// Returns true if there is memory at the address that may be mapped.
     fn memblock_is_map_memory(addr: PhysAddr) -> bool = |m| m.is_map_memory(addr);
-    /// Whether a range lies within one region of memory.
+    /// Returns true if a range lies within one region of memory.
     fn memblock_is_region_memory(base: PhysAddr, size: PhysAddr) -> bool = |m| m.is_region_memory(base, size);
-    /// Whether an address is reserved.
+    /// Returns true if an address is reserved.
     fn memblock_is_reserved(addr: PhysAddr) -> bool = |m| m.is_reserved(addr);
-    /// Whether any of a range is reserved.
+    /// Returns true if any byte of a range is reserved.
     fn memblock_is_region_reserved(base: PhysAddr, size: PhysAddr) -> bool = |m| m.is_region_reserved(base, size);
-    /// Whether any memory was marked as mirrored.
+    /// Returns true if any memory was marked as mirrored.
     fn memblock_has_mirror() -> bool = |m| m.has_mirror();
-    /// Whether at most so many bytes belong to no node.
+    /// Returns true if at most this many bytes belong to no node.
     fn memblock_validate_numa_coverage(threshold: c_ulong) -> bool = |m| m.validate_numa_coverage(widen(threshold));
     /// Prints the layout to standard error.
     fn memblock_dump_all() = |m| log(format_args!("{}", m.dump()));
 }
 
-/// Whether two ranges share a byte: 1 or 0.
+/// Returns 1 if two ranges share a byte, and 0 otherwise.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub extern "C" fn memblock_addrs_overlap(
@@ -49,9 +50,10 @@ pub extern "C" fn memblock_addrs_overlap(
     c_ulong::from(samara_memblock::addrs_overlap(base1, size1, base2, size2))
 }
 
-/// Whether a range shares a byte with a region of an array.
+/// Returns true if a range shares a byte with a region of an array.
 ///
 /// # Safety
+///
 /// `array` is valid.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
@@ -64,10 +66,12 @@ pub unsafe extern "C" fn memblock_overlaps_region(
     unsafe { &*array }.overlaps(base, size)
 }
 
-/// The node of the region that holds a page frame, and that region in frames; −1 if there is none.
+/// Returns the node of the region that contains a page frame, and stores that region in frames.
+/// Returns −1 if there is none.
 ///
 /// # Safety
-/// The pointers are null or valid for writes; one call at a time.
+///
+/// The pointers are null or valid for writes. One call at a time.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memblock_search_pfn_nid(

@@ -1,4 +1,4 @@
-//! Handing what is free to a page allocator, and what is freed later.
+//! Release of free memory to a page allocator, and of memory that is freed later.
 
 use core::ffi::{CStr, c_char, c_int, c_ulong, c_void};
 use core::ops::Range;
@@ -9,17 +9,17 @@ use samara_memblock::{Error, NodeId, PageAllocator};
 
 use super::{Boot, PhysAddr, global, global_mut, initial, log, memblock_alloc, narrow};
 
-/// `struct memblock_hooks`. Each of them may be missing.
+/// `struct memblock_hooks`. Any of them may be missing.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct MemblockHooks {
-    /// Handed to every hook.
+    /// Passed to every hook.
     pub ctx: *mut c_void,
-    /// Takes in page frames `start..end` of a node.
+    /// Receives page frames `start..end` of a node.
     pub free_pages: Option<unsafe extern "C" fn(*mut c_void, c_ulong, c_ulong, c_int)>,
-    /// Gives page frames `start..end` back if all of them are free, and says whether it did.
+    /// Gives page frames `start..end` back if all of them are free. Returns true if it did.
     pub claim_pages: Option<unsafe extern "C" fn(*mut c_void, c_ulong, c_ulong) -> bool>,
-    /// Is told the function, the size and the alignment of an allocation that failed. Does not return.
+    /// Gets the function, the size and the alignment of an allocation that failed. Does not return.
     pub panic: Option<unsafe extern "C" fn(*mut c_void, *const c_char, PhysAddr, PhysAddr)>,
 }
 
@@ -31,13 +31,14 @@ impl MemblockHooks {
         panic: None,
     };
 
-    /// Those in force.
+    /// Returns the current hooks.
     ///
     /// # Safety
+    ///
     /// One call at a time.
     unsafe fn current() -> Self {
         let hooks = &raw const HOOKS;
-        // SAFETY: nobody sets them meanwhile.
+        // SAFETY: no thread sets them concurrently.
         unsafe { hooks.read() }
     }
 }
@@ -48,12 +49,12 @@ impl PageAllocator for MemblockHooks {
     }
 
     fn free_node_pages(&mut self, frames: Range<u64>, nid: NodeId) {
-        // Frames whose numbers exceed the machine's words are of no use to it.
+        // A machine cannot use frames whose numbers exceed its words.
         let (start, end) = (narrow(frames.start), narrow(frames.end));
         if let Some(hook) = self.free_pages
             && start < end
         {
-            // SAFETY: whoever set the hook promised that it may be called so.
+            // SAFETY: the caller that set the hook promised that it may be called like this.
             unsafe { hook(self.ctx, start, end, nid.0) };
         }
     }
@@ -61,9 +62,9 @@ impl PageAllocator for MemblockHooks {
     fn claim_pages(&mut self, frames: Range<u64>) -> bool {
         let (start, end) = (narrow(frames.start), narrow(frames.end));
         match self.claim_pages {
-            // SAFETY: whoever set the hook promised that it may be called so.
+            // SAFETY: the caller that set the hook promised that it may be called like this.
             Some(hook) if start < end => unsafe { hook(self.ctx, start, end) },
-            // Nobody was given those.
+            // These frames were not handed out.
             Some(_) => true,
             None => false,
         }
@@ -72,23 +73,25 @@ impl PageAllocator for MemblockHooks {
 
 static mut HOOKS: MemblockHooks = MemblockHooks::NONE;
 
-/// Whether what is free has been handed over. Calls come one at a time; it is atomic only so that reading it needs no promise.
+/// `true` after the release. Calls come one at a time. It is atomic only so that reading it is
+/// safe.
 static DONE: AtomicBool = AtomicBool::new(false);
 
 pub(super) fn done() -> bool {
     DONE.load(Ordering::Relaxed)
 }
 
-/// Reserves a range by `how`. After the hand-over the pages of it are claimed first.
+/// Reserves a range by `how`. After the release, its pages are claimed first.
 ///
 /// # Safety
-/// One call at a time; the fields of the global are as the header demands.
+///
+/// One call at a time. The fields of the global are as the header demands.
 pub(super) unsafe fn reserve(
     base: u64,
     size: u64,
     how: impl FnOnce(&mut Boot) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    // SAFETY: the caller's duty. While hooks are called, the global is only looked at.
+    // SAFETY: the caller's duty. While hooks are called, the global is only read.
     unsafe {
         if !done() {
             return how(global_mut());
@@ -103,9 +106,11 @@ pub(super) unsafe fn reserve(
     }
 }
 
-/// Frees a range, and says how many pages the page allocator has got: none before the hand-over.
+/// Frees a range, and returns the number of pages that the page allocator received: none before the
+/// release.
 ///
 /// # Safety
+///
 /// As for [`reserve`].
 pub(super) unsafe fn free(base: u64, size: u64) -> Result<u64, Error> {
     // SAFETY: as in `reserve`.
@@ -119,10 +124,12 @@ pub(super) unsafe fn free(base: u64, size: u64) -> Result<u64, Error> {
     }
 }
 
-/// Sets all hooks; NULL takes them away.
+/// Sets all hooks. NULL removes them.
 ///
 /// # Safety
-/// `hooks` is null or valid; the hooks keep what the header says of them; one call at a time, and none from a hook.
+///
+/// `hooks` is null or valid. The hooks behave as the header says. One call at a time, and none from
+/// a hook.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memblock_set_hooks(hooks: *const MemblockHooks) {
@@ -133,39 +140,44 @@ pub unsafe extern "C" fn memblock_set_hooks(hooks: *const MemblockHooks) {
     }
 }
 
-/// Hands all free page frames to the hook. How many they were.
+/// Passes all free page frames to the hook, and returns their number.
 ///
 /// # Safety
-/// One call at a time; the fields of the global are as the header demands.
+///
+/// One call at a time. The fields of the global are as the header demands.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memblock_free_all() -> c_ulong {
     if DONE.swap(true, Ordering::Relaxed) {
         return 0;
     }
-    // SAFETY: the caller's duty. While hooks are called, the global is only looked at.
+    // SAFETY: the caller's duty. While hooks are called, the global is only read.
     unsafe {
         global_mut().close();
         narrow(global().hand_out(&mut MemblockHooks::current()))
     }
 }
 
-/// Frees a range for the page allocator. How many page frames it has got.
+/// Frees a range to the page allocator, and returns the number of page frames that it received.
 ///
 /// # Safety
-/// One call at a time; the fields of the global are as the header demands.
+///
+/// One call at a time. The fields of the global are as the header demands.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memblock_free_late(base: PhysAddr, size: PhysAddr) -> c_ulong {
-    // What cannot be freed for want of room stays reserved.
+    // A range that cannot be freed for lack of capacity stays reserved.
+    //
     // SAFETY: the caller's duty.
     narrow(unsafe { free(base, size) }.unwrap_or(0))
 }
 
-/// Forgets everything. How many page frames of arrays the page allocator has got.
+/// Resets everything, and returns the number of page frames of arrays that the page allocator
+/// received.
 ///
 /// # Safety
-/// One call at a time; the fields of the global are as the header demands.
+///
+/// One call at a time. The fields of the global are as the header demands.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memblock_discard() -> c_ulong {
@@ -188,10 +200,12 @@ pub unsafe extern "C" fn memblock_discard() -> c_ulong {
     narrow(count)
 }
 
-/// Cleared memory. If there is none, the hook is told, or the program ends.
+/// Allocates cleared memory. If there is none, calls the hook, or aborts.
 ///
 /// # Safety
-/// `function` is null or a string; one call at a time; the fields of the global are as the header demands.
+///
+/// `function` is null or a string. One call at a time. The fields of the global are as the header
+/// demands.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __memblock_alloc_or_panic(
@@ -204,8 +218,9 @@ pub unsafe extern "C" fn __memblock_alloc_or_panic(
     if !memory.is_null() {
         return memory;
     }
-    // The hook may leave by a long jump: nothing here is in the middle of anything or has to be dropped.
-    // SAFETY: the caller's duty, and that of whoever set the hook.
+    // The hook may leave by a long jump. Nothing here is incomplete or must be dropped.
+    //
+    // SAFETY: the caller's duty, and that of the caller that set the hook.
     unsafe {
         let hooks = MemblockHooks::current();
         if let Some(hook) = hooks.panic {
@@ -215,7 +230,10 @@ pub unsafe extern "C" fn __memblock_alloc_or_panic(
     }
 }
 
+/// Prints the failed request and aborts.
+///
 /// # Safety
+///
 /// `function` is null or a string.
 unsafe fn abort_without_memory(function: *const c_char, size: u64, align: u64) -> ! {
     let function = if function.is_null() {

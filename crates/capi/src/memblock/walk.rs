@@ -1,4 +1,5 @@
-//! Walks over ranges. A position is a number that the caller keeps between calls; whatever it holds, a call stays within the arrays.
+//! Walks over ranges. A position is a number that the caller keeps between calls. Whatever its
+//! value, a call stays within the arrays.
 
 use core::ffi::{c_int, c_uint, c_ulong};
 use core::ptr;
@@ -7,9 +8,11 @@ use samara_memblock::{Cursor, Filter, Flags, NodeId, Region, RegionType, Span};
 
 use super::{PhysAddr, global, narrow, widen};
 
-/// What C code passes as a walk: two arrays (the second may be missing) and what to visit of the first.
+/// Returns the parts of a walk: two arrays (the second may be missing), and the filter for the
+/// first.
 ///
 /// # Safety
+///
 /// `a` is valid, `b` valid or null.
 unsafe fn walk<'a>(
     a: *const RegionType,
@@ -17,9 +20,9 @@ unsafe fn walk<'a>(
     nid: c_int,
     flags: c_uint,
 ) -> (&'a RegionType, Option<&'a [Region]>, Filter) {
-    // SAFETY: the caller's duty; nothing is written through other references meanwhile.
+    // SAFETY: the caller's duty. Nothing writes through other references concurrently.
     let (a, b, m) = unsafe { (&*a, b.as_ref(), global()) };
-    // Only memory has nodes and flags that matter to a walk.
+    // Nodes and flags matter only in a walk over memory.
     let filter = if ptr::eq(a, m.memory()) {
         m.filter(NodeId(nid), Flags::from_bits_retain(flags))
     } else {
@@ -28,10 +31,11 @@ unsafe fn walk<'a>(
     (a, b.map(RegionType::as_slice), filter)
 }
 
-/// Writes down where a walk is, and what it has found.
+/// Stores the position of a walk, and what it has found.
 ///
 /// # Safety
-/// `idx` is valid for a write, the others null or so.
+///
+/// `idx` is valid for a write. The others are valid for a write or null.
 unsafe fn write_span(
     idx: *mut u64,
     at: Cursor,
@@ -53,7 +57,10 @@ unsafe fn write_span(
     }
 }
 
+/// Stores a value unless the pointer is null.
+///
 /// # Safety
+///
 /// `out` is null or valid for a write.
 unsafe fn put<T>(out: *mut T, value: T) {
     if !out.is_null() {
@@ -62,10 +69,12 @@ unsafe fn put<T>(out: *mut T, value: T) {
     }
 }
 
-/// The next piece of `a` that `b` leaves over, upwards. `*idx` starts as 0 and ends as `ULLONG_MAX`.
+/// Yields the next part of `a` that `b` does not cover, upwards. `*idx` starts as 0 and ends as
+/// `ULLONG_MAX`.
 ///
 /// # Safety
-/// `idx` and `a` are valid, the others valid or null; one call at a time.
+///
+/// `idx` and `a` are valid, the others valid or null. One call at a time.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __next_mem_range(
@@ -87,9 +96,11 @@ pub unsafe extern "C" fn __next_mem_range(
     }
 }
 
-/// The next piece of `a` that `b` leaves over, downwards. `*idx` starts and ends as `ULLONG_MAX`.
+/// Yields the next part of `a` that `b` does not cover, downwards. `*idx` starts and ends as
+/// `ULLONG_MAX`.
 ///
 /// # Safety
+///
 /// As for [`__next_mem_range`].
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
@@ -115,10 +126,12 @@ pub unsafe extern "C" fn __next_mem_range_rev(
     }
 }
 
-/// The next free page frames within `first..past`, of a node or of any. `*idx` starts as 0 and ends as `ULLONG_MAX`.
+/// Yields the next free page frames within `first..past`, of a node or of any. `*idx` starts as 0
+/// and ends as `ULLONG_MAX`.
 ///
 /// # Safety
-/// `idx` is valid, the others valid or null; one call at a time.
+///
+/// `idx` is valid, the others valid or null. One call at a time.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __next_free_pfn_range(
@@ -150,10 +163,12 @@ pub unsafe extern "C" fn __next_free_pfn_range(
     }
 }
 
-/// The next region of memory that holds whole page frames, in frames. `*idx` starts and ends as −1.
+/// Yields the next region of memory that contains whole page frames, in frames. `*idx` starts and
+/// ends as −1.
 ///
 /// # Safety
-/// `idx` is valid, the others valid or null; one call at a time.
+///
+/// `idx` is valid, the others valid or null. One call at a time.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __next_mem_pfn_range(
@@ -163,10 +178,10 @@ pub unsafe extern "C" fn __next_mem_pfn_range(
     end: *mut c_ulong,
     out_nid: *mut c_int,
 ) {
-    // SAFETY: one call at a time; `idx` is valid.
+    // SAFETY: one call at a time, and `idx` is valid.
     let (m, last) = unsafe { (global(), idx.read()) };
     let nid = NodeId(nid).canonical();
-    // −1 is before the first.
+    // −1 is before the first region.
     let from = usize::try_from(i64::from(last) + 1).unwrap_or(0);
     let found = m
         .memory()

@@ -1,19 +1,23 @@
-//! Chunks: 64 KiB of memory, cut into nodes, and for each chunk a note of which nodes are free.
+//! Chunks: 64 KiB of memory, cut into nodes, and for each chunk a bitmap of its free nodes.
 //!
-//! The note is a bit for each node, and lies apart from the chunk. Whoever clears a bit has the node; whoever sets it again has given the
-//! node back. Nothing else decides, and no thread waits for another: a child of `fork` finds each bit as it was, set or not.
+//! The bitmap lies apart from the chunk. The thread that clears a bit owns the node. The thread
+//! that sets it again has freed the node. Nothing else decides, and no thread waits for another. A
+//! child of `fork` finds each bit set or clear, as it was.
 //!
-//! Notes are never freed, so that threads may look at any note at any time. The memory comes and goes: to give it back, a
-//! thread takes *all* nodes of the chunk, after which nobody can have or get one.
+//! Bitmaps are never freed, so that threads may look at any of them at any time. The memory of a
+//! chunk comes and goes. To free it, a thread takes *all* nodes of the chunk. After that no other
+//! thread can have or get one.
 //!
 //! # Ordering
 //!
-//! * *A node passes from one thread to another.* Setting its bit releases what the first did with it, clearing the bit acquires that. All
-//!   changes of the bits are read-modify-writes, so that later ones do not hide earlier ones.
-//! * *A chunk gets memory.* Address and header are written before the bits are set, which releases them; who clears a bit sees both. They
-//!   stay as they are for as long as somebody has a node.
-//! * *A chunk becomes wholly free.* Two threads may give its last two nodes back at once, in different words. Both set their bits, then look
-//!   at all words, all of it sequentially consistent: the one whose bit was set later sees all bits, so that at least one of them does.
+//! * *A node passes from one thread to another.* Setting its bit releases what the first thread did
+//!   with it, and clearing the bit acquires that. All changes of the bits are read-modify-writes,
+//!   so that later ones do not hide earlier ones.
+//! * *A chunk gets memory.* Address and header are written before the bits are set, which releases
+//!   them. A thread that clears a bit sees both. They do not change while any thread has a node.
+//! * *A chunk becomes entirely free.* Two threads may free its last two nodes at once, in different
+//!   words. Both set their bits and then read all words, with sequentially consistent operations.
+//!   The thread whose bit was set later sees all bits, so that at least one of them does.
 
 use core::ptr::{self, NonNull};
 
@@ -21,18 +25,18 @@ use super::group::Group;
 use super::system;
 use crate::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// Bytes of a node, and what it is aligned to.
+/// The size of a node in bytes, and its alignment.
 pub(super) const NODE: usize = 256;
-/// Nodes that share a word of bits.
+/// The number of nodes that share a word of the bitmap.
 pub(super) const WORD: usize = usize::BITS as usize;
-/// Words of bits of a chunk.
+/// The number of words in a chunk's bitmap.
 const WORDS: usize = if cfg!(samara_loom) { 2 } else { 256 / WORD };
-/// Bytes of a chunk, and what it is aligned to.
+/// The size of a chunk in bytes, and its alignment.
 pub(super) const CHUNK: usize = WORDS * WORD * NODE;
-/// Nodes of a chunk: all but the first, in whose place the header is.
+/// The number of nodes of a chunk. The header takes the place of the first one.
 pub(super) const NODES: usize = WORDS * WORD - 1;
 
-/// At the beginning of a chunk: where its note is.
+/// The header at the beginning of a chunk, which identifies its bitmap.
 #[derive(Clone, Copy)]
 pub(super) struct Header {
     pub(super) group: &'static Group,
@@ -41,22 +45,22 @@ pub(super) struct Header {
 
 const _: () = assert!(size_of::<Header>() <= NODE);
 
-/// The bits of a word while all of its nodes are free.
+/// Returns the value of a word while all of its nodes are free.
 const fn all(word: usize) -> usize {
     if word == 0 { !1 } else { !0 }
 }
 
-/// The note of a chunk.
+/// The bitmap of a chunk.
 #[repr(align(64))]
 pub(super) struct Chunk {
     free: [AtomicUsize; WORDS],
-    /// The chunk, while somebody has a node of it.
+    /// The address of the chunk. Valid while any thread has a node of it.
     base: AtomicPtr<u8>,
 }
 
 impl Chunk {
     const_unless_loom! {
-        /// The note of a chunk without memory.
+        /// Creates the bitmap of a chunk without memory.
         pub(super) const fn new() -> Self {
             Self {
                 #[cfg(not(samara_loom))]
@@ -68,7 +72,8 @@ impl Chunk {
         }
     }
 
-    /// Gets memory for the chunk, all of whose nodes are free then; `false` if there is none. The chunk has none, and nobody else asks for it.
+    /// Maps memory for the chunk, all of whose nodes are free then. Returns `false` if there is
+    /// none. The chunk has no memory, and no other thread maps any for it.
     pub(super) fn map_memory(&self, header: Header) -> bool {
         let Some(base) = system::map(CHUNK) else {
             return false;
@@ -82,14 +87,15 @@ impl Chunk {
         true
     }
 
-    /// Takes up to `most` nodes, at least one, of one word. `None` if there are none, or, unless it is `retry`, if another thread is at the same.
+    /// Takes at least one and up to `most` nodes of one word. Returns `None` if there are none, or,
+    /// unless `retry` is set, if another thread changes the word at the same time.
     #[inline]
     pub(super) fn take(&self, most: usize, retry: bool) -> Option<Taken> {
         for (i, word) in self.free.iter().enumerate() {
             let mut free = word.load(Ordering::Relaxed);
             while free != 0 {
                 let bits = lowest(free, most);
-                // Strong: a miss is another thread.
+                // Strong, since a failure must mean another thread.
                 match word.compare_exchange(
                     free,
                     free & !bits,
@@ -111,30 +117,30 @@ impl Chunk {
         None
     }
 
-    /// Whether any node is free.
+    /// Returns `true` if any node is free.
     pub(super) fn has_free(&self) -> bool {
         self.free
             .iter()
             .any(|word| word.load(Ordering::SeqCst) != 0)
     }
 
-    /// How many nodes are free.
+    /// Returns the number of free nodes.
     pub(super) fn count(&self) -> usize {
         let ones = |word: &AtomicUsize| word.load(Ordering::Relaxed).count_ones() as usize;
         self.free.iter().map(ones).sum()
     }
 
-    /// Whether all nodes are free.
+    /// Returns `true` if all nodes are free.
     pub(super) fn is_all_free(&self) -> bool {
         let mut words = self.free.iter().enumerate();
         words.all(|(i, word)| word.load(Ordering::SeqCst) == all(i))
     }
 
-    /// Gives nodes of one word back.
+    /// Frees nodes of one word.
     ///
     /// # Safety
     ///
-    /// They were taken from there, and nobody uses them any more.
+    /// They were taken from there, and nothing uses them any more.
     #[inline]
     pub(super) unsafe fn put(&self, word: usize, bits: usize) -> Put {
         let before = self.free[word % WORDS].fetch_or(bits, Ordering::SeqCst);
@@ -145,7 +151,8 @@ impl Chunk {
         }
     }
 
-    /// Takes all nodes and gives the memory back; `false` if not all are free, or the system does not want it. After that the chunk has no memory.
+    /// Takes all nodes and unmaps the memory. Returns `false` if not all are free, or if the system
+    /// refuses. After success the chunk has no memory.
     pub(super) fn release(&self) -> bool {
         let taken = (0..WORDS).take_while(|&i| {
             let done =
@@ -156,7 +163,7 @@ impl Chunk {
         if taken == WORDS
             && let Some(base) = NonNull::new(self.base.load(Ordering::Relaxed))
         {
-            // SAFETY: all nodes are this thread's, so that nobody else has one.
+            // SAFETY: this thread has taken all nodes, so that no other thread has one.
             if unsafe { system::unmap(base, CHUNK) } {
                 return true;
             }
@@ -167,7 +174,8 @@ impl Chunk {
         false
     }
 
-    /// Gives pages back on which all nodes are free, which stay so; how many bytes that were.
+    /// Discards pages whose nodes are all free, and keep free. Returns the number of bytes
+    /// discarded.
     pub(super) fn discard(&self, page: usize) -> usize {
         let nodes = page / NODE;
         if !(1..=WORD).contains(&nodes) {
@@ -189,7 +197,7 @@ impl Chunk {
                             let at = i * WORD * NODE + on_page * page;
                             let base = self.base.load(Ordering::Relaxed).wrapping_add(at);
                             if let Some(base) = NonNull::new(base)
-                                // SAFETY: all nodes on the page are this thread's.
+                                // SAFETY: this thread has taken all nodes on the page.
                                 && unsafe { system::discard(base, page) }
                             {
                                 bytes += page;
@@ -206,16 +214,16 @@ impl Chunk {
     }
 }
 
-/// What giving nodes back has changed.
+/// The effects of freeing nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Put {
-    /// The word had no free node before.
+    /// `true` if the word had no free node before.
     pub(super) first: bool,
-    /// All nodes of the chunk are free.
+    /// `true` if all nodes of the chunk are free now.
     pub(super) last: bool,
 }
 
-/// The lowest bits of `free`, up to `most` of them.
+/// Returns the lowest bits of `free`, up to `most` of them.
 #[inline(always)]
 fn lowest(free: usize, most: usize) -> usize {
     if most == 1 {
@@ -224,7 +232,7 @@ fn lowest(free: usize, most: usize) -> usize {
     if most >= WORD {
         return free;
     }
-    // A run, most of the time: of that many, or up to the highest bit.
+    // Usually a run of that many bits, or one up to the highest bit.
     let run = ((1 << most) - 1) << free.trailing_zeros();
     if free & run == run {
         return run;
@@ -238,13 +246,13 @@ fn lowest(free: usize, most: usize) -> usize {
 
 /// Nodes of one word that a thread has taken: an iterator of runs.
 pub(super) struct Taken {
-    /// The node of the lowest bit.
+    /// The address of the node of the lowest bit.
     first: *mut u8,
     bits: usize,
 }
 
 impl Taken {
-    /// How many nodes there are.
+    /// Returns the number of nodes.
     pub(super) fn len(&self) -> usize {
         self.bits.count_ones() as usize
     }
@@ -253,7 +261,7 @@ impl Taken {
 impl Iterator for Taken {
     type Item = (NonNull<u8>, usize);
 
-    /// Nodes that lie one behind the other: the first, and how many.
+    /// Returns contiguous nodes: the first one, and their number.
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.bits == 0 {

@@ -1,11 +1,14 @@
-//! Groups: the notes of as many chunks as a word has bits. They form a list that only ever grows, at its end.
+//! Groups: the bitmaps of as many chunks as a word has bits. Groups form a list that only grows, at
+//! its end.
 //!
-//! Two words of bits say which chunks of a group are worth looking at:
+//! Two words of bits say which chunks of a group are worth a look:
 //!
-//! * `taken`: the chunk has memory, or somebody is about to get some for it. Who sets a bit provides for the chunk.
-//! * `maybe_free`: the chunk may have free nodes. A hint: who finds none clears the bit, then looks again; who gives a node of an empty word
-//!   back sets the bit if it is not set. All of it is sequentially consistent: if the giver finds the bit set, which is then cleared, the
-//!   node was there before the second look.
+//! * `taken`: the chunk has memory, or a thread is about to map it. The thread that sets the bit
+//!   maps the memory.
+//! * `maybe_free`: the chunk may have free nodes. This is a hint. A thread that finds none clears
+//!   the bit, then looks again. A thread that frees a node of a word that had no free one sets the bit if it is
+//!   clear. All of these operations are sequentially consistent. If the freeing thread finds the
+//!   bit set, and it is cleared afterwards, the node was there before the second look.
 
 use core::ptr::{self, NonNull};
 
@@ -13,7 +16,7 @@ use super::chunk::{Chunk, Header, Taken, WORD};
 use super::system;
 use crate::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// The notes of some chunks.
+/// The bitmaps of a group of chunks.
 pub(super) struct Group {
     maybe_free: AtomicUsize,
     taken: AtomicUsize,
@@ -21,12 +24,12 @@ pub(super) struct Group {
     chunks: [Chunk; WORD],
 }
 
-/// Bytes that the system is asked for, for a group.
+/// The size of the system's memory for a group.
 const BYTES: usize = size_of::<Group>().next_power_of_two();
 
 impl Group {
     const_unless_loom! {
-        /// No chunk has memory, and no group follows.
+        /// Creates a group whose chunks have no memory and that has no successor.
         pub(super) const fn new() -> Self {
             Self {
                 maybe_free: AtomicUsize::new(0),
@@ -40,14 +43,15 @@ impl Group {
         }
     }
 
-    /// The group that follows.
+    /// Returns the next group.
     pub(super) fn next(&self) -> Option<&'static Self> {
         let next = self.next.load(Ordering::Acquire);
         // SAFETY: groups are never freed.
         NonNull::new(next).map(|next| unsafe { next.as_ref() })
     }
 
-    /// The group that follows, which is made if there is none yet. `None` if there is no memory.
+    /// Returns the next group, and creates it if there is none yet. Returns `None` if there is no
+    /// memory.
     pub(super) fn next_or_new(&self) -> Option<&'static Self> {
         if let Some(next) = self.next() {
             return Some(next);
@@ -63,7 +67,8 @@ impl Group {
         );
         if linked.is_err() {
             // Another thread was faster.
-            // SAFETY: nobody else has seen it.
+            //
+            // SAFETY: no other thread has seen the new group.
             unsafe { system::unmap(new.cast(), BYTES) };
         }
         self.next()
@@ -73,14 +78,15 @@ impl Group {
         &self.chunks[number % WORD]
     }
 
-    /// The chunks that have memory.
+    /// Iterates over the chunks that have memory.
     pub(super) fn chunks(&self) -> impl Iterator<Item = (usize, &Chunk)> {
         let taken = self.taken.load(Ordering::Acquire);
         let chunks = self.chunks.iter().enumerate();
         chunks.filter(move |(i, _)| taken & (1 << i) != 0)
     }
 
-    /// Takes up to `most` nodes of a chunk, and tells which. `None` if there are none.
+    /// Takes up to `most` nodes of a chunk, and returns the chunk with them. Returns `None` if
+    /// there are none.
     pub(super) fn take(&self, most: usize, retry: bool) -> Option<(&Chunk, Taken)> {
         let mut some = self.maybe_free.load(Ordering::SeqCst);
         while some != 0 {
@@ -100,7 +106,7 @@ impl Group {
         None
     }
 
-    /// Notes that a chunk has free nodes.
+    /// Records that a chunk has free nodes.
     pub(super) fn mark_maybe_free(&self, number: usize) {
         let bit = 1 << number;
         if self.maybe_free.load(Ordering::SeqCst) & bit == 0 {
@@ -108,7 +114,8 @@ impl Group {
         }
     }
 
-    /// Gets memory for one more chunk: `Ok(true)`; `Ok(false)` if all have some. An error if there is none.
+    /// Maps memory for one more chunk. Returns `Ok(true)` after success, `Ok(false)` if all chunks
+    /// have memory, and an error if there is none.
     pub(super) fn map_memory(&'static self) -> Result<bool, ()> {
         loop {
             let taken = self.taken.load(Ordering::Relaxed);
@@ -132,7 +139,7 @@ impl Group {
         }
     }
 
-    /// Gives a chunk's memory back, if all of its nodes are free.
+    /// Unmaps a chunk's memory if all of its nodes are free.
     pub(super) fn release(&self, number: usize) -> bool {
         let done = self.chunk(number).release();
         if done {

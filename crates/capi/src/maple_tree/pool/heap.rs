@@ -1,23 +1,24 @@
-//! In place of [the system's pages](super::system), where there are none to be had or none that the interpreter knows: the memory of the
-//! global allocator.
+//! A replacement of [the system's pages](super::system) by memory of the global allocator, for
+//! systems without `mmap` and for the interpreter, which does not know it.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-/// Zeroed memory of `bytes`, a power of two, aligned to its size. `None` if there is none.
+/// Allocates `bytes` of zeroed memory, a power of two, aligned to its size. Returns `None` if there
+/// is none.
 pub(super) fn map(bytes: usize) -> Option<NonNull<u8>> {
     let layout = Layout::from_size_align(bytes, bytes).ok()?;
-    // SAFETY: nobody asks for no bytes.
+    // SAFETY: no caller requests zero bytes.
     NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })
 }
 
-/// Gives memory back.
+/// Frees memory.
 ///
 /// # Safety
 ///
-/// It came from [`map`] with this size, and nobody uses it any more.
+/// It came from [`map`] with this size, and nothing uses it any more.
 pub(super) unsafe fn unmap(at: NonNull<u8>, bytes: usize) -> bool {
-    // SAFETY: the caller's promise; `map` found the layout good.
+    // SAFETY: the caller's promise; `map` accepted the layout.
     unsafe {
         let layout = Layout::from_size_align_unchecked(bytes, bytes);
         std::alloc::dealloc(at.as_ptr(), layout);
@@ -25,7 +26,7 @@ pub(super) unsafe fn unmap(at: NonNull<u8>, bytes: usize) -> bool {
     true
 }
 
-/// Gives no pages back.
+/// Does nothing and returns `false`.
 ///
 /// # Safety
 ///
@@ -34,7 +35,7 @@ pub(super) unsafe fn discard(_: NonNull<u8>, _: usize) -> bool {
     false
 }
 
-/// Larger than any piece of memory.
+/// Returns a size larger than any piece of memory.
 pub(super) fn page() -> usize {
     usize::MAX
 }

@@ -1,17 +1,20 @@
 //! The memory of nodes in programs without hooks: a pool that all threads share.
 //!
-//! [Chunks](chunk) of 64 KiB come from the [system](system), their nodes are handed out by clearing bits of their notes, and
-//! [groups](group) say which chunks are worth looking at. Many nodes are taken and given back at once, with one change of a word for up to 64.
+//! [Chunks](chunk) of 64 KiB come from the [system](system). Their nodes are allocated by clearing
+//! bits of their bitmaps, and [groups](group) say which chunks are worth a look. Many nodes are
+//! allocated and freed at once, with one change of a word for up to 64.
 //!
-//! No thread ever waits for another, nor has anything that is to be given back when it ends: all that a thread
-//! remembers is the chunk that it took a node of last ([`LAST_CHUNK`]). So a child of `fork` can use the pool whatever the other threads were doing,
-//! and what they were taking is lost to it, as anything of theirs.
+//! No thread waits for another, and no thread has anything that must be freed when it ends. A
+//! thread only remembers the chunk of its last allocation ([`LAST_CHUNK`]). So a child of `fork`
+//! can use the pool whatever the other threads were doing. Nodes that they were allocating are lost
+//! to the child, like all memory of theirs.
 //!
-//! # What is kept
+//! # Free memory
 //!
-//! A chunk all of whose nodes are free goes back to the system, unless it is among the [`KEPT_CHUNKS`] that are kept, or a quarter of those in use.
-//! To know how many there are takes a look at all notes. That is worth it after a part of the chunks has become free since the last look: whoever gives
-//! back the last node of a chunk counts.
+//! A free chunk goes back to the system, unless it is among the [`KEPT_CHUNKS`] that are kept, or
+//! within a quarter of the number in use. To know how many chunks are free, all bitmaps must be
+//! read. That pays after a share of the chunks has become free since the last time. The thread that
+//! frees the last node of a chunk counts.
 
 mod chunk;
 mod group;
@@ -26,24 +29,25 @@ use crate::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use chunk::{CHUNK, Chunk, Header, NODE, NODES, Taken, WORD};
 use group::Group;
 
-/// Chunks that are kept, even if none is in use: 4 MiB.
+/// The number of free chunks that are kept even if none is in use: 4 MiB.
 const KEPT_CHUNKS: usize = 64;
-/// So many chunks that have become free, and …
+/// The number of chunks that must become free before a check of all, …
 const TRIM_MIN: usize = 16;
-/// … one for so many that there are, are worth a look at all.
+/// … plus one for this many existing chunks.
 const TRIM_SHARE: usize = 8;
 
 static FIRST: Group = Group::new();
 
-/// Chunks that have become wholly free since the last look.
+/// The number of chunks that have become free since the last check.
 static BECAME_FREE: AtomicUsize = AtomicUsize::new(0);
-/// The one that did last: a node that comes and goes, in an empty chunk, does not count.
+/// The chunk that became free last. A node that is allocated and freed repeatedly in an empty chunk
+/// does not count.
 static LAST_FREE: AtomicPtr<Chunk> = AtomicPtr::new(ptr::null_mut());
-/// How many are worth a look.
+/// The number of chunks that must become free before the next check.
 static TRIM_THRESHOLD: AtomicUsize = AtomicUsize::new(TRIM_MIN + KEPT_CHUNKS / TRIM_SHARE);
 
 std::thread_local! {
-    /// The chunk of which this thread took nodes last. Nothing happens to it when the thread ends.
+    /// The chunk from which this thread allocated last. It needs no cleanup when the thread ends.
     static LAST_CHUNK: Cell<Option<&'static Chunk>> = const { Cell::new(None) };
 }
 
@@ -51,14 +55,14 @@ fn groups() -> impl Iterator<Item = &'static Group> {
     iter::successors(Some(&FIRST), |group| group.next())
 }
 
-/// One node, or `None` if there is no memory.
+/// Allocates a node, or returns `None` if there is no memory.
 #[inline]
 pub(crate) fn take() -> Option<NonNull<u8>> {
     take_some(1)?.next().map(|(node, _)| node)
 }
 
-/// Takes `count` nodes and shows them: runs of nodes that lie one behind the other. `false` if there is no memory for
-/// all; those shown are taken.
+/// Allocates `count` nodes and passes them to `show`, as runs of contiguous nodes. Returns `false`
+/// if there is no memory for all. The nodes passed so far stay allocated.
 pub(crate) fn take_many(count: usize, show: &mut dyn FnMut(NonNull<u8>, usize)) -> bool {
     let mut left = count;
     while left > 0 {
@@ -71,7 +75,7 @@ pub(crate) fn take_many(count: usize, show: &mut dyn FnMut(NonNull<u8>, usize)) 
     true
 }
 
-/// Takes up to `most` nodes, at least one.
+/// Allocates at least one and up to `most` nodes.
 #[inline]
 fn take_some(most: usize) -> Option<Taken> {
     let here = LAST_CHUNK.get();
@@ -83,7 +87,7 @@ fn take_some(most: usize) -> Option<Taken> {
 #[inline(never)]
 fn take_elsewhere(most: usize) -> Option<Taken> {
     loop {
-        // Where there is nobody else, rather than in a chunk of one's own that is new.
+        // Prefers a chunk that no other thread uses at the moment to a new chunk of its own.
         for retry in [false, true] {
             for group in groups() {
                 if let Some((chunk, taken)) = group.take(most, retry) {
@@ -99,23 +103,23 @@ fn take_elsewhere(most: usize) -> Option<Taken> {
     }
 }
 
-/// The note of the chunk that a node is in.
+/// Returns the header of the chunk that contains a node.
 ///
 /// # Safety
 ///
-/// The node was taken from here, and has not been given back.
+/// The node was allocated here, and has not been freed.
 #[inline(always)]
 unsafe fn header(node: NonNull<u8>) -> Header {
     let base = node.as_ptr().map_addr(|addr| addr & !(CHUNK - 1));
-    // SAFETY: a chunk with a node that is taken has memory, and a header at its beginning, which does not change.
+    // SAFETY: a chunk with an allocated node has memory, and an unchanging header at its beginning.
     unsafe { base.cast::<Header>().read() }
 }
 
-/// Gives a node back.
+/// Frees a node.
 ///
 /// # Safety
 ///
-/// It was taken from here, and nobody uses it any more.
+/// It was allocated here, and nothing uses it any more.
 #[inline]
 pub(crate) unsafe fn put(node: NonNull<u8>) {
     let mut put = PutMany::new();
@@ -123,10 +127,10 @@ pub(crate) unsafe fn put(node: NonNull<u8>) {
     unsafe { put.add(node) };
 }
 
-/// Nodes that are given back together: those that follow each other and are of one word by one change. Dropping it gives back
-/// what is left.
+/// A batch of nodes that are freed together. Successive nodes of one word are freed by one change.
+/// Dropping it frees what is left.
 pub(crate) struct PutMany {
-    /// A node of the word that `bits` is about.
+    /// A node of the word that `bits` refers to.
     node: *mut u8,
     bits: usize,
 }
@@ -140,11 +144,11 @@ impl PutMany {
         }
     }
 
-    /// Gives a node back, now or soon.
+    /// Frees a node, now or soon.
     ///
     /// # Safety
     ///
-    /// It was taken from here, and nobody uses it any more.
+    /// It was allocated here, and nothing uses it any more.
     #[inline(always)]
     pub(crate) unsafe fn add(&mut self, node: NonNull<u8>) {
         let word = |addr: usize| addr / (NODE * WORD);
@@ -160,11 +164,11 @@ impl PutMany {
         let Some(node) = NonNull::new(self.node) else {
             return;
         };
-        // SAFETY: all that were added were taken from here, and are given back only now.
+        // SAFETY: all added nodes were allocated here, and are freed only now.
         let Header { group, number } = unsafe { header(node) };
         let chunk = group.chunk(number);
         let word = node.addr().get() % CHUNK / (NODE * WORD);
-        // SAFETY: as above, and nobody uses them.
+        // SAFETY: as above, and nothing uses them.
         let put = unsafe { chunk.put(word, self.bits) };
         self.node = ptr::null_mut();
         self.bits = 0;
@@ -184,7 +188,7 @@ impl Drop for PutMany {
     }
 }
 
-/// Notes that all nodes of a chunk are free. Gives memory back now and then.
+/// Records that all nodes of a chunk are free. Occasionally returns memory to the system.
 fn became_free(chunk: &'static Chunk) {
     let chunk = ptr::from_ref(chunk).cast_mut();
     if LAST_FREE.load(Ordering::Relaxed) == chunk {
@@ -197,7 +201,7 @@ fn became_free(chunk: &'static Chunk) {
     }
 }
 
-/// Gives back what is more than is kept.
+/// Returns free chunks beyond the kept ones to the system.
 #[cold]
 #[inline(never)]
 fn trim_excess() {
@@ -211,7 +215,7 @@ fn trim_excess() {
     TRIM_THRESHOLD.store(TRIM_MIN + (all - released) / TRIM_SHARE, Ordering::Relaxed);
 }
 
-/// Gives the chunks back that are wholly free, but for the first `kept`; how many that were.
+/// Unmaps the free chunks except for the first `kept`, and returns how many it unmapped.
 fn release(kept: usize) -> usize {
     let (mut free, mut released) = (0, 0);
     for group in groups() {
@@ -229,16 +233,16 @@ fn release(kept: usize) -> usize {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MaplePoolStats {
-    /// What the system has given.
+    /// Memory from the system.
     pub mapped: usize,
-    /// Nodes that are in use.
+    /// Nodes in use.
     pub used: usize,
-    /// Nodes that are free, and kept.
+    /// Free nodes.
     pub kept: usize,
 }
 
-/// `maple_pool_stats`: tells how much memory the pool has that programs without hooks use. While other threads use it
-/// the numbers may belong to different moments.
+/// `maple_pool_stats`: stores the sizes of the pool that programs without hooks use. While other
+/// threads use the pool, the numbers may belong to different moments.
 ///
 /// # Safety
 ///
@@ -256,8 +260,8 @@ pub unsafe extern "C" fn maple_pool_stats(stats: *mut MaplePoolStats) {
     unsafe { stats.write(total) };
 }
 
-/// `maple_trim`: gives the system back what the pool can do without: chunks that are wholly free, and of others the pages that are. How many bytes
-/// that were. Other threads may use the pool meanwhile.
+/// `maple_trim`: returns all possible memory to the system: free chunks, and the free pages of
+/// other chunks. Returns the number of bytes. Other threads may use the pool concurrently.
 #[unsafe(no_mangle)]
 pub extern "C" fn maple_trim() -> usize {
     let page = system::page();

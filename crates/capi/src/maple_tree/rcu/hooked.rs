@@ -1,7 +1,9 @@
-//! Grace periods of the environment's: one for each chain, whose head is in [idle words](maple_tree::raw::idle_words) of one of its nodes.
+//! Grace periods of the environment: one for each chain of nodes. Its head lies in [idle
+//! words](maple_tree::raw::idle_words) of one of the nodes.
 //!
-//! Chains without such a node wait in one of the [`BATCHES`], each with a head of the library's. If all are in use the chain joins those that the
-//! next free batch takes.
+//! Chains without such a node wait in one of the [`BATCHES`], each of which has a head of the
+//! library. If all batches are in use, the chain joins the pending ones, which the next free batch
+//! takes.
 
 use core::cell::UnsafeCell;
 use core::ptr::{self, NonNull};
@@ -14,16 +16,18 @@ use crate::maple_tree::hooks;
 use crate::maple_tree::rcu::free_chain;
 use crate::maple_tree::rcu::pending::PendingChains;
 
-/// FreeBatch the chain after a grace period.
+/// Frees the chain after a grace period.
 ///
 /// # Safety
 ///
 /// [`RetiredNodes`](super::RetiredNodes) built the chain, and found the head in one of its nodes.
 pub(super) unsafe fn retire(head: NonNull<RcuHead>, newest: NonNull<u8>, oldest: NonNull<u8>) {
-    // A ring, so that it does not matter which node has the head.
+    // A ring, so that any node may have the head.
+    //
     // SAFETY: the chain is the caller's.
     unsafe { chain(oldest, Some(newest)) };
-    // Without the hook, which was there a moment ago, nobody knows when the readers are gone: the nodes stay.
+    // If the hook has been removed just now, nothing tells when the readers are gone: the nodes
+    // leak.
     hooks::call_rcu(head.as_ptr(), done);
 }
 
@@ -31,7 +35,7 @@ pub(super) unsafe fn retire(head: NonNull<RcuHead>, newest: NonNull<u8>, oldest:
 ///
 /// # Safety
 ///
-/// `head` is one that [`retire`] handed to `call_rcu`, once.
+/// `head` is one that [`retire`] passed to `call_rcu`, once.
 unsafe extern "C" fn done(head: *mut RcuHead) {
     let Some(head) = NonNull::new(head) else {
         return;
@@ -50,17 +54,17 @@ static PENDING: PendingChains = PendingChains::new();
 /// Chains that wait for one grace period.
 #[repr(C)]
 struct Batch {
-    /// First: the callback finds the batch by its head.
+    /// The first member: the callback finds the batch by its head.
     _head: UnsafeCell<RcuHead>,
     used: AtomicBool,
     nodes: AtomicPtr<u8>,
 }
 
-// SAFETY: the head is touched only by the environment, between `call_rcu` and its callback.
+// SAFETY: only the environment accesses the head, between `call_rcu` and its callback.
 unsafe impl Sync for Batch {}
 
 impl Batch {
-    /// The head, by a pointer that leads back to the batch.
+    /// Returns the head, by a pointer from which the batch can be reached.
     fn head(&'static self) -> *mut RcuHead {
         ptr::from_ref(self).cast_mut().cast()
     }
@@ -70,7 +74,7 @@ impl Batch {
     }
 }
 
-/// How many grace periods can be under way at once.
+/// The number of grace periods that can be pending at once.
 const BATCHES: usize = 1024;
 
 static BATCH: [Batch; BATCHES] = [const {
@@ -83,7 +87,7 @@ static BATCH: [Batch; BATCHES] = [const {
     }
 }; BATCHES];
 
-/// Where the search for a free batch begins.
+/// The index at which the search for a free batch begins.
 static HINT: AtomicUsize = AtomicUsize::new(0);
 
 fn claim() -> Option<&'static Batch> {
@@ -104,14 +108,15 @@ fn claim() -> Option<&'static Batch> {
     None
 }
 
-/// FreeBatch the chain, none of whose nodes has idle words, after a grace period.
+/// Frees the chain, none of whose nodes has idle words, after a grace period.
 pub(super) fn retire_without_head(newest: NonNull<u8>, oldest: NonNull<u8>) {
     PENDING.push(newest, oldest);
     start();
 }
 
-/// Starts a grace period for what waits, if a batch is free. If none is, [`batch_done`] starts it: it frees its batch before it looks
-/// whether anything waits, and we looked for a batch after we had put our chain there.
+/// Starts a grace period for the pending chains, if a batch is free. If none is, [`batch_done`]
+/// starts it. It frees its batch before it checks for pending chains, and this thread looked for a
+/// batch after it had added its chain.
 fn start() {
     while !PENDING.is_empty() {
         let Some(batch) = claim() else { return };
@@ -120,7 +125,8 @@ fn start() {
             continue;
         };
         batch.nodes.store(nodes.as_ptr(), Ordering::Release);
-        // Without the hook, which was there a moment ago, nobody knows when the readers are gone: the nodes stay.
+        // If the hook has been removed just now, nothing tells when the readers are gone: the nodes
+        // leak.
         hooks::call_rcu(batch.head(), batch_done);
     }
 }
@@ -129,12 +135,12 @@ fn start() {
 ///
 /// # Safety
 ///
-/// `head` is that of a batch that was handed to `call_rcu`, once.
+/// `head` is that of a batch that was passed to `call_rcu`, once.
 unsafe extern "C" fn batch_done(head: *mut RcuHead) {
     // SAFETY: the head is the first member of a batch, which is static.
     let batch: &'static Batch = unsafe { &*head.cast::<Batch>() };
     let nodes = NonNull::new(batch.nodes.swap(ptr::null_mut(), Ordering::Acquire));
-    // SAFETY: `RetiredNodes` and `PendingChains` built the chain; no reader is left in it.
+    // SAFETY: `RetiredNodes` and `PendingChains` built the chain, and no reader is left in it.
     unsafe { free_chain(nodes) };
     batch.release();
     start();

@@ -1,22 +1,25 @@
-//! Read-side sections, and the fate of replaced nodes.
+//! Read-side sections, and the freeing of replaced nodes.
 //!
-//! A write hands over its dead nodes as one [chain](waiting). It waits for a grace period of the environment's, by the hook
-//! `call_rcu` ([`hooked`]), or of the library's [`own`].
+//! A write passes its retired nodes on as one [chain](pending). The chain waits for a grace period
+//! of the environment, through the hook `call_rcu` ([`hooked`]), or of the library's [`own`] RCU.
 //!
-//! # Where the head is
+//! # The head of a grace period
 //!
-//! `call_rcu` wants two words that are its own until the grace period is over. A dead node has them, unless it is full:
-//! [words that no reader looks at](maple_tree::raw::idle_words). The readers that may still be in the node read its first word and its pivots, and slots up to
-//! its end, which does not change any more. A reader that came to the node before it was given up and one
-//! that comes later, by another dead node, read the same words, and the head is none of them: what the environment
-//! writes there needs no order with anything that they do.
+//! `call_rcu` needs two words that it owns until the grace period is over. A retired node has them
+//! unless it is full: [words that no reader looks at](maple_tree::raw::idle_words). Readers that
+//! may still be in the node read its first word, its pivots, and slots up to its end, which does
+//! not change any more. A reader that arrived before the node was retired, and one that arrives
+//! later through another retired node, read the same words. The head is none of them. So what the
+//! environment writes there needs no ordering with any read.
 //!
-//! One such node is enough for the chain. A write that may replace none has reserved the memory of one more node, a *carrier*, which joins the
-//! chain for its idle words. So each chain has a grace period of its own that was asked for when it was given up, and all
-//! that has been given up when a barrier of the environment's begins is freed when that ends.
+//! One such node is enough for the chain. A write that may replace none has reserved the memory of
+//! one more node, a *carrier*, which joins the chain for its idle words. So each chain has its own
+//! grace period, which was requested when the chain was retired. Everything that was retired before
+//! a barrier of the environment begins is freed when the barrier ends.
 //!
-//! Only the destruction of a tree cannot reserve anything. If all of its nodes are full (most often it has one), it asks for a carrier; if there is
-//! no memory, one of many heads that the library has is taken.
+//! Only the destruction of a tree cannot reserve anything. If all of its nodes are full (most often
+//! it has one), it allocates a carrier. If there is no memory, it takes one of the library's own
+//! heads.
 
 mod hooked;
 #[cfg_attr(not(all(feature = "rcu", target_has_atomic = "64")), path = "none.rs")]
@@ -37,10 +40,10 @@ use crate::maple_tree::memory::{FreeBatch, Gfp};
 
 pub use section::{maple_read_lock, maple_read_unlock};
 
-/// A read-side section, ended when dropped.
+/// A read-side section, which ends when it is dropped.
 pub(crate) struct ReadSide {
     hooked: bool,
-    /// Unless the environment has its own grace periods.
+    /// `None` if the environment has its own grace periods.
     _own: Option<own::ReadSide>,
 }
 
@@ -61,21 +64,21 @@ impl Drop for ReadSide {
     }
 }
 
-/// FreeBatch a node that nobody can be in.
+/// Frees a node without readers.
 ///
 /// # Safety
 ///
-/// The node came from the hooks' memory, and has no users left.
+/// The node came from [`Gfp`], and nothing uses it any more.
 pub(crate) unsafe fn free(block: NonNull<u8>) {
-    // SAFETY: the caller's promise; freeing ignores the flags.
+    // SAFETY: the caller's promise. Freeing ignores the flags.
     unsafe { Gfp(gfp::NOWAIT).deallocate(block, NODE_LAYOUT) }
 }
 
-/// FreeBatch a chain of nodes; gives how many.
+/// Frees a chain of nodes, and returns their number.
 ///
 /// # Safety
 ///
-/// As for [`free`], for each node; [`RetiredNodes`] built the chain.
+/// As for [`free`], for each node. [`RetiredNodes`] built the chain.
 unsafe fn free_chain(newest: Option<NonNull<u8>>) -> usize {
     let (mut next, mut count) = (newest, 0);
     let mut frees = FreeBatch::new();
@@ -90,12 +93,12 @@ unsafe fn free_chain(newest: Option<NonNull<u8>>) -> usize {
     count
 }
 
-/// RetiredNodes nodes of one write, newest first.
+/// The retired nodes of one write, newest first.
 pub(crate) struct RetiredNodes {
     newest: Option<NonNull<u8>>,
     oldest: Option<NonNull<u8>>,
     count: usize,
-    /// Idle words of one of them.
+    /// Idle words of one of the nodes.
     head: Option<NonNull<RcuHead>>,
 }
 
@@ -109,7 +112,8 @@ impl RetiredNodes {
         }
     }
 
-    /// Whether the nodes need a carrier: there are some, the grace period is to be the environment's, and there is no place for its head.
+    /// Returns `true` if the nodes need a carrier: there are some, the environment has grace
+    /// periods, and no node has space for the head.
     pub(crate) fn needs_carrier(&self) -> bool {
         self.newest.is_some() && self.head.is_none() && hooks::has_call_rcu()
     }
@@ -118,7 +122,7 @@ impl RetiredNodes {
     ///
     /// # Safety
     ///
-    /// It is the memory of a node, which nobody else uses.
+    /// It is the memory of a node that nothing else uses.
     pub(crate) unsafe fn add_carrier(&mut self, block: NonNull<u8>) {
         // SAFETY: the caller's promise.
         unsafe {
@@ -145,7 +149,7 @@ impl RetiredNodes {
         self.count += 1;
     }
 
-    /// FreeBatch the nodes once today's readers are gone.
+    /// Frees the nodes once the current readers are gone.
     pub(crate) fn retire(mut self) {
         if self.needs_carrier()
             && let Some(block) = Gfp(gfp::NOWAIT).allocate(NODE_LAYOUT)
@@ -167,8 +171,9 @@ impl RetiredNodes {
     }
 }
 
-/// Sees to it that no node waits once the readers that are about have left: those that nobody can be in are freed now, the others by
-/// the last reader. Does nothing if the environment has its own grace periods.
+/// Makes sure that no node waits once the current readers have left. Nodes without readers are
+/// freed now, and the last reader frees the others. Does nothing if the environment has its own
+/// grace periods.
 pub(crate) fn settle() {
     if !hooks::has_call_rcu() {
         own::settle();

@@ -1,9 +1,11 @@
-//! Every interleaving (up to a number of preemptions) of threads that retire nodes, settle, and read, with the memory model's reorderings.
+//! All interleavings, up to a bound of preemptions, of threads that retire nodes, settle, and read.
+//! The model checker also tries the reorderings that the memory model permits.
 //!
 //! `cargo test --release --manifest-path loom/Cargo.toml -p samara-capi-loom`
 //!
-//! The tree is left out: a node is found while a flag says that it is linked. The checker watches its content, and reports a node that is
-//! freed beside a reader, or not after one.
+//! There is no tree: a node can be found while a flag says that it is linked. The checker watches
+//! its content. It reports a node that is freed concurrently with a reader, or whose freeing is not
+//! ordered after one.
 
 #[path = "pending.rs"]
 mod pending;
@@ -18,14 +20,14 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use periods::Periods;
 
-/// Stands for a node.
+/// A stand-in for a node.
 struct Node {
     next: UnsafeCell<*mut u8>,
-    /// 1 until it is freed.
+    /// 1 until the node is freed.
     content: UnsafeCell<u32>,
 }
 
-// SAFETY: the checker reports accesses that meet.
+// SAFETY: the checker reports concurrent accesses.
 unsafe impl Send for Node {}
 // SAFETY: as above.
 unsafe impl Sync for Node {}
@@ -42,20 +44,24 @@ impl Node {
         NonNull::from(self).cast()
     }
 
+    /// Returns the node of a block.
+    ///
     /// # Safety
     ///
     /// The block is that of a node.
     unsafe fn of<'a>(block: NonNull<u8>) -> &'a Self {
-        // SAFETY: the caller's promise; nodes stay to the end of a run.
+        // SAFETY: the caller's promise. Nodes exist until the end of a run.
         unsafe { block.cast().as_ref() }
     }
 
     fn content(&self) -> u32 {
-        // SAFETY: the checker reports it if this meets the freeing.
+        // SAFETY: the checker reports it if the node is freed concurrently.
         self.content.with(|content| unsafe { *content })
     }
 }
 
+/// Links a node to the next one.
+///
 /// # Safety
 ///
 /// The block is that of a node.
@@ -63,11 +69,13 @@ unsafe fn chain(block: NonNull<u8>, next: Option<NonNull<u8>>) {
     // SAFETY: the caller's promise.
     let node = unsafe { Node::of(block) };
     node.next.with_mut(|link| {
-        // SAFETY: the checker reports it if this meets another access.
+        // SAFETY: the checker reports concurrent accesses.
         unsafe { *link = next.map_or(ptr::null_mut(), NonNull::as_ptr) }
     });
 }
 
+/// Frees a chain of nodes, and returns their number.
+///
 /// # Safety
 ///
 /// The blocks are those of nodes.
@@ -76,7 +84,7 @@ unsafe fn free_chain(newest: Option<NonNull<u8>>) -> usize {
     while let Some(block) = next {
         // SAFETY: the caller's promise.
         let node = unsafe { Node::of(block) };
-        // SAFETY: the checker reports it if these meet other accesses.
+        // SAFETY: the checker reports concurrent accesses.
         next = node.next.with(|link| NonNull::new(unsafe { *link }));
         node.content.with_mut(|content| {
             // SAFETY: as above.
@@ -90,7 +98,7 @@ unsafe fn free_chain(newest: Option<NonNull<u8>>) -> usize {
     count
 }
 
-/// What the threads of a model share.
+/// The state that the threads of a model share.
 struct World {
     periods: Periods,
     nodes: Vec<Node>,
@@ -106,14 +114,14 @@ impl World {
         })
     }
 
-    /// Unlinks a node and gives it up, as a write does.
+    /// Unlinks a node and retires it, as a write does.
     fn retire(&self, node: usize) {
         self.linked[node].store(false, Ordering::Relaxed);
         let block = self.nodes[node].block();
         self.periods.retire(block, block, 1);
     }
 
-    /// Looks at a node, if it can be found.
+    /// Reads a node if it can be found.
     fn read(&self, node: usize) {
         let guard = self.periods.enter();
         if self.linked[node].load(Ordering::Relaxed) {
@@ -127,10 +135,10 @@ impl World {
     }
 }
 
-/// Tries all runs of these threads, at the end of which every node has been freed.
+/// Tries all runs of these threads. At the end every node must have been freed.
 fn all_are_freed(nodes: usize, threads: &'static [fn(&World)]) {
     let mut builder = loom::model::Builder::new();
-    // The checker's variable LOOM_MAX_PREEMPTIONS asks for another number.
+    // `LOOM_MAX_PREEMPTIONS` sets another bound.
     builder.preemption_bound = builder.preemption_bound.or(Some(3));
     builder.check(move || {
         let world = World::new(nodes);
@@ -150,7 +158,7 @@ fn all_are_freed(nodes: usize, threads: &'static [fn(&World)]) {
     });
 }
 
-/// Who settles finds readers about: the last of them frees.
+/// A thread settles while readers are inside. The last reader frees the node.
 #[test]
 fn two_readers_leave_together() {
     all_are_freed(
@@ -166,7 +174,8 @@ fn two_readers_leave_together() {
     );
 }
 
-/// Two trees are destroyed at once: what one retires while the other finds nothing left is not forgotten.
+/// Two trees are destroyed at once. A node that one retires while the other finds nothing left is
+/// not forgotten.
 #[test]
 fn two_trees_settle_together() {
     all_are_freed(
@@ -184,7 +193,7 @@ fn two_trees_settle_together() {
     );
 }
 
-/// As above, beside a reader.
+/// As above, with a reader.
 #[test]
 fn two_trees_settle_beside_a_reader() {
     all_are_freed(
@@ -203,7 +212,8 @@ fn two_trees_settle_beside_a_reader() {
     );
 }
 
-/// A batch is full before a tree is destroyed: its grace period began while no reader looked at the flag.
+/// A batch is full before a tree is destroyed. Its grace period began while no reader checked the
+/// flag.
 #[test]
 fn a_tree_settles_after_a_batch() {
     all_are_freed(

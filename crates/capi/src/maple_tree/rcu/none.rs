@@ -1,4 +1,5 @@
-//! No grace periods of the library's own: nobody knows when the readers are gone, and retired nodes stay for ever.
+//! The library without RCU of its own. It cannot know when readers are gone, so that retired nodes
+//! leak.
 
 use core::ptr::NonNull;
 

@@ -1,4 +1,4 @@
-//! Grace periods for programs that bring none.
+//! Grace periods for programs without RCU hooks.
 
 use core::ptr::NonNull;
 
@@ -8,7 +8,7 @@ use crate::maple_tree::rcu::periods::Periods;
 
 static PERIODS: Periods = Periods::new();
 
-/// A read-side section, ended when dropped.
+/// A read-side section, which ends when it is dropped.
 pub(super) struct ReadSide(Option<RcuGuard<'static>>);
 
 impl ReadSide {
@@ -25,12 +25,12 @@ impl Drop for ReadSide {
     }
 }
 
-/// FreeBatch the chain of so many nodes after a grace period.
+/// Frees the chain of `count` nodes after a grace period.
 pub(super) fn retire(newest: NonNull<u8>, oldest: NonNull<u8>, count: usize) {
     PERIODS.retire(newest, oldest, count);
 }
 
-/// From here on readers that leave go on with what waits, until nothing does.
+/// From now on, readers that leave free waiting nodes, until none is left.
 pub(super) fn settle() {
     PERIODS.settle();
 }

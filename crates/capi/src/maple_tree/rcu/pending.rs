@@ -1,6 +1,6 @@
-//! Nodes that nobody has started a grace period for.
+//! Chains of nodes for which no grace period has begun.
 //!
-//! They are chained by links in the nodes themselves, where no reader looks.
+//! They are linked through words of the nodes themselves that no reader looks at.
 
 use core::ptr::{self, NonNull};
 
@@ -35,12 +35,13 @@ impl PendingChains {
         }
     }
 
-    /// Takes all. Nothing is ever taken singly, so that an address that comes back does no harm.
+    /// Takes all chains. None is ever taken singly, so that there is no ABA problem.
     pub(super) fn take(&self) -> Option<NonNull<u8>> {
         NonNull::new(self.0.swap(ptr::null_mut(), Ordering::Acquire))
     }
 
-    /// Sequentially consistent, for those who look here after they have let go of something.
+    /// Returns `true` if no chain is pending. Sequentially consistent, for threads that check this
+    /// after they have released something.
     #[cfg(not(samara_loom))]
     pub(super) fn is_empty(&self) -> bool {
         self.0.load(Ordering::SeqCst).is_null()

@@ -1,20 +1,27 @@
-//! Grace periods of [`UserRcu`] for chains of nodes, so that readers pass no fence.
+//! Grace periods of [`UserRcu`] for chains of nodes, so that readers execute no fence.
 //!
-//! One chain waits for a grace period, and what is retired meanwhile waits until that is over; `advance` goes on with both. Writes look after
-//! it when enough nodes wait. After [`settle`](Periods::settle) the readers that leave do so, too, until nothing waits.
+//! One chain waits for a grace period. Chains that are retired in the meantime wait until that
+//! period is over. `advance` moves both forward. Writes call it when enough nodes wait. After
+//! [`settle`](Periods::settle), readers that leave call it too, until nothing waits.
 //!
-//! # Nothing is forgotten
+//! # No chain is forgotten
 //!
-//! `advance` takes no lock that one could wait at: a thread that finds another there leaves the work to it. That loses nothing:
+//! `advance` takes no lock that a thread could wait for: a thread that finds another one inside
+//! leaves the work to it. Nothing is lost by that:
 //!
-//! * *A call* is counted before the thread tries to set `taken`. If it fails, whoever had set it clears it later and then looks at the count: either
-//!   there was no call that it had not seen when it had set `taken`, or it tries again. Who sets `taken` next sees that call, too: all that set and
-//!   clear `taken` do so by a swap, and each sees what was done before those that came earlier.
-//! * *The flag* `unsettled` is changed only under `taken`: raised for a call that nobody had seen, if nodes wait; lowered when none does. It says
-//!   what those calls want that were seen, whoever sees them.
-//! * *A reader that leaves.* The flag is raised before the grace period begins. The reader looks at it after it has left, which
-//!   [`leave_ordered`](samara_rcu::RcuGuard::leave_ordered) orders against the beginning of the period: who asks whether it is over finds the reader gone, or
-//!   the reader sees the flag and asks for itself. Of two that leave together, the one that counts its call later sees the other gone.
+//! * *A call* is counted before the thread tries to set `taken`. If that fails, the thread that had
+//!   set it clears it later and then reads the count. Either there was no call that it had not seen
+//!   when it had set `taken`, or it tries again. The next thread that sets `taken` sees that call,
+//!   too. All threads set and clear `taken` by a swap, and each sees what was done before the
+//!   earlier swaps.
+//! * *The flag* `unsettled` is changed only while `taken` is set. It is set for a new call if nodes
+//!   wait, and cleared when none does. It records what the calls seen so far want, whichever thread
+//!   sees them.
+//! * *A reader that leaves.* The flag is set before the grace period begins. The reader checks it
+//!   after it has left, and [`leave_ordered`](samara_rcu::RcuGuard::leave_ordered) orders this
+//!   against the beginning of the period. Either the thread that polls the period finds the reader
+//!   gone, or the reader sees the flag and polls itself. If two readers leave together, the one
+//!   that counts its call later sees the other gone.
 
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
@@ -25,42 +32,42 @@ use super::free_chain;
 use super::pending::PendingChains;
 use crate::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// A grace period costs a system call: so many nodes share one.
+/// The number of nodes that share a grace period, since each costs a system call.
 const BATCH: usize = if cfg!(samara_loom) { 2 } else { 64 };
 
-/// Chains that have been retired, and how far they have come.
+/// The retired chains, and their progress.
 pub(super) struct Periods {
     rcu: UserRcu,
     pending: PendingChains,
-    /// How many nodes have been retired and not been freed.
+    /// The number of nodes that have been retired and not freed.
     count: AtomicUsize,
-    /// A tree was destroyed, and nodes may still wait that were retired before.
+    /// `true` if a tree was destroyed, and nodes that were retired before may still wait.
     unsettled: AtomicBool,
-    /// Calls that must not be lost.
+    /// The number of calls of `advance` that must not be lost.
     calls: AtomicUsize,
-    /// Whether a thread is in `advance`.
+    /// `true` if a thread is in `advance`.
     taken: AtomicBool,
     current: UnsafeCell<Current>,
 }
 
-// SAFETY: only who has set `taken` looks at `current`.
+// SAFETY: only the thread that has set `taken` accesses `current`.
 unsafe impl Send for Periods {}
 // SAFETY: as above.
 unsafe impl Sync for Periods {}
 
-/// What belongs to the thread that is in `advance`.
+/// The state of the thread that is in `advance`.
 struct Current {
     /// The chain that waits for a grace period.
     chain: Option<Chain>,
-    /// The calls that have been seen.
+    /// The number of calls that have been seen.
     calls: usize,
 }
 
 struct Chain {
     newest: NonNull<u8>,
-    /// `None` if none could be begun.
+    /// The number of the grace period, or `None` if none could be begun.
     period: Option<u64>,
-    /// Whether `unsettled` was up when the period began. It stays up for as long as this chain waits.
+    /// `true` if `unsettled` was set when the period began. It stays set while this chain waits.
     settling: bool,
 }
 
@@ -90,9 +97,9 @@ impl Periods {
         }
     }
 
-    /// FreeBatch the chain of so many nodes after a grace period.
+    /// Frees the chain of `count` nodes after a grace period.
     pub(super) fn retire(&self, newest: NonNull<u8>, oldest: NonNull<u8>, count: usize) {
-        // First, so that it is never less than what waits.
+        // First, so that the count is never less than the number of waiting nodes.
         let before = self.count.fetch_add(count, Ordering::SeqCst);
         self.pending.push(newest, oldest);
         if before + count >= BATCH {
@@ -100,7 +107,7 @@ impl Periods {
         }
     }
 
-    /// From here on readers that leave go on with what waits, until nothing does.
+    /// From now on, readers that leave free waiting nodes, until none is left.
     pub(super) fn settle(&self) {
         if self.count.load(Ordering::SeqCst) > 0 {
             self.call();
@@ -113,14 +120,15 @@ impl Periods {
         self.advance();
     }
 
-    /// FreeBatch what can be freed, and begins a grace period for what comes next; leaves it to another thread that is there.
+    /// Frees what can be freed, and begins a grace period for the next chain. Leaves this to
+    /// another thread if one is inside.
     fn advance(&self) {
         loop {
             if self.taken.swap(true, Ordering::SeqCst) {
                 return;
             }
             let calls = self.calls.load(Ordering::SeqCst);
-            // SAFETY: this thread has set `taken`, and lets go of the reference before it clears it.
+            // SAFETY: this thread has set `taken`, and drops the reference before it clears it.
             self.advance_locked(unsafe { &mut *self.current.get() }, calls);
             self.taken.swap(false, Ordering::SeqCst);
             if self.calls.load(Ordering::SeqCst) == calls {
@@ -147,7 +155,8 @@ impl Periods {
                 });
             }
             let Some(chain) = current else { break };
-            // A period that began before the flag was raised may have readers that left without a look at it.
+            // Readers of a period that began before the flag was set may have left without checking
+            // it.
             if (chain.period.is_none() || settling && !chain.settling)
                 && let Some(period) = self.rcu.start_poll()
             {
@@ -157,8 +166,8 @@ impl Periods {
             if !chain.period.is_some_and(|period| self.rcu.poll(period)) {
                 return;
             }
-            // SAFETY: `RetiredNodes` and `PendingChains` built the chain; it was taken before the period began, and the readers that may have found its nodes
-            // have left.
+            // SAFETY: `RetiredNodes` and `PendingChains` built the chain. It was taken before the
+            // period began, and the readers that may have found its nodes have left.
             let freed = unsafe { free_chain(Some(chain.newest)) };
             *current = None;
             self.count.fetch_sub(freed, Ordering::SeqCst);

@@ -5,9 +5,10 @@ use core::mem::ManuallyDrop;
 
 use crate::maple_tree::rcu::ReadSide;
 
-/// What a thread has open: how often, and the section that all of it shares.
+/// The open sections of a thread: their depth, and the read side that they share.
 ///
-/// Nothing happens to it when the thread ends, so that it can be used up to the end. Who ends inside a section stays a reader.
+/// It needs no cleanup when the thread ends, so that it can be used until the end. A thread that
+/// ends inside a section stays a reader.
 struct Open {
     depth: usize,
     section: Option<ManuallyDrop<ReadSide>>,
@@ -17,8 +18,8 @@ std::thread_local! {
     static OPEN: RefCell<Open> = const { RefCell::new(Open { depth: 0, section: None }) };
 }
 
-/// `maple_read_lock`: starts a read-side section of this thread's: no node that it finds is freed before the section ends. Sections may be
-/// nested. Never waits, and takes no lock.
+/// `maple_read_lock`: starts a read-side section of this thread. No node that it finds is freed
+/// before the section ends. Sections may be nested. Never waits, and takes no lock.
 #[unsafe(no_mangle)]
 pub extern "C" fn maple_read_lock() {
     OPEN.with_borrow_mut(|open| {
@@ -29,7 +30,8 @@ pub extern "C" fn maple_read_lock() {
     });
 }
 
-/// `maple_read_unlock`: ends the section that [`maple_read_lock`] started. Does nothing if there is none.
+/// `maple_read_unlock`: ends the section that [`maple_read_lock`] started. Does nothing if there is
+/// none.
 #[unsafe(no_mangle)]
 pub extern "C" fn maple_read_unlock() {
     let section = OPEN.with_borrow_mut(|open| {
@@ -40,6 +42,6 @@ pub extern "C" fn maple_read_unlock() {
             None
         }
     });
-    // Outside, since nodes may be freed now, by hooks that come back here.
+    // Outside of the borrow, since nodes may be freed now, by hooks that call back here.
     section.map(ManuallyDrop::into_inner);
 }
