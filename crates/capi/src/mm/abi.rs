@@ -1,10 +1,10 @@
-//! The structures of `samara/mm.h`, field by field, and its numbers.
+//! The structures and constants of `samara/mm.h`, field by field.
 
 use core::ffi::{c_char, c_int, c_uchar, c_uint, c_ulong, c_void};
 
 use crate::mm::file::MmFile;
 
-/// `enum mm_format`, as any number that C code may give.
+/// `enum mm_format`, as any number that C code may pass.
 pub type MmFormat = c_uint;
 /// x86-64 with four levels.
 pub const MM_X86_64: MmFormat = 0;
@@ -17,17 +17,19 @@ pub const MM_RISCV_SV39: MmFormat = 3;
 /// RISC-V, four levels.
 pub const MM_RISCV_SV48: MmFormat = 4;
 
-/// `struct mm_phys_ops`. All three functions are needed; they may be called from any thread that calls the library.
+/// `struct mm_phys_ops`. All three functions are required. They may be called from any thread that
+/// calls the library.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MmPhysOps {
-    /// Handed to every function.
+    /// Passed to every function.
     pub ctx: *mut c_void,
-    /// 2^order frames of 4 KiB, aligned to their size, of any content: 0 or `-ENOMEM`.
+    /// Allocates 2^order frames of 4 KiB, aligned to their size, with any content. Returns 0 or
+    /// `-ENOMEM`.
     pub alloc: Option<unsafe extern "C" fn(*mut c_void, c_uint, *mut u64) -> c_int>,
-    /// As it was allocated: the same start and order.
+    /// Frees an allocation, with the same start and order.
     pub free: Option<unsafe extern "C" fn(*mut c_void, u64, c_uint)>,
-    /// Where the library reads and writes a frame.
+    /// Returns where the library reads and writes a frame.
     pub to_virt: Option<unsafe extern "C" fn(*mut c_void, u64) -> *mut c_void>,
 }
 
@@ -35,48 +37,48 @@ pub struct MmPhysOps {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MmPhysStats {
-    /// Frames not in use, of the library's own.
+    /// Unused frames of the library's own memory.
     pub free: u64,
-    /// Frames that hold page tables of an address space.
+    /// Frames of page tables of address spaces.
     pub tables: u64,
     /// Frames of private memory, without the zero page.
     pub anon: u64,
-    /// Frames of files' and shared memory.
+    /// Frames of files and shared memory.
     pub file: u64,
     /// Tables that more than one address space uses.
     pub shared_tables: u64,
 }
 
-/// Opened for reading.
+/// The file is open for reading.
 pub const MM_FILE_READ: c_uint = 1;
-/// Opened for writing.
+/// The file is open for writing.
 pub const MM_FILE_WRITE: c_uint = 2;
-/// On a file system mounted `noexec`.
+/// The file system is mounted `noexec`.
 pub const MM_FILE_NOEXEC: c_uint = 4;
-/// Opened for appending.
+/// The file is open for appending.
 pub const MM_FILE_APPEND: c_uint = 8;
-/// A memfd, or a file of tmpfs.
+/// The file is a memfd, or in tmpfs.
 pub const MM_FILE_SHMEM: c_uint = 16;
-/// Of a file system that does not align large mappings.
+/// The file system does not align large mappings.
 pub const MM_FILE_UNALIGNED: c_uint = 32;
-/// Of overlayfs.
+/// The file is in overlayfs.
 pub const MM_FILE_STACKED: c_uint = 64;
-/// Of FUSE.
+/// The file is in FUSE.
 pub const MM_FILE_FUSE: c_uint = 128;
-/// Of ramfs.
+/// The file is in ramfs.
 pub const MM_FILE_PLACED: c_uint = 256;
 
 /// `struct mm_file_info`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MmFileInfo {
-    /// As maps prints it; NULL is the empty name.
+    /// The name in maps. NULL is the empty name.
     pub name: *const c_char,
     /// Major number of the device.
     pub major: u32,
     /// Minor number of the device.
     pub minor: u32,
-    /// The same device and inode: the same pages, on one `mm_phys`.
+    /// The inode. Files with the same device and inode share pages on one `mm_phys`.
     pub inode: u64,
     /// `MM_FILE_…`.
     pub flags: c_uint,
@@ -86,15 +88,15 @@ pub struct MmFileInfo {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MmFileOps {
-    /// Fills 4,096 bytes; 0, or `-EIO`.
+    /// Fills 4,096 bytes. Returns 0, or `-EIO`.
     pub read_page: Option<unsafe extern "C" fn(*mut c_void, u64, *mut c_void) -> c_int>,
-    /// Takes a dirty page.
+    /// Receives a dirty page.
     pub write_page: Option<unsafe extern "C" fn(*mut c_void, u64, *const c_void) -> c_int>,
-    /// Makes a range zero.
+    /// Zeroes a range.
     pub punch: Option<unsafe extern "C" fn(*mut c_void, u64, u64) -> c_int>,
-    /// The size in bytes now.
+    /// Returns the current size in bytes.
     pub size: Option<unsafe extern "C" fn(*mut c_void) -> u64>,
-    /// The last open and mapping have gone.
+    /// Called when the last open and mapping are gone.
     pub release: Option<unsafe extern "C" fn(*mut c_void)>,
 }
 
@@ -106,13 +108,13 @@ pub struct MmConfig {
     pub task_size: u64,
     /// Top-down placement starts below this address (exclusive).
     pub mmap_base: u64,
-    /// Bottom-up placement starts here when the other has run out.
+    /// Bottom-up placement starts here when top-down placement has run out.
     pub legacy_base: u64,
-    /// Hints below are raised to it.
+    /// Lower hints are raised to this address.
     pub mmap_min_addr: u64,
     /// Lowest address of the heap; 0: none yet.
     pub start_brk: u64,
-    /// An address in the area that is called `[stack]`; 0: none yet.
+    /// An address in the area named `[stack]`; 0: none yet.
     pub stack_top: u64,
     /// `RLIMIT_AS` in bytes.
     pub rlim_as: u64,
@@ -128,7 +130,7 @@ pub struct MmConfig {
     pub overcommit: c_int,
     /// `CAP_IPC_LOCK`.
     pub ipc_lock: bool,
-    /// For what exec draws at random; 0: nothing is random.
+    /// Seed of exec's random choices; 0: nothing is random.
     pub seed: u64,
 }
 
@@ -136,17 +138,17 @@ pub struct MmConfig {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MmBackend {
-    /// Handed to every function.
+    /// Passed to every function.
     pub ctx: *mut c_void,
-    /// `[start, end)` is mapped now.
+    /// Called after `[start, end)` was mapped.
     pub map: Option<
         unsafe extern "C" fn(*mut c_void, u64, u64, c_int, c_int, *mut MmFile, u64) -> c_int,
     >,
-    /// It is mapped no more.
+    /// Called after the range was unmapped.
     pub unmap: Option<unsafe extern "C" fn(*mut c_void, u64, u64) -> c_int>,
-    /// It has this protection now.
+    /// Called after the range got this protection.
     pub protect: Option<unsafe extern "C" fn(*mut c_void, u64, u64, c_int) -> c_int>,
-    /// What was at one place is at another now.
+    /// Called after a range was moved to another address.
     pub r#move: Option<unsafe extern "C" fn(*mut c_void, u64, u64, u64) -> c_int>,
 }
 
@@ -154,30 +156,30 @@ pub struct MmBackend {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MmContents {
-    /// Pages are given up, or treated otherwise: `MADV_…`.
+    /// Called for pages that are discarded, or treated by other advice: `MADV_…`.
     pub discard: Option<unsafe extern "C" fn(*mut c_void, u64, u64, c_int) -> c_int>,
-    /// Writes back what a shared mapping has changed; `flags` are those of `msync` (`MS_…`).
+    /// Writes back the changes of a shared mapping. `flags` are those of `msync` (`MS_…`).
     pub sync: Option<unsafe extern "C" fn(*mut c_void, u64, u64, c_int) -> c_int>,
 }
 
 /// Neither set-user-ID nor set-group-ID.
 pub const MM_SETID_NO: c_int = 0;
-/// For who the process is already.
+/// Set-ID bits for the current IDs of the process.
 pub const MM_SETID_SAME: c_int = 1;
-/// For somebody else.
+/// Set-ID bits for other IDs.
 pub const MM_SETID_OTHER: c_int = 2;
 
 /// `struct mm_program`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MmProgram {
-    /// Opened for this program; the library puts it.
+    /// The file, opened for this program. The library drops the reference.
     pub file: *mut MmFile,
-    /// Of the file in bytes.
+    /// The size of the file in bytes.
     pub size: u64,
     /// `MM_SETID_…`.
     pub set_id: c_int,
-    /// For `read`.
+    /// Passed to `read`.
     pub ctx: *mut c_void,
 }
 
@@ -185,11 +187,11 @@ pub struct MmProgram {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MmSpecial {
-    /// In brackets.
+    /// The name, in brackets.
     pub name: *const c_char,
-    /// Its length.
+    /// The length in pages.
     pub pages: u64,
-    /// The vdso, as opposed to its data.
+    /// `true` for the vdso, `false` for its data.
     pub code: bool,
 }
 
@@ -197,25 +199,25 @@ pub struct MmSpecial {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct MmExec {
-    /// The file, as the caller names it.
+    /// The path of the file, as the caller gives it.
     pub path: *const c_char,
-    /// Ended by NULL.
+    /// The arguments, terminated by NULL.
     pub argv: *const *const c_char,
-    /// Likewise.
+    /// The environment, terminated by NULL.
     pub envp: *const *const c_char,
-    /// Limits and the rest, but for the layout.
+    /// Limits and settings. The layout is ignored.
     pub config: *const MmConfig,
     /// `personality(2)` of the process.
     pub personality: c_ulong,
-    /// What a kernel maps into each program.
+    /// The areas that a kernel maps into each program.
     pub special: *const MmSpecial,
-    /// How many there are.
+    /// The number of these areas.
     pub specials: usize,
-    /// For `open`.
+    /// Passed to `open`.
     pub ctx: *mut c_void,
     /// Opens a program.
     pub open: Option<unsafe extern "C" fn(*mut c_void, *const c_char, *mut MmProgram) -> c_int>,
-    /// Reads of one.
+    /// Reads from a program.
     pub read: Option<unsafe extern "C" fn(*mut c_void, u64, *mut c_void, usize) -> i64>,
     /// `AT_HWCAP`.
     pub hwcap: u64,
@@ -235,7 +237,7 @@ pub struct MmExec {
     pub egid: u32,
     /// `AT_SECURE`.
     pub secure: bool,
-    /// What `AT_RANDOM` points to.
+    /// The bytes that `AT_RANDOM` points to.
     pub random: [c_uchar; 16],
     /// `AT_EXECFD`; null: none.
     pub descriptor: *const u32,
@@ -245,9 +247,9 @@ pub struct MmExec {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MmStarted {
-    /// The first instruction.
+    /// The address of the first instruction.
     pub start: u64,
-    /// The number of arguments is there.
+    /// The address of the number of arguments.
     pub stack_pointer: u64,
     /// `AT_ENTRY`.
     pub entry: u64,
@@ -259,15 +261,15 @@ pub struct MmStarted {
     pub vdso: u64,
     /// End of the stack (exclusive).
     pub stack_end: u64,
-    /// 32 or 64.
+    /// The width of addresses: 32 or 64.
     pub bits: c_uint,
-    /// From now on.
+    /// The personality from now on.
     pub personality: c_ulong,
 }
 
-/// Last-level tables are copied.
+/// Copies last-level tables.
 pub const MM_FORK_COPY: c_uint = 0;
-/// They are shared until one side changes them.
+/// Shares last-level tables until one side changes them.
 pub const MM_FORK_SHARE: c_uint = 1;
 
 /// A load.
@@ -277,17 +279,17 @@ pub const MM_WRITE: c_uint = 2;
 /// An instruction fetch.
 pub const MM_EXEC: c_uint = 4;
 
-/// The page is there.
+/// The page is present.
 pub const MM_PAGE_PRESENT: c_uint = 1;
-/// It is a file's, or shared memory.
+/// The page belongs to a file or to shared memory.
 pub const MM_PAGE_FILE: c_uint = 2;
-/// One address space maps it.
+/// One address space maps the page.
 pub const MM_PAGE_EXCLUSIVE: c_uint = 4;
-/// It was written to.
+/// The page was written to.
 pub const MM_PAGE_SOFT_DIRTY: c_uint = 8;
-/// It is the zero page.
+/// The page is the zero page.
 pub const MM_PAGE_ZERO: c_uint = 16;
-/// It is a part of a huge page.
+/// The page is part of a huge page.
 pub const MM_PAGE_HUGE: c_uint = 32;
 
 /// `struct mm_area`.
@@ -296,18 +298,18 @@ pub const MM_PAGE_HUGE: c_uint = 32;
 pub struct MmArea {
     /// First address.
     pub start: u64,
-    /// First address beyond.
+    /// First address after the area.
     pub end: u64,
-    /// Of `start` in the file, as maps prints it.
+    /// Offset of `start` in the file, as in maps.
     pub offset: u64,
     /// `PROT_…`.
     pub prot: c_int,
     /// Mapped with `MAP_SHARED`.
     pub shared: bool,
-    /// Of the file.
+    /// The inode of the file.
     pub inode: u64,
-    /// By the kernel's own numbers.
+    /// The flags, by the kernel's own numbers.
     pub vm_flags: u64,
-    /// As maps prints it, cut short.
+    /// The name in maps, truncated.
     pub name: [c_char; 64],
 }

@@ -1,10 +1,11 @@
-//! Whether anything else runs on a memory: for the counts that can only be compared while everything rests.
+//! Detection of other calls on a memory, for counts that can be compared only while no other call
+//! runs.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 const SHARDS: usize = 16;
 
-/// Calls that have come in and gone out, in counters that threads hardly share.
+/// A counter of the calls that have entered and left, in shards that threads rarely share.
 #[derive(Debug, Default)]
 pub(crate) struct CallCounter {
     shards: [Shard; SHARDS],
@@ -17,28 +18,29 @@ struct Shard {
     left: AtomicU64,
 }
 
-/// A call under way.
+/// A running call.
 #[derive(Debug)]
 pub(crate) struct CallGuard<'a>(&'a Shard);
 
 impl CallCounter {
-    /// A call comes in.
+    /// Records that a call has entered.
     #[inline]
     pub(crate) fn enter(&self) -> CallGuard<'_> {
         std::thread_local! {
             static MARK: u8 = const { 0 };
         }
-        // Where a thread's own variables lie tells threads apart.
+        // The address of a thread-local variable distinguishes threads.
         let mark = MARK
             .try_with(|mark| core::ptr::from_ref(mark).addr())
             .unwrap_or(0);
         let shard = &self.shards[(mark >> 6).wrapping_mul(0x9e37_79b9) >> 16 & (SHARDS - 1)];
-        // Acquire and release: whoever counts the rest sees what those who left had done.
+        // Acquire and release: the thread that compares the counts sees what the calls that left
+        // had done.
         shard.entered.fetch_add(1, Ordering::AcqRel);
         CallGuard(shard)
     }
 
-    /// How many have come in all, if nobody but the caller is inside.
+    /// Returns the number of all calls that have entered, if no call but the caller's is running.
     pub(crate) fn sole_call(&self) -> Option<u64> {
         let sum = |of: fn(&Shard) -> &AtomicU64| -> u64 {
             self.shards
@@ -46,7 +48,7 @@ impl CallCounter {
                 .map(|shard| of(shard).load(Ordering::SeqCst))
                 .sum()
         };
-        // Those who left first: one who comes in meanwhile is counted among those who entered.
+        // Left first: a call that enters in between is counted among those that entered.
         let left = sum(|shard| &shard.left);
         let entered = sum(|shard| &shard.entered);
         (entered == left + 1).then_some(entered)

@@ -1,4 +1,5 @@
-//! `struct mm_backend` and `struct mm_contents`: the caller is told what a call does, and may refuse.
+//! `struct mm_backend` and `struct mm_contents`: notification of the caller about the effects of a
+//! call, which the caller may refuse.
 
 use core::ffi::c_int;
 use std::sync::OnceLock;
@@ -12,11 +13,12 @@ use crate::mm::file::open_of;
 #[derive(Debug)]
 pub(crate) struct BackendHooks {
     backend: MmBackend,
-    /// Named later, once.
+    /// Set later, once.
     contents: OnceLock<MmContents>,
 }
 
-// SAFETY: the header lets any thread call any function, so that the caller's must bear that, too; the context is only handed on.
+// SAFETY: the header permits any thread to call any function, so that the caller's functions must
+// tolerate that, too. The context is only passed on.
 unsafe impl Send for BackendHooks {}
 // SAFETY: as above.
 unsafe impl Sync for BackendHooks {}
@@ -29,15 +31,16 @@ impl BackendHooks {
         }
     }
 
-    /// Names those for contents.
+    /// Sets the functions for contents.
     ///
     /// # Errors
-    /// `EBUSY` if others have been named before.
+    ///
+    /// `EBUSY` if they have been set before.
     pub(crate) fn name(&self, contents: &MmContents) -> Result<(), Errno> {
         self.contents.set(*contents).map_err(|_| Errno::EBUSY)
     }
 
-    /// The owner of the pages for one call.
+    /// Returns the owner of the pages for one call.
     pub(crate) fn backend(&self) -> Backend {
         Backend(self.backend, self.contents.get().copied())
     }
@@ -47,7 +50,7 @@ impl BackendHooks {
 #[derive(Debug)]
 pub(crate) struct Backend(MmBackend, Option<MmContents>);
 
-/// What a function of the caller's says: less than 0 is a refusal.
+/// Converts the return value of a caller's function: a negative one is a refusal.
 fn answer(number: c_int) -> Result<(), Errno> {
     if number < 0 {
         Err(Errno(number.saturating_neg()))
@@ -56,7 +59,8 @@ fn answer(number: c_int) -> Result<(), Errno> {
     }
 }
 
-/// The number of advice that may change what the pages hold, or how they can be reached; other advice is not told.
+/// Returns the number of advice that may change the content of pages, or their accessibility. Other
+/// advice is not reported.
 fn libc_advice(advice: PageAdvice) -> Option<c_int> {
     Some(match advice {
         PageAdvice::DontNeed => abi::MADV_DONTNEED,
@@ -72,7 +76,7 @@ fn prot(vma: &Vma) -> c_int {
     (vma.flags & VmFlags::ACCESS).bits() as c_int
 }
 
-/// The flags with which `mmap` would make such an area, but for `MAP_FIXED`.
+/// Returns the flags with which `mmap` would create such an area, without `MAP_FIXED`.
 fn flags(vma: &Vma) -> c_int {
     let mut flags = if vma.flags.contains(VmFlags::MAYSHARE) {
         abi::MAP_SHARED
@@ -107,7 +111,7 @@ impl Pages for Backend {
             Backing::File(file) => (open_of(file), (start >> 12).wrapping_add(vma.shift) << 12),
             _ => (core::ptr::null_mut(), 0),
         };
-        // SAFETY: the caller's function and context; the file is good as long as the area is.
+        // SAFETY: the caller's function and context. The file is valid as long as the area exists.
         answer(unsafe { map(self.0.ctx, start, end, prot(vma), flags(vma), file, offset) })
     }
 
@@ -144,7 +148,7 @@ impl Pages for Backend {
         answer(unsafe { discard(self.0.ctx, start, end, advice) })
     }
 
-    /// The caller's memory is there when it is used.
+    /// Does nothing: the caller's memory exists when it is used.
     fn populate(&mut self, _: u64, _: u64, _: &Area<'_>, _: bool) -> Result<(), Errno> {
         Ok(())
     }
@@ -157,7 +161,7 @@ impl Pages for Backend {
         answer(unsafe { sync(self.0.ctx, start, end, flags.bits() as c_int) })
     }
 
-    /// The tables', if there are any.
+    /// Returns none: the tables provide the object, if there are any.
     fn object(&mut self, _: u64) -> Result<Object, Errno> {
         Ok(Object::none())
     }

@@ -1,4 +1,4 @@
-//! The system calls, as their manual pages; arguments are what a program would put in registers.
+//! The system calls, as in their manual pages. Arguments are what a program would put in registers.
 
 use core::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_ulong};
 use core::slice;
@@ -10,7 +10,7 @@ use crate::mm::code;
 use crate::mm::file::MmFile;
 use crate::mm::lifecycle::Mm;
 
-/// Performs a call; the backend is told.
+/// Performs a call and notifies the backend.
 fn perform(mm: &Mm, call: &Call) -> Result<u64, Errno> {
     match &mm.backend {
         Some(told) => mm.space.perform(call, Some(&mut told.backend())),
@@ -20,7 +20,7 @@ fn perform(mm: &Mm, call: &Call) -> Result<u64, Errno> {
 
 fn number(result: Result<u64, Errno>) -> c_int {
     match result {
-        // Keys; everything else that returns an int gives 0.
+        // A protection key. All other calls that return an int return 0.
         Ok(number) => number as c_int,
         Err(error) => code(error),
     }
@@ -33,12 +33,12 @@ fn address(result: Result<u64, Errno>) -> i64 {
     }
 }
 
-/// An `int` in a register of 64 bits.
+/// Sign-extends an `int` to a register of 64 bits.
 fn widen(argument: c_int) -> u64 {
     i64::from(argument) as u64
 }
 
-/// Defines the calls that hand their arguments on.
+/// Defines calls that only pass on their arguments.
 macro_rules! calls {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),*) = $call:expr;)*) => {$(
         $(#[$doc])*
@@ -64,7 +64,7 @@ calls! {
     fn mm_mprotect(addr: u64, len: u64, prot: c_int) = Call::Mprotect { addr, len, prot: widen(prot), pkey: -1 };
     /// `pkey_mprotect(2)`.
     fn mm_pkey_mprotect(addr: u64, len: u64, prot: c_int, pkey: c_int) = Call::Mprotect { addr, len, prot: widen(prot), pkey };
-    /// `pkey_alloc(2)`: the key.
+    /// `pkey_alloc(2)`: returns the key.
     fn mm_pkey_alloc(flags: c_uint, rights: c_uint) = Call::PkeyAlloc { flags: flags.into(), rights: rights.into() };
     /// `pkey_free(2)`.
     fn mm_pkey_free(pkey: c_int) = Call::PkeyFree { pkey };
@@ -84,13 +84,13 @@ calls! {
     fn mm_mseal(addr: u64, len: u64, flags: c_ulong) = Call::Mseal { addr, len, flags: u64_of(flags) };
     /// `remap_file_pages(2)`.
     fn mm_remap_file_pages(addr: u64, len: u64, prot: c_int, pgoff: u64, flags: c_int) = Call::RemapFilePages { addr, len, prot: widen(prot), pgoff, flags: widen(flags) };
-    /// `mbind(2)`, of the first 64 nodes.
+    /// `mbind(2)`, for the first 64 nodes.
     fn mm_mbind(addr: u64, len: u64, mode: c_int, nodes: u64, flags: c_uint) = Call::Mbind { addr, len, mode: widen(mode), nodes, flags: flags.into() };
     /// `set_mempolicy_home_node(2)`.
     fn mm_set_mempolicy_home_node(addr: u64, len: u64, home: c_ulong, flags: c_ulong) = Call::SetMempolicyHomeNode { addr, len, home: u64_of(home), flags: u64_of(flags) };
 }
 
-/// `unsigned long` is as wide as the machine's words.
+/// Widens an `unsigned long`, which is as wide as the machine's words.
 fn u64_of(n: c_ulong) -> u64 {
     #[allow(clippy::useless_conversion, reason = "narrower on 32-bit machines")]
     u64::from(n)
@@ -166,7 +166,7 @@ pub unsafe extern "C" fn mm_mremap(
     }
 }
 
-/// `brk(2)`, as the system call: the program break afterwards, 0 without a heap.
+/// `brk(2)`, as the system call: returns the new program break, or 0 without a heap.
 ///
 /// # Safety
 /// `mm` is an address space.
@@ -178,7 +178,7 @@ pub unsafe extern "C" fn mm_brk(mm: *mut Mm, addr: u64) -> u64 {
         return 0;
     };
     perform(mm, &Call::Brk { addr }).unwrap_or_else(|_| {
-        // A refusal: the break is where it was.
+        // After a refusal, the break is unchanged.
         let mut brk = 0;
         mm.space.with_map(&mut |map| brk = map.layout().brk);
         brk
@@ -196,7 +196,7 @@ pub unsafe extern "C" fn mm_mincore(mm: *mut Mm, addr: u64, len: u64, vec: *mut 
     let Some(mm) = (unsafe { mm.as_ref() }) else {
         return code(Errno::EINVAL);
     };
-    // First whether the range is good: then it is no larger than an address space.
+    // First checks that the range is valid: then it is no larger than an address space.
     if let Err(error) = mm.space.perform(&Call::Mincore { addr, len }, None) {
         return code(error);
     }
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn mm_mincore(mm: *mut Mm, addr: u64, len: u64, vec: *mut 
     }
 }
 
-/// `prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, …)`; NULL takes the name away.
+/// `prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, …)`. NULL removes the name.
 ///
 /// # Safety
 /// `mm` is an address space; `name` is NULL or a string.
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn mm_set_vma_name(
     } else {
         // SAFETY: the caller's duty.
         let name = unsafe { CStr::from_ptr(name) }.to_str();
-        // If it fails: no printable ASCII.
+        // An invalid name is not printable ASCII.
         name.map_err(|_| Errno::EINVAL).and_then(try_str).map(Some)
     };
     number(name.and_then(|name| perform(mm, &Call::SetVmaName { addr, len, name })))

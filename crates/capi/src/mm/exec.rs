@@ -1,4 +1,4 @@
-//! `mm_exec`: new programs.
+//! `mm_exec`: programs in new address spaces.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
@@ -18,17 +18,18 @@ use crate::mm::phys::MmPhys;
 use crate::mm::space::Space;
 use crate::mm::{code, return_boxed};
 
-/// A list of strings that ends with NULL, without the zero bytes.
+/// Returns the strings of a list that ends with NULL, without their zero bytes.
 ///
 /// # Safety
-/// It is one, or NULL; it stays for `'a`.
+///
+/// It is such a list, or NULL, and exists for `'a`.
 unsafe fn strings<'a>(list: *const *const c_char) -> Result<Vec<&'a [u8]>, Errno> {
     let mut strings = Vec::new();
     if list.is_null() {
         return Ok(strings);
     }
     for number in 0.. {
-        // SAFETY: the entries before were not the last one.
+        // SAFETY: the entries before were not NULL.
         let string = unsafe { *list.add(number) };
         if string.is_null() {
             break;
@@ -40,7 +41,7 @@ unsafe fn strings<'a>(list: *const *const c_char) -> Result<Vec<&'a [u8]>, Errno
     Ok(strings)
 }
 
-/// The bytes of a program, by the caller's function.
+/// The bytes of a program, read by the caller's function.
 struct Bytes {
     read: unsafe extern "C" fn(*mut c_void, u64, *mut c_void, usize) -> i64,
     ctx: *mut c_void,
@@ -53,7 +54,7 @@ impl Image for Bytes {
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
-        // SAFETY: the caller's function and context, and room for so many bytes.
+        // SAFETY: the caller's function and context, and space for that many bytes.
         let read = unsafe { (self.read)(self.ctx, offset, into.as_mut_ptr().cast(), into.len()) };
         match usize::try_from(read) {
             Ok(bytes) => Ok(bytes.min(into.len())),
@@ -62,7 +63,7 @@ impl Image for Bytes {
     }
 }
 
-/// An error that a function of the caller's gave: what is none is `EIO`.
+/// Converts the error of a caller's function. Invalid values become `EIO`.
 fn errno(given: i64) -> Errno {
     match given {
         -4095..0 => Errno(-given as i32),
@@ -86,12 +87,13 @@ fn open(exec: &MmExec, path: &[u8]) -> Result<Program<Bytes>, Errno> {
         set_id: MM_SETID_NO,
         ctx: core::ptr::null_mut(),
     };
-    // SAFETY: the caller's function and context; paths have no zero byte inside, and the program has its place.
+    // SAFETY: the caller's function and context. Paths contain no zero byte, and `program` is valid
+    // for writes.
     let opened = unsafe { open(exec.ctx, name.as_ptr().cast(), &raw mut program) };
     if opened != 0 {
         return Err(errno(opened.into()));
     }
-    // SAFETY: an open file, says the function.
+    // SAFETY: the function returned an open file.
     let file = unsafe { program.file.as_ref() }.and_then(|file| file.take());
     Ok(Program {
         file: file.ok_or(Errno::EINVAL)?,
@@ -109,10 +111,11 @@ fn open(exec: &MmExec, path: &[u8]) -> Result<Program<Bytes>, Errno> {
     })
 }
 
-/// What the kernel maps into each program.
+/// Returns the areas that the kernel maps into each program.
 ///
 /// # Safety
-/// There are as many as `exec` says; their names are strings or NULL.
+///
+/// There are as many as `exec` says. Their names are strings or NULL.
 unsafe fn special(exec: &MmExec) -> Result<Vec<SpecialArea>, Errno> {
     let mut areas = Vec::new();
     if exec.special.is_null() {
@@ -144,7 +147,7 @@ unsafe fn special(exec: &MmExec) -> Result<Vec<SpecialArea>, Errno> {
     Ok(areas)
 }
 
-/// Draws by the seed, which goes on.
+/// Makes a random choice from the seed, and advances it.
 fn draw(seed: &mut u64, choice: &Choice) -> u64 {
     // SplitMix64.
     *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -187,7 +190,7 @@ fn c_started<S>(started: &Started<S>) -> MmStarted {
     }
 }
 
-/// Writes all of the bytes.
+/// Copies all bytes into the address space.
 fn store(space: &dyn Space, addr: u64, bytes: &[u8]) -> Result<(), Errno> {
     match space.copy_in(addr, bytes) == bytes.len() {
         true => Ok(()),
@@ -195,7 +198,10 @@ fn store(space: &dyn Space, addr: u64, bytes: &[u8]) -> Result<(), Errno> {
     }
 }
 
+/// Creates an address space with a program.
+///
 /// # Safety
+///
 /// As [`mm_exec`].
 unsafe fn execute(
     given: &MmExec,
@@ -263,11 +269,14 @@ unsafe fn execute(
     Ok((mm, report))
 }
 
-/// Makes an address space with a program in it, as `execve(2)` does.
+/// Creates an address space with a program in it, as `execve(2)` does.
 ///
 /// # Safety
-/// `exec` points to the structure, whose members are what the header says; `phys` is of [`mm_phys_new`](crate::mm::mm_phys_new) or NULL; `backend` points to functions
-/// that do what the header says or is NULL; `mm` points to a pointer; `started` points to the structure or is NULL.
+///
+/// `exec` points to the structure, whose members are what the header says. `phys` came from
+/// [`mm_phys_new`](crate::mm::mm_phys_new) or is NULL. `backend` points to functions that behave as
+/// the header says, or is NULL. `mm` points to a pointer. `started` points to the structure or is
+/// NULL.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_exec(

@@ -1,9 +1,10 @@
-//! `mm_file_…`: opens, the inodes behind them, and who of several opens serves the pages.
+//! `mm_file_…`: opens, the inodes behind them, and the open that serves the pages.
 //!
-//! An *open* is what C code has a pointer to, and what areas have. An *inode* is what its opens have in common: the engine keeps pages with it. The
-//! oldest open of an inode that has not been released serves the pages.
+//! An *open* is the object to which C code has a pointer, and which areas keep alive. An *inode* is
+//! what its opens share: the engine keeps the pages with it. The oldest open of an inode that has
+//! not been released serves the pages.
 //!
-//! # Who keeps whom
+//! # References
 //!
 //! ```text
 //! C code ──► open ◄── File (its number, its rights) ◄── areas
@@ -12,8 +13,9 @@
 //!                     inode: cached pages ──► Server ──► opens that can serve
 //! ```
 //!
-//! The caller's references are one on the `File`. When the last `File` of an open goes, the open stops serving and is released, unless it is the
-//! inode's last one: that serves until the inode has written its dirty pages back.
+//! The caller's references are one reference to the `File`. When the last reference to an open's
+//! `File` is dropped, the open stops serving and is released. The inode's last open is an
+//! exception: it serves until the inode has written its dirty pages back.
 
 use core::ffi::{CStr, c_uint, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -29,7 +31,7 @@ use crate::mm::abi::{
 };
 use crate::mm::code;
 
-/// Waiting takes no memory.
+/// A mutex whose waiters need no memory.
 type Mutex<T> = lock_api::Mutex<HostLock, T>;
 
 /// `struct mm_file`.
@@ -38,11 +40,12 @@ pub struct MmFile {
     /// The caller's references.
     own: Mutex<Own>,
     file: OnceLock<Weak<File>>,
-    /// What shared mappings of an append-only file that is open for writing get: a description that allows none.
+    /// The description that shared mappings of an append-only file that is open for writing get: it
+    /// permits none.
     refusing: Option<Counted<File>>,
 }
 
-/// The caller's references are one on the file.
+/// The caller's references, which are one reference to the file.
 #[derive(Debug, Default)]
 struct Own {
     references: usize,
@@ -50,7 +53,7 @@ struct Own {
 }
 
 impl MmFile {
-    /// What areas have, as long as the caller or an area keeps it.
+    /// Returns the file of the areas, as long as the caller or an area keeps it alive.
     pub(crate) fn file(&self) -> Option<Counted<File>> {
         self.file.get()?.upgrade()
     }
@@ -66,7 +69,7 @@ impl MmFile {
         own.file.take()
     }
 
-    /// One more of them.
+    /// Adds one to the caller's references.
     fn get(&self) {
         let file = self.file();
         let mut own = self.own.lock();
@@ -76,7 +79,7 @@ impl MmFile {
         }
     }
 
-    /// What a mapping with these flags gets.
+    /// Returns the file that a mapping with these flags gets.
     pub(crate) fn for_mapping(&self, shared: bool) -> Option<Counted<File>> {
         match &self.refusing {
             Some(refusing) if shared => Some(refusing.clone()),
@@ -85,7 +88,7 @@ impl MmFile {
     }
 }
 
-/// The open that an area's file is of.
+/// Returns the open that an area's file belongs to.
 pub(crate) fn open_of(file: &File) -> *mut MmFile {
     let open = file
         .object
@@ -94,16 +97,18 @@ pub(crate) fn open_of(file: &File) -> *mut MmFile {
     open.unwrap_or(core::ptr::null()).cast_mut()
 }
 
-/// The caller's functions for an open; dropping them releases it.
+/// The caller's functions for an open. Dropping them releases it.
 #[derive(Debug)]
 struct Ops {
     ops: MmFileOps,
     ctx: *mut c_void,
-    /// Whether the caller has been told that it is open; otherwise there is nothing to release.
+    /// `true` if the caller has been told that the open succeeded. Otherwise nothing must be
+    /// released.
     taken: AtomicBool,
 }
 
-// SAFETY: the header lets any thread call any function, so that the caller's must bear that, too; the context is only handed on.
+// SAFETY: the header permits any thread to call any function, so that the caller's functions must
+// tolerate that, too. The context is only passed on.
 unsafe impl Send for Ops {}
 // SAFETY: as above.
 unsafe impl Sync for Ops {}
@@ -119,26 +124,27 @@ impl Drop for Ops {
     }
 }
 
-/// Serves the pages of an inode through the oldest of its opens.
+/// The pages of an inode, served through the oldest of its opens.
 #[derive(Debug, Default)]
 struct Server {
-    /// Never empty once the first open is in it. The oldest is the first.
+    /// Never empty once the first open was added. The oldest is the first.
     opens: Mutex<Vec<Counted<Ops>>>,
 }
 
 impl Server {
-    /// Calls out without a lock; who has been released meanwhile is so only afterwards.
+    /// Returns the oldest open. Its functions are called without a lock. If it is released
+    /// concurrently, that takes effect only after the call.
     fn oldest(&self) -> Option<Counted<Ops>> {
         self.opens.lock().first().cloned()
     }
 
-    /// The next open can be taken in.
+    /// Reserves memory for one more open.
     fn reserve_slot(&self) -> Result<(), Errno> {
         let room = self.opens.lock().try_reserve(1);
         room.map_err(|_| Errno::ENOMEM)
     }
 
-    /// An open has gone: it serves no more, unless it is the last.
+    /// Removes an open, which no longer serves, unless it is the last.
     fn leave(&self, ops: &Counted<Ops>) {
         let mut opens = self.opens.lock();
         let gone = match opens
@@ -153,14 +159,15 @@ impl Server {
     }
 }
 
-/// The engine's way to the server; the inode has it, and drops it when its dirty pages have been written.
+/// The engine's access to the server. The inode owns it, and drops it when its dirty pages have
+/// been written.
 struct Source {
     server: Counted<Server>,
-    /// The first open said so.
+    /// As the first open specified.
     memory: bool,
 }
 
-/// What a function of the caller's says.
+/// Converts the return value of a caller's function.
 fn answer(number: i32) -> Result<(), Errno> {
     match number {
         0 => Ok(()),
@@ -204,7 +211,7 @@ impl PageSource for Source {
         let Some(write) = ops.ops.write_page else {
             return Ok(());
         };
-        // Pages wholly beyond the end have nothing that could be zeroed.
+        // Pages entirely beyond the end need no zeroing.
         let end = end.min(self.size());
         for pgoff in start >> 12..end.div_ceil(4096) {
             // SAFETY: as above.
@@ -229,7 +236,7 @@ impl PageSource for Source {
     }
 }
 
-/// What goes with the last `File` of an open.
+/// The data that is dropped with the last reference to an open's `File`.
 struct OpenObject {
     id: FileId,
     ops: Counted<Ops>,
@@ -240,7 +247,7 @@ struct OpenObject {
 impl Drop for OpenObject {
     fn drop(&mut self) {
         let mut inodes = inodes(self.id).lock();
-        // Another inode of this number may have come since: one whose opens this one is not among.
+        // Another inode with this number may exist by now, without this open.
         let found = inodes
             .iter()
             .position(|inode| core::ptr::eq::<Server>(&*inode.server, &*self.server));
@@ -255,11 +262,11 @@ impl Drop for OpenObject {
         if last.is_none() {
             self.server.leave(&self.ops);
         }
-        // With `last`, without the lock: the inode itself may go now, and write.
+        // `last` is dropped after the lock, since the inode itself may be dropped now, and write.
     }
 }
 
-/// An inode that is open.
+/// An inode with opens.
 struct Inode {
     id: FileId,
     object: Object,
@@ -267,21 +274,22 @@ struct Inode {
     opens: usize,
 }
 
-/// Inodes that are open are found by their numbers in this many lists: short ones, even where a program has tens of thousands of files open.
+/// The number of lists of open inodes, by number. They stay short even if a program has tens of
+/// thousands of files open.
 const LISTS: usize = 1024;
 
-/// All inodes that are open.
+/// All inodes with opens.
 static INODES: [Mutex<Vec<Inode>>; LISTS] = [const { Mutex::new(Vec::new()) }; LISTS];
 
-/// The list of an inode.
+/// Returns the list of an inode.
 fn inodes(id: FileId) -> &'static Mutex<Vec<Inode>> {
-    // Numbers of one device often follow one another, or are multiples of a power of two.
+    // Numbers of one device are often consecutive, or multiples of a power of two.
     let device = u64::from(id.major) << 32 | u64::from(id.minor);
     let mixed = (id.inode ^ device.rotate_left(24)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     &INODES[(mixed >> 54) as usize]
 }
 
-/// Takes an open in among those of its inode. If that fails, it has gone again.
+/// Adds an open to those of its inode. After a failure it has been removed again.
 fn enter(
     id: FileId,
     memory: bool,
@@ -324,9 +332,10 @@ fn enter(
     })
 }
 
-/// A string of C's, with a sign of replacement for what is no UTF-8.
+/// Converts a C string, with a replacement character for invalid UTF-8.
 ///
 /// # Errors
+///
 /// `ENOMEM`.
 fn text(bytes: &CStr) -> Result<Box<str>, Errno> {
     const REPLACEMENT: &str = "\u{fffd}";
@@ -343,7 +352,7 @@ fn text(bytes: &CStr) -> Result<Box<str>, Errno> {
     Ok(text.into_boxed_str())
 }
 
-/// The file system of a file with these flags.
+/// Returns the kind of a file with these flags.
 fn kind(flags: c_uint) -> Result<FileKind, Errno> {
     const ALL: c_uint =
         MM_FILE_SHMEM | MM_FILE_UNALIGNED | MM_FILE_STACKED | MM_FILE_FUSE | MM_FILE_PLACED;
@@ -396,22 +405,23 @@ fn open(info: &MmFileInfo, ops: MmFileOps, ctx: *mut c_void) -> Result<Counted<M
     })?;
     let object = enter(id, has(MM_FILE_SHMEM), ops.clone(), &made)?;
     let described = file(object, has(MM_FILE_READ))?;
-    // Nobody else has it yet, and so it is not set.
+    // No other thread has it yet, so that it is not set.
     let _ = made.file.set(described.downgrade());
     *made.own.lock() = Own {
         references: 1,
         file: Some(described),
     };
-    // Relaxed: the pointer that the caller gets is handed on by means of its own.
+    // Relaxed: the caller passes the pointer to other threads by its own synchronisation.
     ops.taken.store(true, Ordering::Relaxed);
     Ok(made)
 }
 
-/// Makes an open file description.
+/// Creates an open file description.
 ///
 /// # Safety
-/// `info` points to the structure, with a name that is a string or NULL; `ops` is NULL or points to functions that do what the header says;
-/// `file` points to a pointer.
+///
+/// `info` points to the structure, with a name that is a string or NULL. `ops` is NULL or points to
+/// functions that behave as the header says. `file` points to a pointer.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_file_open(
@@ -434,7 +444,8 @@ pub unsafe extern "C" fn mm_file_open(
     };
     match open(info, ops, ctx) {
         Ok(made) => {
-            // SAFETY: the caller's duty. The reference of `own` is the caller's; the pointer is good as long as a `File` is.
+            // SAFETY: the caller's duty. The reference in `own` is the caller's. The pointer is
+            // valid as long as a `File` exists.
             unsafe { file.write(core::ptr::from_ref::<MmFile>(&made).cast_mut()) };
             0
         }
@@ -442,10 +453,12 @@ pub unsafe extern "C" fn mm_file_open(
     }
 }
 
-/// Takes another reference on a file, to be given up like the first.
+/// Takes another reference to a file, which must be dropped like the first.
 ///
 /// # Safety
-/// `file` is NULL, or of [`mm_file_open`], and the caller has a reference or an area has the file.
+///
+/// `file` is NULL, or came from [`mm_file_open`], and the caller has a reference or an area has the
+/// file.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_file_get(file: *mut MmFile) -> *mut MmFile {
@@ -456,15 +469,18 @@ pub unsafe extern "C" fn mm_file_get(file: *mut MmFile) -> *mut MmFile {
     file
 }
 
-/// Gives one of the caller's references on a file up; mappings keep it as long as they are.
+/// Drops one of the caller's references to a file. Mappings keep the file alive.
 ///
 /// # Safety
-/// `file` is NULL, or of [`mm_file_open`] and not used afterwards, but by those that a backend is told.
+///
+/// `file` is NULL, or came from [`mm_file_open`] and is not used afterwards, except as an argument
+/// of a backend's functions.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_file_put(file: *mut MmFile) {
     if !file.is_null() {
-        // SAFETY: good until its last `File` has gone, and that is dropped only at the end of this statement.
+        // SAFETY: it is valid until its last `File` is dropped, and that happens at the end of this
+        // statement at the earliest.
         let own = unsafe { (*file).take() };
         drop(own);
     }

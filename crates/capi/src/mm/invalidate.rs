@@ -12,10 +12,11 @@ use crate::mm::code;
 use crate::mm::lifecycle::Mm;
 use crate::mm::phys::MmPhys;
 
-/// The caller's function: its context, the number of the address space, and the range.
+/// The caller's function. Its arguments are its context, the number of the address space, and the
+/// range.
 pub type MmInvalidate = unsafe extern "C" fn(*mut c_void, u32, u64, u64);
 
-/// A machine's TLB: counts invalidations, and calls the caller's function, if there is one.
+/// A machine's TLB. It counts invalidations, and calls the caller's function, if there is one.
 #[derive(Debug, Default)]
 pub(crate) struct TlbHook(OnceLock<Hook>);
 
@@ -25,15 +26,16 @@ struct Hook {
     ctx: *mut c_void,
 }
 
-// SAFETY: the header says that any thread may call it; the context is only handed on.
+// SAFETY: the header says that any thread may call it. The context is only passed on.
 unsafe impl Send for Hook {}
 // SAFETY: as above.
 unsafe impl Sync for Hook {}
 
 impl Invalidate for TlbHook {
     fn invalidate(&self, context: &Context, ranges: &[Range<u64>], _: Changed) {
-        // The platform's word of the context is the generation. It goes up after the tables have changed: a caller that reads the new number reads the new
-        // tables, and one that read the old number finds that it has changed.
+        // The platform's word of the context is the generation. It rises after the tables have
+        // changed. A caller that reads the new number reads the new tables, and one that read the
+        // old number finds that it has changed.
         context.tag().fetch_add(1, Ordering::SeqCst);
         let Some(hook) = self.0.get() else {
             return;
@@ -46,17 +48,22 @@ impl Invalidate for TlbHook {
 }
 
 impl TlbHook {
+    /// Sets the caller's function.
+    ///
     /// # Errors
-    /// `EBUSY`: there is a function.
+    ///
+    /// `EBUSY` if there is one.
     fn set(&self, call: MmInvalidate, ctx: *mut c_void) -> Result<(), Errno> {
         self.0.set(Hook { call, ctx }).map_err(|_| Errno::EBUSY)
     }
 }
 
-/// Sets the function that is told which translations are no longer true.
+/// Sets the function that is notified of invalid translations.
 ///
 /// # Safety
-/// `phys` is of [`mm_phys_new`](crate::mm::mm_phys_new); the function does what the header says.
+///
+/// `phys` came from [`mm_phys_new`](crate::mm::mm_phys_new). The function behaves as the header
+/// says.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_phys_on_invalidate(
@@ -71,9 +78,10 @@ pub unsafe extern "C" fn mm_phys_on_invalidate(
     phys.hardware.tlb().set(call, ctx).map_or_else(code, |()| 0)
 }
 
-/// Returns the number of an address space that invalidations are told with; 0 without pages.
+/// Returns the number of an address space that invalidations carry, or 0 without pages.
 ///
 /// # Safety
+///
 /// `mm` is an address space or NULL.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
@@ -83,9 +91,10 @@ pub unsafe extern "C" fn mm_asid(mm: *mut Mm) -> u32 {
     context.map_or(0, Context::asid)
 }
 
-/// Returns how often something was to be forgotten of an address space; 0 without pages.
+/// Returns the number of invalidations of an address space, or 0 without pages.
 ///
 /// # Safety
+///
 /// `mm` is an address space or NULL.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]

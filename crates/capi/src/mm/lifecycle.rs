@@ -1,4 +1,4 @@
-//! `mm_new`, `mm_fork`, `mm_put`, `mm_exit`, and what an address space starts from.
+//! `mm_new`, `mm_fork`, `mm_put`, `mm_exit`, and the initial state of an address space.
 
 use core::ffi::{c_int, c_uint};
 use core::fmt;
@@ -17,9 +17,9 @@ use crate::mm::{code, return_boxed};
 /// `struct mm`.
 pub struct Mm {
     pub(crate) space: Box<dyn Space>,
-    /// A child has its own, if any: its parent's could not tell the two apart.
+    /// A child has a backend of its own, if any, since its parent's could not distinguish the two.
     pub(crate) backend: Option<BackendHooks>,
-    /// Whether there is a heap.
+    /// `true` if there is a heap.
     pub(crate) heap: bool,
 }
 
@@ -30,7 +30,8 @@ impl fmt::Debug for Mm {
 }
 
 impl Default for MmConfig {
-    /// Linux on x86-64 as distributions ship it, without address randomisation, for an unprivileged process; without heap and stack.
+    /// Returns the settings of Linux on x86-64 in common distributions, without address
+    /// randomisation, for an unprivileged process without heap and stack.
     fn default() -> Self {
         let (config, limits, layout) = (Config::default(), Limits::default(), Layout::default());
         MmConfig {
@@ -53,11 +54,12 @@ impl Default for MmConfig {
 }
 
 impl MmConfig {
-    /// The same within what page tables can address, if it is larger.
+    /// Returns the settings limited to addresses below `end`, which page tables can address.
     fn within(mut self, end: u64) -> Self {
         if self.task_size > end {
             self.task_size = end;
-            // As on x86-64: 128 MiB for the stack below the end, and upwards from a third.
+            // As on x86-64: 128 MiB for the stack below the end, and bottom-up placement from a
+            // third of it.
             if self.mmap_base > end {
                 self.mmap_base = end - (128 << 20);
             }
@@ -68,7 +70,8 @@ impl MmConfig {
         self
     }
 
-    /// The same on this memory: a size that was left at its default is none that somebody has chosen, and becomes that of the format.
+    /// Returns the settings for this memory: a size with the default value was not chosen by the
+    /// caller, and becomes that of the format.
     pub(super) fn on(self, phys: Option<&MmPhys>) -> Self {
         match phys {
             Some(phys) if self.task_size == Config::default().task_size => self.within(phys.end),
@@ -77,7 +80,7 @@ impl MmConfig {
     }
 }
 
-/// The configuration and the limits of an address space on this memory; its layout is not among them.
+/// Returns the configuration and the limits of an address space on this memory, without its layout.
 pub(super) fn rules(given: &MmConfig, phys: Option<&MmPhys>) -> Result<(Config, Limits), Errno> {
     let defaults = Config::default();
     let config = Config {
@@ -88,7 +91,8 @@ pub(super) fn rules(given: &MmConfig, phys: Option<&MmPhys>) -> Result<(Config, 
         overcommit: match given.overcommit {
             0 => Overcommit::Heuristic,
             1 => Overcommit::Always,
-            // How much the machine may commit is not known here: as much as there is memory, says its allocator.
+            // The library does not know how much the machine may commit. The limit is the memory of
+            // its allocator.
             2 => Overcommit::Never {
                 limit_pages: u64::MAX,
             },
@@ -111,7 +115,7 @@ pub(super) fn rules(given: &MmConfig, phys: Option<&MmPhys>) -> Result<(Config, 
     Ok((config, limits))
 }
 
-/// The map; with a range, it is confined to that.
+/// Creates the map, confined to `range` if there is one.
 fn space(
     given: &MmConfig,
     range: Option<Range<u64>>,
@@ -136,7 +140,7 @@ fn space(
     AddressSpace::new(config, limits, layout)
 }
 
-/// An address space with this map, on `phys` if there is one.
+/// Creates an address space with this map, on `phys` if there is one.
 pub(super) fn with_map(
     map: AddressSpace,
     phys: Option<&MmPhys>,
@@ -168,9 +172,10 @@ fn new(
     })
 }
 
-/// Fills in what an address space starts from.
+/// Stores the default settings of an address space.
 ///
 /// # Safety
+///
 /// `config` points to the structure.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
@@ -181,9 +186,10 @@ pub unsafe extern "C" fn mm_config_default(config: *mut MmConfig) {
     }
 }
 
-/// The defaults, within what tables of this format can address.
+/// Stores the default settings, limited to what tables of this format can address.
 ///
 /// # Safety
+///
 /// `config` points to the structure, or is NULL.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
@@ -196,11 +202,13 @@ pub unsafe extern "C" fn mm_config_for(format: MmFormat, config: *mut MmConfig) 
     }
 }
 
-/// Makes an address space without any mapping.
+/// Creates an address space without any mapping.
 ///
 /// # Safety
-/// `config` points to the structure or is NULL (the defaults); `phys` is of [`mm_phys_new`](crate::mm::mm_phys_new) or NULL; `backend` points to functions
-/// that do what the header says or is NULL; `mm` points to a pointer.
+///
+/// `config` points to the structure or is NULL (the defaults). `phys` came from
+/// [`mm_phys_new`](crate::mm::mm_phys_new) or is NULL. `backend` points to functions that behave as
+/// the header says, or is NULL. `mm` points to a pointer.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_new(
@@ -218,9 +226,10 @@ pub unsafe extern "C" fn mm_new(
     unsafe { return_boxed(mm, || new(&config, None, phys, backend)) }
 }
 
-/// Makes an address space that is confined to `[base, end)`.
+/// Creates an address space that is confined to `[base, end)`.
 ///
 /// # Safety
+///
 /// As [`mm_new`].
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
@@ -241,23 +250,26 @@ pub unsafe extern "C" fn mm_new_within(
     unsafe { return_boxed(mm, || new(&config, Some(base..end), phys, backend)) }
 }
 
-/// Exit: everything is unmapped, every frame given back.
+/// Exit: unmaps everything and frees every frame.
 ///
 /// # Safety
-/// `mm` is NULL, or of [`mm_new`] or [`mm_fork`] and not used afterwards.
+///
+/// `mm` is NULL, or came from [`mm_new`] or [`mm_fork`] and is not used afterwards.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_put(mm: *mut Mm) {
     if !mm.is_null() {
-        // SAFETY: made by `Box::into_raw`, given up once.
+        // SAFETY: made by `Box::into_raw`, and dropped once.
         let mm = unsafe { Box::from_raw(mm) };
         mm.space.put();
     }
 }
 
-/// The same; what is lost of files that go with it is told: 0, or the first error of a page that could not be written.
+/// As [`mm_put`], and reports losses of file content: returns 0, or the first error of a page that
+/// could not be written.
 ///
 /// # Safety
+///
 /// As [`mm_put`].
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
@@ -265,15 +277,16 @@ pub unsafe extern "C" fn mm_exit(mm: *mut Mm) -> c_int {
     if mm.is_null() {
         return code(Errno::EINVAL);
     }
-    // SAFETY: made by `Box::into_raw`, given up once.
+    // SAFETY: made by `Box::into_raw`, and dropped once.
     let mm = unsafe { Box::from_raw(mm) };
     mm.space.exit().map_or_else(code, |()| 0)
 }
 
-/// Names functions for the contents of the pages, beside the backend's.
+/// Sets functions for the contents of the pages, in addition to the backend's.
 ///
 /// # Safety
-/// `mm` is an address space; `contents` points to functions that do what the header says.
+///
+/// `mm` is an address space. `contents` points to functions that behave as the header says.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_set_contents(mm: *mut Mm, contents: *const MmContents) -> c_int {
@@ -287,10 +300,11 @@ pub unsafe extern "C" fn mm_set_contents(mm: *mut Mm, contents: *const MmContent
     told.name(contents).map_or_else(code, |()| 0)
 }
 
-/// Makes a child as `fork(2)` does.
+/// Creates a child as `fork(2)` does.
 ///
 /// # Safety
-/// `parent` is an address space; `child` points to a pointer.
+///
+/// `parent` is an address space. `child` points to a pointer.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_fork(parent: *mut Mm, how: c_uint, child: *mut *mut Mm) -> c_int {
@@ -298,10 +312,12 @@ pub unsafe extern "C" fn mm_fork(parent: *mut Mm, how: c_uint, child: *mut *mut 
     unsafe { mm_fork_with(parent, how, core::ptr::null(), child) }
 }
 
-/// As [`mm_fork`], and the child has a backend, which is told of its calls. Of what it inherits it is not told.
+/// As [`mm_fork`], with a backend for the child. The backend is notified of the child's calls, but
+/// not of what the child inherits.
 ///
 /// # Safety
-/// As [`mm_fork`]; `backend` points to functions that do what the header says or is NULL.
+///
+/// As [`mm_fork`]. `backend` points to functions that behave as the header says, or is NULL.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_fork_with(

@@ -1,4 +1,4 @@
-//! Frames: the library's own, in one anonymous mapping, or the caller's.
+//! Frames: of the library's own memory, in one anonymous mapping, or of the caller's.
 
 use core::ffi::{c_uint, c_void};
 use core::ops::Range;
@@ -8,13 +8,13 @@ use samara_paging::{Arena, FrameAllocator, HostMemory, PAGE_SIZE, PhysMem};
 
 use crate::mm::abi::MmPhysOps;
 
-/// Where the frames of an `mm_phys` come from.
+/// The source of the frames of an `mm_phys`.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant, reason = "one for each machine")]
 pub(crate) enum Ram {
-    /// The library's own.
+    /// The library's own memory.
     Own(Arena<HostMemory>),
-    /// The caller's.
+    /// The caller's memory.
     Caller(CallerMemory),
 }
 
@@ -25,17 +25,19 @@ pub(crate) struct CallerMemory {
     alloc: unsafe extern "C" fn(*mut c_void, c_uint, *mut u64) -> i32,
     free: unsafe extern "C" fn(*mut c_void, u64, c_uint),
     to_virt: unsafe extern "C" fn(*mut c_void, u64) -> *mut c_void,
-    /// Frames whose numbers are below this are counted; others are not taken.
+    /// Frames with numbers below this are counted. Others are refused.
     frames: u64,
 }
 
-// SAFETY: the header lets any thread call any function, so that the caller's must bear that, too; the context is only handed on.
+// SAFETY: the header permits any thread to call any function, so that the caller's functions must
+// tolerate that, too. The context is only passed on.
 unsafe impl Send for CallerMemory {}
 // SAFETY: as above.
 unsafe impl Sync for CallerMemory {}
 
 impl CallerMemory {
-    /// The caller's functions, for frames numbered below `frames`; `None` if one of them is missing.
+    /// Wraps the caller's functions, for frames numbered below `frames`. Returns `None` if one of
+    /// them is missing.
     pub(crate) fn new(ops: &MmPhysOps, frames: u64) -> Option<Self> {
         Some(CallerMemory {
             ctx: ops.ctx,
@@ -60,14 +62,15 @@ impl CallerMemory {
         if counted && self.virt(phys).is_some() {
             return Some(phys);
         }
-        // What cannot be used is as good as none.
-        // SAFETY: it was just allocated, with this order, and nobody has used it.
+        // A frame that cannot be used counts as a failure.
+        //
+        // SAFETY: it was just allocated, with this order, and has not been used.
         unsafe { (self.free)(self.ctx, phys, order) };
         None
     }
 
     fn virt(&self, phys: u64) -> Option<NonNull<u8>> {
-        // SAFETY: the caller's function, for a frame that it has given out.
+        // SAFETY: the caller's function, for a frame that it has allocated.
         let at = unsafe { (self.to_virt)(self.ctx, phys) };
         NonNull::new(at.cast::<u8>())
             .filter(|at| at.addr().get().is_multiple_of(PAGE_SIZE as usize))
@@ -75,7 +78,7 @@ impl CallerMemory {
 }
 
 impl Ram {
-    /// Where the frame at this address is read and written; `None` if there is none.
+    /// Returns where the frame at this address is read and written, or `None` if there is none.
     pub(crate) fn frame(&self, phys: u64) -> Option<NonNull<u8>> {
         match self {
             Ram::Own(arena) => {
@@ -87,7 +90,7 @@ impl Ram {
         }
     }
 
-    /// Frames not in use, of the library's own.
+    /// Returns the number of unused frames of the library's own memory.
     pub(crate) fn free_frames(&self) -> u64 {
         match self {
             Ram::Own(arena) => arena.free_frames(),
@@ -97,9 +100,9 @@ impl Ram {
 }
 
 // SAFETY:
-// - the arena keeps this promise itself;
-// - whoever gives functions of their own promises it by the header: blocks that are nobody else's, aligned to their size. Alignment, and that the block is
-//   counted, is looked at before it is used.
+// - The arena keeps this promise itself.
+// - A caller with functions of its own promises it by the header: blocks that nothing else uses,
+//   aligned to their size. Alignment and range are checked before a block is used.
 unsafe impl FrameAllocator for Ram {
     fn alloc(&self, order: u32) -> Option<u64> {
         match self {
@@ -112,7 +115,7 @@ unsafe impl FrameAllocator for Ram {
         match self {
             // SAFETY: the caller's promise.
             Ram::Own(arena) => unsafe { arena.free(phys, order) },
-            // SAFETY: the caller's promise; the function gets what its counterpart gave.
+            // SAFETY: the caller's promise. The function gets what its counterpart returned.
             Ram::Caller(theirs) => unsafe { (theirs.free)(theirs.ctx, phys, order) },
         }
     }
@@ -139,7 +142,7 @@ unsafe impl FrameAllocator for Ram {
         match self {
             // SAFETY: the caller's promise.
             Ram::Own(arena) => unsafe { arena.free_table(phys) },
-            // SAFETY: the caller's promise; `alloc_table` has asked for order 0.
+            // SAFETY: the caller's promise; `alloc_table` has requested order 0.
             Ram::Caller(theirs) => unsafe { (theirs.free)(theirs.ctx, phys, 0) },
         }
     }
@@ -153,7 +156,7 @@ unsafe impl FrameAllocator for Ram {
                     .iter()
                     .flat_map(|run| run.clone().step_by(PAGE_SIZE as usize))
                 {
-                    // SAFETY: the caller's promise; each was given out with order 0.
+                    // SAFETY: the caller's promise; each was allocated with order 0.
                     unsafe { (theirs.free)(theirs.ctx, phys, 0) };
                 }
             }
@@ -167,7 +170,8 @@ unsafe impl PhysMem for Ram {
     fn to_virt(&self, phys: u64) -> NonNull<u8> {
         match self {
             Ram::Own(arena) => arena.to_virt(phys),
-            // It was there when the frame was allocated; a frame that has moved since is a program gone wrong.
+            // It was accessible when the frame was allocated. A frame that has moved since is a
+            // defect of the program.
             Ram::Caller(theirs) => theirs.virt(phys).unwrap_or_else(|| std::process::abort()),
         }
     }
@@ -175,7 +179,7 @@ unsafe impl PhysMem for Ram {
     fn to_virt_run(&self, phys: u64, frames: usize) -> Option<NonNull<u8>> {
         match self {
             Ram::Own(arena) => arena.to_virt_run(phys, frames),
-            // Each may be anywhere.
+            // Each frame may be anywhere.
             Ram::Caller(_) => None,
         }
     }

@@ -2,27 +2,29 @@
 //!
 //! | file | concept |
 //! |---|---|
-//! | `abi` | the header's structures and numbers |
-//! | `memory` | where frames come from |
+//! | `abi` | the header's structures and constants |
+//! | `memory` | the source of frames |
 //! | `phys` | `mm_phys_…`: five formats behind one interface |
-//! | `file` | `mm_file_…`: opens, inodes, and who serves the pages |
+//! | `file` | `mm_file_…`: opens, inodes, and the open that serves the pages |
 //! | `space` | an address space, with pages in one of the formats or without any, behind one interface |
-//! | `backend` | who is told what a call does |
-//! | `life` | `mm_new`, `mm_fork`, `mm_put`, the configuration |
+//! | `backend` | notification about the effects of calls |
+//! | `lifecycle` | `mm_new`, `mm_fork`, `mm_put`, the configuration |
 //! | `exec` | `mm_exec`: programs |
 //! | `calls` | the system calls |
-//! | `pages` | faults, copies, what is told of pages |
-//! | `look` | areas, maps, smaps, checks |
-//! | `invalidate` | telling callers which translations are no longer true |
-//! | `gate` | whether anything else runs on a memory |
+//! | `pages` | faults, copies, page status |
+//! | `observe` | areas, maps, smaps, checks |
+//! | `invalidate` | notification of callers about invalid translations |
+//! | `activity` | detection of other running calls on a memory |
 //!
 //! # Safety
 //!
-//! What each function asks of its caller, beside what its own text says: pointers are what the header says they are, and of this library; what has
-//! been put is not used any more, by any thread. Where an object is needed and there is NULL, the answer is `-EINVAL`, or nothing. Functions of the caller's may be called from any thread that calls the library. They do not
-//! unwind.
+//! Each function has these duties of its caller, in addition to its own text. Pointers are what the
+//! header says, and come from this library. After an object has been put, no thread uses it any
+//! more. Where an object is required and NULL is passed, the result is `-EINVAL`, or nothing
+//! happens. The caller's functions may be called from any thread that calls the library. They do
+//! not unwind.
 //!
-//! What the library itself finds wrong (a defect of its own) ends the program: no panic crosses the boundary.
+//! A defect of the library itself aborts the program: no panic crosses the boundary.
 
 mod abi;
 mod activity;
@@ -60,15 +62,17 @@ pub use phys::{
     mm_file_write, mm_phys_new, mm_phys_put, mm_phys_stats, mm_phys_virt,
 };
 
-/// An error as C callers expect it.
+/// Converts an error to the value that C callers expect.
 fn code(error: Errno) -> c_int {
     -error.0
 }
 
-/// Makes something and hands it over: 0 or an error. The place for it is taken first, so that nothing that was made is lost.
+/// Creates an object and stores a pointer to it. Returns 0 or an error. Its memory is allocated
+/// first, so that nothing created is lost.
 ///
 /// # Safety
-/// `to` points to a pointer, or is NULL: `-EINVAL`.
+///
+/// `to` points to a pointer, or is NULL, which returns `-EINVAL`.
 unsafe fn return_boxed<T>(to: *mut *mut T, make: impl FnOnce() -> Result<T, Errno>) -> c_int {
     if to.is_null() {
         return code(Errno::EINVAL);

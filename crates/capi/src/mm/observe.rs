@@ -1,4 +1,4 @@
-//! Areas, and everything as text.
+//! Areas, and address spaces as text.
 
 use core::ffi::{c_char, c_int};
 use core::fmt::{self, Write};
@@ -10,17 +10,21 @@ use crate::mm::abi::MmArea;
 use crate::mm::code;
 use crate::mm::lifecycle::Mm;
 
-/// Text as `snprintf` gives it: cut short, with a zero at the end, and the length of all of it.
+/// Text in the manner of `snprintf`: truncated, with a terminating zero, and the length of the
+/// whole text.
 struct Text {
     to: *mut u8,
-    /// Bytes that there is room for, the zero included.
+    /// The size of the buffer, including the zero.
     size: usize,
     length: usize,
 }
 
 impl Text {
+    /// Creates a text that is written to a buffer.
+    ///
     /// # Safety
-    /// `to` has room for `size` bytes.
+    ///
+    /// `to` has space for `size` bytes.
     unsafe fn new(to: *mut c_char, size: usize) -> Self {
         let size = if to.is_null() { 0 } else { size };
         Text {
@@ -30,7 +34,7 @@ impl Text {
         }
     }
 
-    /// The length of all, without the zero.
+    /// Returns the length of the whole text, without the zero.
     fn end(self) -> usize {
         if let Some(last) = self.size.checked_sub(1) {
             // SAFETY: within the `size` bytes of `new`.
@@ -45,7 +49,8 @@ impl Write for Text {
         let room = self.size.saturating_sub(1).saturating_sub(self.length);
         let fits = room.min(text.len());
         if fits > 0 {
-            // SAFETY: `length + fits` is less than `size`, for which `new` was promised room.
+            // SAFETY: `length + fits` is less than `size`, and the caller of `new` promised that
+            // much space.
             unsafe { ptr::copy_nonoverlapping(text.as_ptr(), self.to.add(self.length), fits) };
         }
         self.length = self.length.saturating_add(text.len());
@@ -70,10 +75,11 @@ pub(crate) fn area_of(line: &MapsLine<'_>) -> MmArea {
     }
 }
 
-/// The area that holds an address, or the first above it.
+/// Finds the area that contains an address, or the first above it.
 ///
 /// # Safety
-/// `mm` is an address space; `area` points to the structure or is NULL.
+///
+/// `mm` is an address space. `area` points to the structure or is NULL.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_find(mm: *mut Mm, addr: u64, area: *mut MmArea) -> bool {
@@ -89,10 +95,11 @@ pub unsafe extern "C" fn mm_find(mm: *mut Mm, addr: u64, area: *mut MmArea) -> b
     true
 }
 
-/// The text of `/proc/PID/maps`, as `snprintf`.
+/// Writes the text of `/proc/PID/maps`, like `snprintf`.
 ///
 /// # Safety
-/// `mm` is an address space; `text` has room for `size` bytes, or is NULL.
+///
+/// `mm` is an address space. `text` has space for `size` bytes, or is NULL.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_maps(mm: *mut Mm, text: *mut c_char, size: usize) -> usize {
@@ -104,17 +111,18 @@ pub unsafe extern "C" fn mm_maps(mm: *mut Mm, text: *mut c_char, size: usize) ->
     };
     mm.space.with_map(&mut |map| {
         for line in map.maps() {
-            // `Text` takes everything.
+            // Writing to `Text` does not fail.
             let _ = writeln!(text, "{line}");
         }
     });
     text.end()
 }
 
-/// The text of `/proc/PID/smaps`, as `snprintf`.
+/// Writes the text of `/proc/PID/smaps`, like `snprintf`.
 ///
 /// # Safety
-/// `mm` is an address space; `text` has room for `size` bytes, or is NULL.
+///
+/// `mm` is an address space. `text` has space for `size` bytes, or is NULL.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_smaps(mm: *mut Mm, text: *mut c_char, size: usize) -> usize {
@@ -122,16 +130,17 @@ pub unsafe extern "C" fn mm_smaps(mm: *mut Mm, text: *mut c_char, size: usize) -
     let mut text = unsafe { Text::new(text, size) };
     // SAFETY: the caller's duty.
     if let Some(mm) = unsafe { mm.as_ref() } {
-        // `Text` takes everything.
+        // Writing to `Text` does not fail.
         let _ = mm.space.smaps(&mut text);
     }
     text.end()
 }
 
-/// Whether all invariants hold: 0, or `-EINVAL` and why in words.
+/// Checks all invariants. Returns 0, or `-EINVAL` and the reason in words.
 ///
 /// # Safety
-/// `mm` is an address space; `why` has room for `size` bytes, or is NULL.
+///
+/// `mm` is an address space. `why` has space for `size` bytes, or is NULL.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_check(mm: *mut Mm, why: *mut c_char, size: usize) -> c_int {

@@ -1,4 +1,4 @@
-//! Faults, copies, translations, and what is told of pages.
+//! Faults, copies, translations, and page status.
 
 use core::ffi::{c_int, c_uint, c_void};
 use core::slice;
@@ -10,10 +10,11 @@ use crate::mm::abi::{MM_EXEC, MM_READ, MM_WRITE};
 use crate::mm::code;
 use crate::mm::lifecycle::Mm;
 
-/// A fault that the program takes: 0, a signal with its code, or `-ENOMEM`.
+/// Handles a fault of the program. Returns 0, a signal with its code, or `-ENOMEM`.
 ///
 /// # Safety
-/// `mm` is an address space; `si_code` points to an int or is NULL.
+///
+/// `mm` is an address space. `si_code` points to an int or is NULL.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_fault(
@@ -50,7 +51,7 @@ pub unsafe extern "C" fn mm_fault(
     }
 }
 
-/// Takes a fault; the backend is told of a stack that grows.
+/// Handles a fault, and notifies the backend of a stack that grows.
 fn take(mm: &Mm, addr: u64, access: Access) -> Result<(), Fault> {
     match &mm.backend {
         Some(told) => mm.space.fault(addr, access, Some(&mut told.backend())),
@@ -58,7 +59,8 @@ fn take(mm: &Mm, addr: u64, access: Access) -> Result<(), Fault> {
     }
 }
 
-/// Copies `len` bytes, by `copy` of a piece from an offset on. Where a backend is to be told of a stack that grows, each page is faulted in before.
+/// Copies `len` bytes by `copy`, which copies a range of them. With a backend, which must be
+/// notified of a growing stack, each page is faulted in before.
 fn pieces(
     mm: &Mm,
     addr: u64,
@@ -87,10 +89,11 @@ fn pieces(
     done
 }
 
-/// Copies from the program's memory, as its own loads: how many bytes.
+/// Copies from the program's memory, like its own loads. Returns the number of bytes.
 ///
 /// # Safety
-/// `mm` is an address space; `to` has room for `len` bytes.
+///
+/// `mm` is an address space. `to` has space for `len` bytes.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_copy_out(mm: *mut Mm, addr: u64, to: *mut c_void, len: usize) -> usize {
@@ -98,7 +101,7 @@ pub unsafe extern "C" fn mm_copy_out(mm: *mut Mm, addr: u64, to: *mut c_void, le
     let Some(mm) = (unsafe { mm.as_ref() }).filter(|_| len > 0 && !to.is_null()) else {
         return 0;
     };
-    // Nothing is longer.
+    // No object is longer.
     let len = len.min(isize::MAX as usize);
     // SAFETY: the caller's duty.
     let to = unsafe { slice::from_raw_parts_mut(to.cast::<u8>(), len) };
@@ -107,10 +110,11 @@ pub unsafe extern "C" fn mm_copy_out(mm: *mut Mm, addr: u64, to: *mut c_void, le
     })
 }
 
-/// Copies to the program's memory, as its own stores: how many bytes.
+/// Copies to the program's memory, like its own stores. Returns the number of bytes.
 ///
 /// # Safety
-/// `mm` is an address space; `from` has `len` bytes.
+///
+/// `mm` is an address space. `from` has `len` bytes.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_copy_in(
@@ -123,7 +127,7 @@ pub unsafe extern "C" fn mm_copy_in(
     let Some(mm) = (unsafe { mm.as_ref() }).filter(|_| len > 0 && !from.is_null()) else {
         return 0;
     };
-    // Nothing is longer.
+    // No object is longer.
     let len = len.min(isize::MAX as usize);
     // SAFETY: the caller's duty.
     let from = unsafe { slice::from_raw_parts(from.cast::<u8>(), len) };
@@ -132,10 +136,11 @@ pub unsafe extern "C" fn mm_copy_in(
     })
 }
 
-/// What the processor would find in the tables now.
+/// Returns what the processor would find in the tables now.
 ///
 /// # Safety
-/// `mm` is an address space; `phys` and `prot` point to where the answer goes, or are NULL.
+///
+/// `mm` is an address space. `phys` and `prot` are valid for writes, or NULL.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_translate(
@@ -173,7 +178,7 @@ pub unsafe extern "C" fn mm_translate(
     0
 }
 
-/// The physical address of the top table; 0 without pages.
+/// Returns the physical address of the top table, or 0 without pages.
 ///
 /// # Safety
 /// `mm` is an address space.
@@ -184,7 +189,7 @@ pub unsafe extern "C" fn mm_root(mm: *mut Mm) -> u64 {
     unsafe { mm.as_ref() }.map_or(0, |mm| mm.space.root())
 }
 
-/// What `/proc/PID/pagemap` tells of the page at an address: `MM_PAGE_…`.
+/// Returns what `/proc/PID/pagemap` reports about the page at an address: `MM_PAGE_…`.
 ///
 /// # Safety
 /// `mm` is an address space.

@@ -19,16 +19,18 @@ use crate::mm::memory::{CallerMemory, Ram};
 use crate::mm::space::{Paged, Space};
 use crate::mm::{code, return_boxed};
 
-/// Frames that are counted at most: more than the caller's can be numbered, since their addresses are not known beforehand. The counts are
-/// four bytes each that nobody touches before the frame is used; where so much cannot be had, less will do.
+/// The largest numbers of frames to count, in the order of attempts. The addresses of the caller's
+/// frames are not known beforehand, so that the counts cover a large range. Each takes four bytes,
+/// which are not touched before the frame is used. If the host refuses that much address space, a
+/// smaller number is used.
 const COUNTED: [u64; 5] = [(1 << 30) - 2, 1 << 28, 1 << 26, 1 << 24, 1 << 22];
 
 /// `struct mm_phys`.
 pub struct MmPhys {
     pub(crate) hardware: Box<dyn Hardware>,
-    /// How its pages are found tells what programs on it can do.
+    /// `true` for the formats of x86-64, which decides what programs can do.
     pub(crate) x86: bool,
-    /// The first address that its page tables cannot hold for a program.
+    /// The first address that its page tables cannot map for a program.
     pub(crate) end: u64,
 }
 
@@ -38,31 +40,31 @@ impl core::fmt::Debug for MmPhys {
     }
 }
 
-/// A machine of one of the formats.
+/// A machine with one of the formats.
 pub(crate) trait Hardware: Send + Sync {
-    /// A process with this map.
+    /// Creates a process with this map.
     fn space(&self, space: AddressSpace) -> Result<Box<dyn Space>, Errno>;
-    /// What is counted.
+    /// Returns the frame counts.
     fn stats(&self) -> MmPhysStats;
-    /// A file has become shorter.
+    /// Handles that a file has become shorter.
     fn truncate(&self, file: &Object, size: u64);
-    /// A file has become longer than so many bytes.
+    /// Handles that a file has become longer than `before` bytes.
     fn extend(&self, file: &Object, before: u64);
-    /// A part of a file is zero now.
+    /// Handles that a part of a file has become zero.
     fn punch(&self, file: &Object, start: u64, end: u64);
     /// Writes the dirty pages of a file back to it.
     fn sync(&self, file: &Object) -> Result<(), Errno>;
-    /// Copies a file's bytes out.
+    /// Copies bytes from a file.
     fn read(&self, file: &Object, offset: u64, into: &mut [u8]) -> Result<usize, Errno>;
     /// Copies bytes to a file.
     fn write(&self, file: &Object, offset: u64, from: &[u8]) -> Result<usize, Errno>;
-    /// Where the library reads and writes a frame.
+    /// Returns where the library reads and writes a frame.
     fn to_virt(&self, phys: u64) -> *mut c_void;
-    /// Returns the TLB, which is told of invalidations.
+    /// Returns the TLB, which is notified of invalidations.
     fn tlb(&self) -> &TlbHook;
 }
 
-/// A machine, and who is inside.
+/// A machine, and the calls that are running on it.
 struct Hosted<P: Platform> {
     machine: Machine<P>,
     calls: Counted<CallCounter>,
@@ -119,7 +121,7 @@ impl<P: Platform<Backing = Ram, Tlb = TlbHook>> Hardware for Hosted<P> {
     fn to_virt(&self, phys: u64) -> *mut c_void {
         let (frame, inside) = (phys & !(PAGE_SIZE - 1), phys & (PAGE_SIZE - 1));
         match self.machine.physical().backing().frame(frame) {
-            // Within the frame.
+            // Stays within the frame.
             Some(at) => at.as_ptr().wrapping_add(inside as usize).cast(),
             None => core::ptr::null_mut(),
         }
@@ -132,7 +134,7 @@ impl<P: Platform<Backing = Ram, Tlb = TlbHook>> Hardware for Hosted<P> {
 
 macro_rules! platforms {
     ($($name:ident: $format:ident,)*) => {$(
-        /// Processes of this format, in a program of the host.
+        /// Processes with this format, in a program of the host.
         struct $name;
 
         impl Platform for $name {
@@ -183,10 +185,11 @@ fn physical(ops: Option<&MmPhysOps>, frames: u64) -> Result<Physical<Ram, Grace>
     Err(Errno::ENOMEM)
 }
 
-/// How a machine of a format is made.
+/// A function that creates a machine with a format.
 type Make = fn(Physical<Ram, Grace>) -> Result<Box<dyn Hardware>, Errno>;
 
-/// How a machine of this platform is made, and the first address that its page tables cannot hold for a program.
+/// Returns how a machine of this platform is created, and the first address that its page tables
+/// cannot map for a program.
 fn kind<P: Platform<Backing = Ram, Reclaim = Grace, Tlb = TlbHook>>() -> (Make, u64) {
     (hardware::<P>, P::Format::lower_end())
 }
@@ -202,7 +205,7 @@ fn kind_of(format: MmFormat) -> Option<(Make, u64)> {
     })
 }
 
-/// The first address that page tables of a format cannot hold for a program.
+/// Returns the first address that page tables of a format cannot map for a program.
 pub(super) fn end_of(format: MmFormat) -> Option<u64> {
     kind_of(format).map(|(_, end)| end)
 }
@@ -216,10 +219,11 @@ fn new(format: MmFormat, ops: Option<&MmPhysOps>, frames: u64) -> Result<MmPhys,
     })
 }
 
-/// Makes physical memory: `frames` frames of the library's own, or the caller's.
+/// Creates physical memory: `frames` frames of the library's own, or the caller's.
 ///
 /// # Safety
-/// `ops` is NULL or points to functions that do what the header says; `phys` points to a pointer.
+///
+/// `ops` is NULL or points to functions that behave as the header says. `phys` points to a pointer.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_phys_new(
@@ -234,23 +238,26 @@ pub unsafe extern "C" fn mm_phys_new(
     unsafe { return_boxed(phys, || new(format, ops, frames)) }
 }
 
-/// Gives physical memory up; its address spaces and cached pages keep it as long as they are.
+/// Drops the caller's reference to physical memory. Its address spaces and cached pages keep it
+/// alive.
 ///
 /// # Safety
-/// `phys` is NULL, or of [`mm_phys_new`] and not used afterwards.
+///
+/// `phys` is NULL, or came from [`mm_phys_new`] and is not used afterwards.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_phys_put(phys: *mut MmPhys) {
     if !phys.is_null() {
-        // SAFETY: made by `Box::into_raw`, given up once.
+        // SAFETY: made by `Box::into_raw`, and dropped once.
         drop(unsafe { Box::from_raw(phys) });
     }
 }
 
-/// What is counted of the frames.
+/// Stores the frame counts.
 ///
 /// # Safety
-/// `phys` is of [`mm_phys_new`]; `stats` points to the structure.
+///
+/// `phys` came from [`mm_phys_new`]. `stats` points to the structure.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_phys_stats(phys: *mut MmPhys, stats: *mut MmPhysStats) {
@@ -261,10 +268,11 @@ pub unsafe extern "C" fn mm_phys_stats(phys: *mut MmPhys, stats: *mut MmPhysStat
     }
 }
 
-/// Where the library reads and writes a byte of physical memory.
+/// Returns where the library reads and writes a byte of physical memory.
 ///
 /// # Safety
-/// `phys` is of [`mm_phys_new`] or NULL.
+///
+/// `phys` came from [`mm_phys_new`] or is NULL.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_phys_virt(phys: *mut MmPhys, addr: u64) -> *mut c_void {
@@ -275,10 +283,11 @@ pub unsafe extern "C" fn mm_phys_virt(phys: *mut MmPhys, addr: u64) -> *mut c_vo
     }
 }
 
-/// A file has become shorter.
+/// Handles that a file has become shorter.
 ///
 /// # Safety
-/// `phys` is of [`mm_phys_new`], `file` of [`mm_file_open`](crate::mm::mm_file_open).
+///
+/// `phys` came from [`mm_phys_new`], `file` from [`mm_file_open`](crate::mm::mm_file_open).
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_file_truncate(phys: *mut MmPhys, file: *mut MmFile, size: u64) {
@@ -291,10 +300,11 @@ pub unsafe extern "C" fn mm_file_truncate(phys: *mut MmPhys, file: *mut MmFile, 
     }
 }
 
-/// A file has become longer; it had `before` bytes.
+/// Handles that a file has become longer than its former `before` bytes.
 ///
 /// # Safety
-/// `phys` is of [`mm_phys_new`], `file` of [`mm_file_open`](crate::mm::mm_file_open).
+///
+/// `phys` came from [`mm_phys_new`], `file` from [`mm_file_open`](crate::mm::mm_file_open).
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_file_extend(phys: *mut MmPhys, file: *mut MmFile, before: u64) {
@@ -307,10 +317,11 @@ pub unsafe extern "C" fn mm_file_extend(phys: *mut MmPhys, file: *mut MmFile, be
     }
 }
 
-/// The pages of `[start, end)` of a file are zero now.
+/// Handles that the pages of `[start, end)` of a file have become zero.
 ///
 /// # Safety
-/// `phys` is of [`mm_phys_new`], `file` of [`mm_file_open`](crate::mm::mm_file_open).
+///
+/// `phys` came from [`mm_phys_new`], `file` from [`mm_file_open`](crate::mm::mm_file_open).
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_file_punch(phys: *mut MmPhys, file: *mut MmFile, start: u64, end: u64) {
@@ -323,7 +334,7 @@ pub unsafe extern "C" fn mm_file_punch(phys: *mut MmPhys, file: *mut MmFile, sta
     }
 }
 
-/// Writes out what was written to a file, as `fsync(2)`.
+/// Writes a file's dirty pages out, like `fsync(2)`.
 ///
 /// # Safety
 /// As [`mm_file_punch`].
@@ -340,7 +351,7 @@ pub unsafe extern "C" fn mm_file_sync(phys: *mut MmPhys, file: *mut MmFile) -> c
     }
 }
 
-/// The number of bytes, or an error.
+/// Converts to the number of bytes, or to an error.
 fn copied(result: Result<usize, Errno>) -> i64 {
     match result {
         Ok(bytes) => bytes as i64,
@@ -348,10 +359,12 @@ fn copied(result: Result<usize, Errno>) -> i64 {
     }
 }
 
-/// Copies bytes of a file, as `pread(2)`.
+/// Copies bytes from a file, like `pread(2)`.
 ///
 /// # Safety
-/// `phys` is of [`mm_phys_new`], `file` of [`mm_file_open`](crate::mm::mm_file_open); `to` points to room for `len` bytes.
+///
+/// `phys` came from [`mm_phys_new`], `file` from [`mm_file_open`](crate::mm::mm_file_open). `to`
+/// points to space for `len` bytes.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_file_read(
@@ -371,17 +384,19 @@ pub unsafe extern "C" fn mm_file_read(
     if to.is_null() {
         return code(Errno::EFAULT).into();
     }
-    // Nothing is longer.
+    // No object is longer.
     let len = len.min(isize::MAX as usize);
     // SAFETY: the caller's duty.
     let to = unsafe { slice::from_raw_parts_mut(to.cast::<u8>(), len) };
     copied(phys.hardware.read(&file.object, offset, to))
 }
 
-/// Copies bytes to a file, as `pwrite(2)`; it does not grow by that.
+/// Copies bytes to a file, like `pwrite(2)`. The file does not grow.
 ///
 /// # Safety
-/// `phys` is of [`mm_phys_new`], `file` of [`mm_file_open`](crate::mm::mm_file_open); `from` points to `len` bytes.
+///
+/// `phys` came from [`mm_phys_new`], `file` from [`mm_file_open`](crate::mm::mm_file_open). `from`
+/// points to `len` bytes.
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_file_write(
@@ -401,7 +416,7 @@ pub unsafe extern "C" fn mm_file_write(
     if from.is_null() {
         return code(Errno::EFAULT).into();
     }
-    // Nothing is longer.
+    // No object is longer.
     let len = len.min(isize::MAX as usize);
     // SAFETY: the caller's duty.
     let from = unsafe { slice::from_raw_parts(from.cast::<u8>(), len) };

@@ -1,4 +1,4 @@
-//! An address space behind one interface: with pages in one of five formats, or the map alone.
+//! An address space behind one interface: with pages in one of five formats, or only the map.
 
 use core::fmt::Write;
 use std::string::{String, ToString};
@@ -12,11 +12,12 @@ use crate::mm::abi::MmArea;
 use crate::mm::activity::{CallCounter, CallGuard};
 use crate::mm::observe::area_of;
 
-/// What the functions of the header need of an address space.
+/// The operations of an address space that the functions of the header need.
 pub(crate) trait Space: Send + Sync {
-    /// A call; `backend` is told what it does beside the tables, and may refuse.
+    /// Performs a call. `backend` is notified of its effects in addition to the tables, and may
+    /// refuse.
     fn perform(&self, call: &Call, backend: Option<&mut dyn Pages>) -> Result<u64, Errno>;
-    /// A fault; `backend` is told of a stack that grows.
+    /// Handles a fault. `backend` is notified of a stack that grows.
     fn fault(
         &self,
         addr: u64,
@@ -26,28 +27,29 @@ pub(crate) trait Space: Send + Sync {
     fn copy_out(&self, addr: u64, to: &mut [u8]) -> usize;
     fn copy_in(&self, addr: u64, from: &[u8]) -> usize;
     fn fork(&self, mode: ForkMode) -> Result<Box<dyn Space>, Errno>;
-    /// Functions of the caller's may take their time during calls: faults elsewhere are not to wait for them.
+    /// Prepares for slow functions of the caller: during calls with them, faults in other areas
+    /// must not wait.
     fn expect_hooks(&self);
-    /// Which pages are in memory: a byte for each.
+    /// Stores a byte for each page: 1 if it is in memory.
     fn mincore(&self, addr: u64, len: u64, vec: &mut [u8]) -> Result<(), Errno>;
     fn translate(&self, addr: u64) -> Option<(u64, Prot)>;
     fn root(&self) -> u64;
-    /// Returns the context of the page tables: number and generation. `None` without pages.
+    /// Returns the context of the page tables: number and generation. Returns `None` without pages.
     fn context(&self) -> Option<&Context>;
     fn page(&self, addr: u64) -> PageStatus;
     fn with_map(&self, look: &mut dyn FnMut(&AddressSpace));
-    /// The area that holds an address, or the first above it.
+    /// Finds the area that contains an address, or the first above it.
     fn find(&self, addr: u64) -> Option<MmArea>;
     fn smaps(&self, out: &mut dyn Write) -> core::fmt::Result;
-    /// Its invariants, and those of its memory if nothing else runs there.
+    /// Checks its invariants, and those of its memory if no other call runs there.
     fn check(&self) -> Result<(), String>;
-    /// Everything is given back.
+    /// Frees everything.
     fn put(self: Box<Self>);
-    /// The same; tells what is lost of files.
+    /// As [`put`](Self::put), and reports losses of file content.
     fn exit(self: Box<Self>) -> Result<(), Errno>;
 }
 
-/// With pages.
+/// An address space with pages.
 pub(crate) struct Paged<P: Platform> {
     process: Process<P>,
     calls: Counted<CallCounter>,
@@ -146,7 +148,8 @@ impl<P: Platform> Space for Paged<P> {
     fn check(&self) -> Result<(), String> {
         let (_inside, process) = self.enter();
         process.check()?;
-        // Counts can be compared while everything rests. If somebody came meanwhile, what was found says nothing.
+        // Counts can be compared only while no other call runs. If one has entered in between, the
+        // result is meaningless.
         let Some(before) = self.calls.sole_call() else {
             return Ok(());
         };
@@ -171,7 +174,7 @@ impl<P: Platform> Space for Paged<P> {
     }
 }
 
-/// The map alone.
+/// An address space without pages.
 pub(crate) struct MapOnly(lock_api::RwLock<HostLock, AddressSpace>);
 
 impl MapOnly {
@@ -189,7 +192,8 @@ impl Space for MapOnly {
         }
     }
 
-    /// As far as the map tells: what a file's end or its errors would raise is not known.
+    /// Decides by the map alone. The signals for accesses beyond a file's end and for read errors
+    /// are unknown.
     fn fault(
         &self,
         addr: u64,

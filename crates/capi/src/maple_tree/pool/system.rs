@@ -14,7 +14,7 @@ pub(super) fn map(bytes: usize) -> Option<NonNull<u8>> {
     if skewed == 0 {
         return Some(at);
     }
-    // Maps twice the size elsewhere and unmaps both ends. The next mapping often lies below this
+    // Maps twice the size elsewhere and unmaps both ends. The next mapping often lies next to this
     // one, and is aligned.
     //
     // SAFETY: it was mapped just now, with this size.
