@@ -1,4 +1,5 @@
-//! Turns the checker's atomics on in the package, and nowhere else: a flag for all crates would reach those below, too.
+//! Enables the checker's atomics in this package only: a flag for all crates would also reach its
+//! dependencies.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");

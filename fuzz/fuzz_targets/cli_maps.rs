@@ -1,4 +1,4 @@
-//! Text of a `/proc/PID/maps`, taken or refused with the line.
+//! Text of a `/proc/PID/maps`: accepted, or rejected with the line.
 #![no_main]
 
 #[path = "../../tools/samara/tests/hostile/take.rs"]

@@ -1,4 +1,4 @@
-//! Records of a trace in a file that has them whole: performed and drawn, or refused with the byte.
+//! Records of a trace in a complete file: performed and drawn, or rejected with the byte.
 #![no_main]
 
 #[path = "../../tools/samara/tests/hostile/take.rs"]

@@ -1,4 +1,4 @@
-//! Text of strace, or a whole recording: performed and drawn, or refused with the place.
+//! Text of strace, or a whole recording: performed and drawn, or rejected with the position.
 #![no_main]
 
 #[path = "../../tools/samara/tests/hostile/take.rs"]

@@ -1,4 +1,5 @@
-//! Histories of cursors that move, store and set nodes aside, beside a position in a list of ranges.
+//! Histories of cursors that move, store and preallocate nodes, compared with a position in a list
+//! of ranges.
 #![no_main]
 
 #[path = "../../crates/maple-tree/tests/history/mod.rs"]

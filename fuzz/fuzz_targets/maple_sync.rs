@@ -1,4 +1,5 @@
-//! Histories of a `SyncMapleTree` with readers, an iterator and a cursor that stay open while it is written.
+//! Histories of a `SyncMapleTree` with readers, an iterator and a cursor that stay open during
+//! writes.
 #![no_main]
 
 #[path = "../../crates/maple-tree/tests/history/mod.rs"]

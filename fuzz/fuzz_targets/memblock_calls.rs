@@ -1,4 +1,5 @@
-//! Histories of calls, beside a model that knows what each of 64 units carries. Arrays begin tiny and grow, if they may.
+//! Histories of calls, compared with a model that stores flags and node of each of 64 units. Arrays
+//! begin tiny and grow, if they may.
 
 #![no_main]
 
@@ -11,7 +12,7 @@ use samara_memblock::{Error, Flags, Identity, Kind, Memblock, NodeId, Region, St
 
 const UNITS: u8 = 64;
 const UNIT: u64 = 0x400;
-/// Bytes for arrays to grow into, above the model's units.
+/// The memory into which arrays grow, in bytes, above the model's units.
 const ARENA: usize = 64 << 10;
 
 #[derive(Arbitrary, Clone, Copy, Debug)]
@@ -35,7 +36,7 @@ struct History {
 
 type Cell = Option<(Flags, NodeId)>;
 
-/// The regions that an array must consist of.
+/// Returns the regions that an array must have.
 fn runs(cells: &[Cell]) -> Vec<Region> {
     let mut runs: Vec<Region> = Vec::new();
     for (i, cell) in cells.iter().enumerate() {
@@ -69,7 +70,7 @@ fn arena() -> u64 {
 
 fuzz_target!(|history: History| {
     let mut storage: Storage<2> = Storage::new();
-    // SAFETY: arrays grow into the arena only, as it alone is free memory below the limit that they obey.
+    // SAFETY: arrays grow only into the arena, which is the only free memory below their limit.
     let mut m = Memblock::with_map(&mut storage, unsafe { Identity::new() });
     let arena = arena();
     let (mut memory, mut reserved): (Vec<Cell>, Vec<Cell>) =

@@ -1,4 +1,4 @@
-//! The parser of device trees, and placing what has no address.
+//! The parser of device trees, and the placement of reservations without an address.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Histories of processes with pages, compared with plain bytes after each step, with memory that is refused.
+//! Histories of processes with pages, compared with plain bytes after each step, with refused
+//! memory.
 #![no_main]
 #![allow(dead_code, reason = "the tests use more of it")]
 

@@ -1,4 +1,5 @@
-//! Histories of processes with pages, compared with plain bytes after each step, beside pages that are merged, pinned and swapped, with memory that is refused.
+//! Histories of processes with pages that are merged, pinned and swapped, compared with plain bytes
+//! after each step, with refused memory.
 #![no_main]
 #![allow(dead_code, reason = "the tests use more of it")]
 

@@ -1,14 +1,14 @@
-//! What fuzz targets share.
+//! Code that fuzz targets share.
 
 use samara_memblock::firmware::{ADDRESS_LIMIT, Source, load};
 use samara_memblock::{Kind, Memblock, PAGE_SIZE, Storage};
 
-/// Takes a memory map into a memblock, and checks what must hold of any map, however absurd.
+/// Loads a memory map into a memblock, and checks what must hold for any map, however invalid.
 pub fn take(source: impl Source) {
     take_and_go_on(source, |_| ());
 }
 
-/// As [`take`]; `go_on` does more with the memblock before it is checked.
+/// As [`take`]; `go_on` does more with the memblock before the checks.
 pub fn take_and_go_on(source: impl Source, go_on: impl FnOnce(&mut Memblock<'_>)) {
     source.each(&mut |item| {
         if let Ok(entry) = item {
@@ -17,7 +17,7 @@ pub fn take_and_go_on(source: impl Source, go_on: impl FnOnce(&mut Memblock<'_>)
     });
     let mut storage: Box<Storage<64>> = Box::default();
     let mut boot = Memblock::new(&mut *storage);
-    // More regions than fit are an error, and what has been taken in by then is sound.
+    // More regions than fit are an error. What has been loaded by then is valid.
     let full = load(source, &mut boot, |problem| {
         assert!(!problem.to_string().is_empty())
     })

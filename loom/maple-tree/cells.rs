@@ -1,5 +1,6 @@
-//! The memory of a node as the model checker wants it: each word an object that it watches. The same operations as
-//! `node/cells.rs` of the tree, and pivots and gaps are cells in which it finds data races.
+//! The memory of a node for the model checker: each word is an object that it watches. The
+//! operations are those of `node/cells.rs` of the tree. Pivots and gaps are cells, in which the
+//! checker finds data races.
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -10,7 +11,7 @@ use crate::base::atomic::{AtomicPtr, Ordering};
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, NULL, Word};
 
-/// Models run at small fanouts.
+/// The largest fanout: models run at small ones.
 const MOST: usize = 5;
 
 struct Words<K> {
@@ -44,7 +45,7 @@ impl<K: Key, S: Shape> Cells<K, S> {
     }
 
     pub(super) unsafe fn init(self, _: Kind) {
-        // SAFETY: nobody else uses the memory (the caller's promise), which is large enough.
+        // SAFETY: nothing else uses the memory (the caller's promise), which is large enough.
         unsafe {
             self.base.cast().write(Words {
                 first_word: AtomicPtr::new(NULL),
@@ -56,14 +57,15 @@ impl<K: Key, S: Shape> Cells<K, S> {
     }
 
     pub(super) unsafe fn copy_from(self, other: Self, first_word: Word) {
-        // SAFETY: nobody else uses the memory (the caller's promise).
+        // SAFETY: nothing else uses the memory (the caller's promise).
         unsafe { self.init(Kind::Leaf) };
         self.first_word().store(first_word, Ordering::Relaxed);
         let (new, old) = (self.words(), other.words());
         for i in 0..MOST {
             let word = old.slots[i].load(Ordering::Relaxed);
             new.slots[i].store(word, Ordering::Relaxed);
-            // SAFETY: within the arrays; the checker finds accesses that are not ordered with these.
+            // SAFETY: within the arrays. The checker finds accesses that are not ordered with
+            // these.
             unsafe {
                 self.set_pivot(i, other.pivot(i));
                 self.set_gap(i, other.gap(i));
@@ -76,12 +78,12 @@ impl<K: Key, S: Shape> Cells<K, S> {
     }
 
     pub(super) unsafe fn pivot(self, i: usize) -> K {
-        // SAFETY: the checker finds writes that are not ordered with this.
+        // SAFETY: the checker finds writes that are not ordered with this read.
         self.words().pivots[i].with(|p| unsafe { *p })
     }
 
     pub(super) unsafe fn set_pivot(self, i: usize, pivot: K) {
-        // SAFETY: the checker finds accesses that are not ordered with this.
+        // SAFETY: the checker finds accesses that are not ordered with this write.
         self.words().pivots[i].with_mut(|p| unsafe { *p = pivot });
     }
 
@@ -89,16 +91,18 @@ impl<K: Key, S: Shape> Cells<K, S> {
         &self.words().slots[i]
     }
 
-    /// Writes to the last so many of the slots without atomic operations. The checker finds accesses that are not ordered with this.
+    /// Writes to the last `count` slots without atomic operations. The checker finds accesses that
+    /// are not ordered with this.
     pub(super) unsafe fn use_last_slots(self, capacity: usize, count: usize) {
         for i in capacity - count..capacity {
             let slot = (&raw const self.words().slots[i]).cast_mut();
-            // SAFETY: within the array; the checker finds what makes this reference one of several.
+            // SAFETY: within the array. The checker finds another reference to the word.
             unsafe { (*slot).with_mut(|word| *word = core::ptr::without_provenance_mut(2)) };
         }
     }
 
-    /// Takes the node as memory, as who frees it does. The checker finds accesses that are not ordered before this.
+    /// Uses the node as plain memory, like a thread that frees it. The checker finds accesses that
+    /// are not ordered before this.
     pub(super) unsafe fn use_up(self) {
         let words = self.words();
         for i in 0..MOST {
@@ -118,7 +122,7 @@ impl<K: Key, S: Shape> Cells<K, S> {
 
     pub(super) unsafe fn copy_leaf(self, pivots: *mut K, words: *mut Word) {
         for i in 0..Geometry::<K, S>::SLOTS {
-            // SAFETY: there is room for all (the caller's promise).
+            // SAFETY: there is space for all (the caller's promise).
             unsafe {
                 words.add(i).write(self.quiet_slot(Kind::Leaf, i));
                 if i + 1 < Geometry::<K, S>::SLOTS {

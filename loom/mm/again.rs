@@ -1,5 +1,5 @@
-//! Areas that faults remember: what several threads note in one place, and holding what was noted beside calls that change it or free it, and beside
-//! faults that note something else there.
+//! The areas that faults remember. Several threads note areas in one place. Faults hold a noted
+//! area while calls change or free it, and while other faults note something else there.
 
 use std::ptr::NonNull;
 
@@ -14,7 +14,7 @@ use crate::vma_lock::{Calls, Hold, VmaLock};
 
 const PAGE: u64 = 0x1000;
 
-/// Things to point to. What is noted of each begins and ends where no other one does.
+/// Objects to point to. The noted range of each begins and ends where no other one does.
 static THINGS: [u8; 3] = [0, 1, 2];
 
 fn found(number: u64) -> Found<u8> {
@@ -25,10 +25,10 @@ fn found(number: u64) -> Found<u8> {
     }
 }
 
-/// Where all of them are.
+/// The range of addresses that all of them contain.
 const COMMON: u64 = 4 * PAGE;
 
-/// Which of them is noted. What there is of it belongs together.
+/// Returns which of them is noted. The parts of the note must belong together.
 fn look(vma_cache: &VmaCache<u8>) -> Option<u64> {
     let CacheLookup::Hit(thing, holders) = vma_cache.hold(COMMON) else {
         return None;
@@ -60,12 +60,12 @@ fn what_is_noted_beside_a_look_is_read_whole() {
         let writer = thread::spawn(move || other.insert(COMMON, found(2), || true));
         look(&vma_cache);
         writer.join().unwrap();
-        // Who looked was in the way, or not.
+        // The reader either prevented the note or did not.
         assert!(matches!(look(&vma_cache), Some(1 | 2)));
     });
 }
 
-/// Nobody writes while a fault is there.
+/// No thread writes the note while a fault is inside.
 #[test]
 fn what_is_held_stays_as_it_was_found() {
     model(|| {
@@ -84,26 +84,27 @@ fn what_is_held_stays_as_it_was_found() {
     });
 }
 
-/// An area of two pages, which a call makes shorter or frees, beside faults that remember it; and one beyond it, in the same place.
+/// An area of two pages, which a call shortens or frees during faults that remember it, and an area
+/// beyond it in the same place.
 struct World {
     calls: Calls,
     lock: VmaLock,
     vma_cache: VmaCache<u8>,
-    /// What the tree says: 0 for no area.
+    /// The size of the area in the tree, in pages. 0 means no area.
     pages: AtomicUsize,
-    /// As `pages`; freeing is a write, too. The checker finds a look beside that.
+    /// Equal to `pages`. Freeing is also a write. The checker finds a concurrent read.
     attributes: UnsafeCell<usize>,
     readers: AtomicUsize,
-    /// What is noted has been taken away by a call.
+    /// Set when a call has removed the note.
     past_p: AtomicBool,
-    /// That call has ended.
+    /// Set when that call has ended.
     ended: AtomicBool,
 }
 
-// SAFETY: the checker tells whether `attributes` is used well.
+// SAFETY: the checker finds invalid accesses to `attributes`.
 unsafe impl Sync for World {}
 
-/// Another area, which no call concerns.
+/// Returns another area, which no call changes.
 fn beyond() -> Found<u8> {
     Found {
         start: 4 * PAGE,
@@ -112,7 +113,7 @@ fn beyond() -> Found<u8> {
     }
 }
 
-/// The area while it has so many pages.
+/// Returns the area with this many pages.
 fn area(pages: usize) -> Found<u8> {
     Found {
         start: 0,
@@ -139,7 +140,8 @@ impl World {
         })
     }
 
-    /// A fault that does without what is remembered, and notes what it has found. Whether it was taken.
+    /// Takes a fault without the note, and notes what it has found. Returns `true` if it was
+    /// handled.
     fn find(&self) -> bool {
         self.readers.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -161,7 +163,7 @@ impl World {
         true
     }
 
-    /// The next fault. Whether what was remembered served.
+    /// Takes the next fault. Returns `true` if the note served it.
     fn again(&self) -> bool {
         let CacheLookup::Hit(found, holders) = self.vma_cache.hold(0) else {
             return false;
@@ -173,7 +175,7 @@ impl World {
     }
 
     fn look(&self, pages: usize) {
-        // SAFETY: held, so that nobody writes; else the checker says so.
+        // SAFETY: the area is held, so that no thread writes. Otherwise the checker reports it.
         let attributes = self.attributes.with(|a| unsafe { *a });
         assert_eq!(attributes, pages, "the range is not the area's");
     }
@@ -183,7 +185,7 @@ impl World {
             self.vma_cache.remove(&area(2));
             self.past_p.store(true, Ordering::SeqCst);
         });
-        // SAFETY: closed, so that nobody reads; else the checker says so.
+        // SAFETY: the area is closed, so that no thread reads. Otherwise the checker reports it.
         self.attributes.with_mut(|a| unsafe { *a = pages });
         self.pages.store(pages, Ordering::Release);
     }
@@ -193,18 +195,18 @@ impl World {
         self.calls.end();
     }
 
-    /// Frees the area, which the tree leads to no longer.
+    /// Frees the area, which the tree no longer contains.
     fn free(&self) {
         fence(Ordering::SeqCst);
         while self.readers.load(Ordering::Acquire) != 0 {
             thread::yield_now();
         }
-        // SAFETY: no reader and no holder is left; else the checker says so.
+        // SAFETY: no reader and no holder is left. Otherwise the checker reports it.
         self.attributes.with_mut(|a| unsafe { *a = usize::MAX });
     }
 }
 
-/// Two faults of one thread, the second of which remembers, beside a call.
+/// Runs two faults of one thread, the second of which uses the note, concurrently with a call.
 fn twice_beside(call: impl Fn(&World) + Sync + Send + 'static, after: fn(&World)) {
     model(move || {
         let world = World::new();
@@ -240,7 +242,8 @@ fn a_fault_goes_on_with_what_it_remembers_beside_a_call_that_frees_it() {
     );
 }
 
-/// The call finds the place without an area, or with the other one, while a fault may hold what was noted there before.
+/// The call finds the place without a note, or with the other area, while a fault may hold what was
+/// noted there before.
 #[test]
 fn another_area_is_noted_beside_a_fault_and_a_call() {
     model(|| {
@@ -259,7 +262,7 @@ fn another_area_is_noted_beside_a_fault_and_a_call() {
     });
 }
 
-/// Two faults hold it, and both are waited for.
+/// Two faults hold the area, and the call waits for both.
 #[test]
 fn a_call_waits_for_two_who_remember() {
     model(|| {
@@ -290,7 +293,8 @@ fn calls_on_other_areas_leave_what_is_remembered() {
     });
 }
 
-/// A call waits for one who holds the lock, and notes what he holds meanwhile. Another one does not come to hold it any more.
+/// A call waits for a fault that holds the lock and notes its area in the meantime. No other fault
+/// gets to hold it any more.
 #[test]
 fn nobody_comes_to_hold_what_a_call_waits_for() {
     model(|| {
@@ -314,7 +318,8 @@ fn nobody_comes_to_hold_what_a_call_waits_for() {
     });
 }
 
-/// Numbers have wrapped around: the lock seems to be closed by the call already, while a fault that notes it holds it since before.
+/// Numbers have wrapped around: the call seems to have closed the lock already, while a fault that
+/// notes the area has held it since before.
 #[test]
 fn an_area_is_noted_beside_the_call_whose_number_its_lock_carries() {
     model(|| {

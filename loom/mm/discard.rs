@@ -1,8 +1,10 @@
-//! `MADV_DONTNEED` as `crates/mm/src/process/discard.rs` makes it: it holds its one area as a fault does, not the address space, beside faults and the calls that
-//! change the area or rely on its pages.
+//! `MADV_DONTNEED` as in `crates/mm/src/process/discard.rs`: it holds its one area as a fault does,
+//! not the address space, concurrently with faults and with calls that change the area or rely on
+//! its pages.
 //!
-//! Two pages lie in two tables, each with a lock of its own, so that every way through both of them can be seen half done. Calls look at both pages first, and
-//! at each again when they change it: they rely on what they have seen, since they have closed the area.
+//! Two pages lie in two tables, each with a lock of its own, so that every pass over both of them
+//! can be observed half done. Calls read both pages first, and each page again when they change it.
+//! They rely on what they have read, since they have closed the area.
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,7 +17,8 @@ use crate::vma_lock::{Calls, Hold, VmaLock};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entry {
     Empty,
-    /// A page that the process may write to, or only read, with the number of the area that it was made in.
+    /// A page that the process may write to, or only read, with the number of the area in which it
+    /// was created.
     Page {
         writable: bool,
         of: usize,
@@ -32,35 +35,36 @@ impl Entry {
 
 struct Area {
     lock: VmaLock,
-    /// What a call changes, and freeing it: a look at it beside that is a race, which the checker finds.
+    /// The data that a call changes, and that freeing writes. A concurrent read is a race, which
+    /// the checker finds.
     writable: UnsafeCell<bool>,
 }
 
-/// Two places for areas, of which the tree leads to one or none.
+/// Two places for areas. The tree contains one or none of them.
 struct World {
     calls: Calls,
     tree: AtomicUsize,
     areas: [Area; 2],
     tables: [Mutex<Entry>; 2],
-    /// The process's pages and its children's.
+    /// The number of pages of the process and its children.
     frames: AtomicUsize,
     swapped: AtomicBool,
-    /// Whether discards hold their area.
+    /// `true` if discards hold their area.
     holds: bool,
 }
 
-// SAFETY: the checker tells whether `writable` is used well.
+// SAFETY: the checker finds invalid accesses to `writable`.
 unsafe impl Sync for World {}
 
 const NONE: usize = 2;
 
 impl World {
-    /// An area with its pages.
+    /// Creates an area with its pages.
     fn new() -> Arc<Self> {
         Self::with(true, 0)
     }
 
-    /// A call that lays an area down comes after so many others.
+    /// As [`new`](Self::new). A call that creates an area comes after `others` other calls.
     fn with(holds: bool, others: usize) -> Arc<Self> {
         let area = |number| {
             let mut lock = VmaLock::new();
@@ -89,7 +93,7 @@ impl World {
         })
     }
 
-    /// The area that is held then, and what it allows.
+    /// Holds the area, and returns it with its access.
     fn hold(&self) -> Option<(usize, bool)> {
         loop {
             let number = self.calls.now();
@@ -100,7 +104,8 @@ impl World {
                 return Some((found, true));
             }
             match area.lock.try_hold(&self.calls, number) {
-                // SAFETY: held, so that nobody writes; else the checker says so.
+                // SAFETY: the area is held, so that no thread writes. Otherwise the checker reports
+                // it.
                 Hold::Held => return Some((found, area.writable.with(|w| unsafe { *w }))),
                 Hold::Closed => return None,
                 Hold::Overtaken => {}
@@ -114,7 +119,7 @@ impl World {
         }
     }
 
-    /// Whether it was done; else it is for the lock of the address space.
+    /// Discards both pages. Returns `false` if this needs the lock of the address space.
     fn discard(&self) -> bool {
         if self.swapped.load(Ordering::Relaxed) {
             return false;
@@ -141,7 +146,7 @@ impl World {
         !swapped
     }
 
-    /// A write to a page, if that needs no lock of the address space.
+    /// Writes to a page, if that does not need the lock of the address space.
     fn fault(&self, page: usize) {
         let Some((of, writable)) = self.hold() else {
             return;
@@ -155,14 +160,16 @@ impl World {
         self.release(of);
     }
 
-    /// A call that changes the area, if `lays` says which comes in its place, and both pages: `change` tells what becomes of each.
+    /// Performs a call that changes the area and both pages. `lays` is the area that takes its
+    /// place, and `change` returns the new entry of each page.
     fn call(&self, lays: Option<usize>, change: impl Fn(Entry) -> Entry) -> [Entry; 2] {
         let number = self.calls.now();
         let before = self.tree.load(Ordering::Relaxed);
         self.areas[before].lock.close(number, || {});
         if let Some(area) = lays {
             self.tree.store(area, Ordering::Release);
-            // SAFETY: closed, so that nobody reads; else the checker says so.
+            // SAFETY: the area is closed, so that no thread reads. Otherwise the checker reports
+            // it.
             self.areas[before]
                 .writable
                 .with_mut(|w| unsafe { *w = false });
@@ -184,7 +191,7 @@ impl World {
         self.call(Some(NONE), |_| Entry::Empty);
     }
 
-    /// `mmap` over it: another area, of which nobody has a page yet.
+    /// `mmap` over the area: another area without pages.
     fn map_over(&self) {
         self.call(Some(1), |_| Entry::Empty);
     }
@@ -204,7 +211,7 @@ impl World {
         }
     }
 
-    /// What the child has: both pages are counted once more, or neither.
+    /// Forks. Both pages are counted once more, or neither.
     fn fork(&self) {
         let child = self.call(None, |entry| {
             if entry.is_page() {
@@ -217,7 +224,7 @@ impl World {
             "a child has half of what was given back at once"
         );
         let pages = child.iter().filter(|entry| entry.is_page()).count();
-        // It exits.
+        // The child exits.
         self.frames.fetch_sub(pages, Ordering::Relaxed);
     }
 
@@ -229,7 +236,7 @@ impl World {
         });
     }
 
-    /// Every page is there or was given back, once.
+    /// Checks that every page exists or was freed, once.
     fn end(&self) {
         let entries = [0, 1].map(|page| *self.tables[page].lock().unwrap());
         let pages = entries.iter().filter(|entry| entry.is_page()).count();
@@ -243,7 +250,7 @@ impl World {
     }
 }
 
-/// Each of these as a thread of its own, the last one as the first thread.
+/// Runs each of `others` as a thread of its own, and `last` on the first thread.
 fn beside(others: &[fn(&World)], last: fn(&World), world: Arc<World>) {
     let spawn = |run: &fn(&World)| {
         let (run, world) = (*run, world.clone());
@@ -349,7 +356,7 @@ fn a_discard_is_done_where_no_call_is() {
     });
 }
 
-/// The model sees what holding the area is for.
+/// The model detects what happens if discards do not hold the area.
 #[test]
 #[should_panic(expected = "a page has gone that a call relied on")]
 fn without_holding_its_area_a_fork_sees_half_of_it() {

@@ -1,6 +1,8 @@
-//! The lock of a machine of the host: nobody is in beside a writer, nobody sleeps for ever (the checker finds who does), and readers do not keep each other waiting.
+//! The lock of a machine of the host. No thread is inside together with a writer, no thread sleeps
+//! for ever (the checker finds it), and readers do not make each other wait.
 //!
-//! Threads do not look again before they sleep here, and are tired after they have been woken in vain once.
+//! In this model, threads do not check again before they sleep, and are given the lock after one
+//! wake-up in vain.
 
 use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Notify};
@@ -9,14 +11,14 @@ use loom::thread;
 use crate::lock::{HostLock, Want};
 use crate::model;
 
-/// A number that is read and written without being an atomic: where the lock does not keep threads apart, or does not show one what the other wrote, the
-/// checker says so.
+/// A plain number that is read and written under the lock. If the lock does not exclude threads, or
+/// does not make writes visible, the checker reports it.
 struct Locked {
     lock: HostLock,
     value: UnsafeCell<usize>,
 }
 
-// SAFETY: the checker tells whether `value` is used well.
+// SAFETY: the checker finds invalid accesses to `value`.
 unsafe impl Sync for Locked {}
 
 impl Locked {
@@ -32,32 +34,32 @@ impl Locked {
         self.add_inside();
     }
 
-    /// What one does who has come in.
+    /// Increments the value as a writer that is inside, and leaves.
     fn add_inside(&self) {
-        // SAFETY: nobody else is in; else the checker says so.
+        // SAFETY: no other thread is inside. Otherwise the checker reports it.
         self.value.with_mut(|value| unsafe { *value += 1 });
-        // SAFETY: it came in to write.
+        // SAFETY: the thread has locked for writing.
         unsafe { self.lock.end_write() };
     }
 
     fn value(&self) -> usize {
-        // SAFETY: nobody writes; else the checker says so.
+        // SAFETY: no thread writes. Otherwise the checker reports it.
         self.value.with(|value| unsafe { *value })
     }
 
     fn get(&self) -> usize {
         self.lock.read();
         let value = self.value();
-        // SAFETY: it came in to read.
+        // SAFETY: the thread has locked for reading.
         unsafe { self.lock.end_read() };
         value
     }
 
-    /// Reads while it reads.
+    /// Reads while the thread already reads.
     fn get_twice(&self) -> [usize; 2] {
         self.lock.read();
         let both = [self.value(), self.get()];
-        // SAFETY: it came in to read.
+        // SAFETY: the thread has locked for reading.
         unsafe { self.lock.end_read() };
         both
     }
@@ -118,7 +120,8 @@ fn writers_and_a_reader() {
     });
 }
 
-/// A writer who was there before them has gone: readers come in while others read, and while one of them reads twice.
+/// A writer that was there before them is gone. Readers enter while others read, and while one of
+/// them reads twice.
 #[test]
 fn readers_beside_each_other() {
     model(|| {
@@ -133,7 +136,7 @@ fn readers_beside_each_other() {
     });
 }
 
-/// The same, and each of them stays until the other one is in.
+/// As above, and each of them stays until the other one is inside.
 #[test]
 fn readers_who_wait_for_each_other() {
     model(|| {
@@ -147,7 +150,7 @@ fn readers_who_wait_for_each_other() {
                 in_there[me].notify();
                 in_there[1 - me].wait();
                 assert_eq!(locked.value(), 1);
-                // SAFETY: it came in to read.
+                // SAFETY: the thread has locked for reading.
                 unsafe { locked.lock.end_read() };
             })
         });
@@ -170,7 +173,7 @@ fn attempts_beside_who_waits() {
         }
         if locked.lock.attempt(Want::Read) {
             assert!(locked.value() <= added);
-            // SAFETY: it came in to read.
+            // SAFETY: the thread has locked for reading.
             unsafe { locked.lock.end_read() };
         }
         writer.join().unwrap();

@@ -1,4 +1,5 @@
-//! The lock of an area, and other protocols of `crates/mm`, under every interleaving of faults, virtual processors and calls.
+//! The lock of an area, and other protocols of `crates/mm`, under every interleaving of faults,
+//! virtual processors and calls.
 
 #![cfg(test)]
 
@@ -24,8 +25,9 @@ use loom::thread;
 
 use vma_lock::{Calls, Hold, VmaLock};
 
-/// An area of `pages` pages, and the table of two that calls and faults change. What a call does to the area itself is a write to `attributes`, as is
-/// freeing it: a fault that looks at them beside that is a race, which the checker finds.
+/// An area of `pages` pages, and the table of two entries that calls and faults change. A call's
+/// change of the area itself is a write to `attributes`, as is freeing it. A fault that reads them
+/// concurrently is a race, which the checker finds.
 struct World {
     calls: Calls,
     lock: VmaLock,
@@ -34,7 +36,7 @@ struct World {
     table: [AtomicUsize; 2],
 }
 
-// SAFETY: the checker tells whether `attributes` is used well.
+// SAFETY: the checker finds invalid accesses to `attributes`.
 unsafe impl Sync for World {}
 
 impl World {
@@ -52,7 +54,7 @@ impl World {
         })
     }
 
-    /// Whether it was taken.
+    /// Takes a fault. Returns `true` if it was handled.
     fn fault(&self, page: usize) -> bool {
         let pages = loop {
             let number = self.calls.now();
@@ -64,11 +66,11 @@ impl World {
             match self.lock.try_hold(&self.calls, number) {
                 Hold::Held => break pages,
                 Hold::Closed => return false,
-                // Seldom twice: there are two calls at the most.
+                // Rarely twice: there are at most two calls.
                 Hold::Overtaken => {}
             }
         };
-        // SAFETY: held, so that nobody writes; else the checker says so.
+        // SAFETY: the area is held, so that no thread writes. Otherwise the checker reports it.
         let attributes = self.attributes.with(|a| unsafe { *a });
         assert_eq!(attributes, 5 + pages, "the range is not the area's");
         self.table[page].store(1, Ordering::Relaxed);
@@ -76,11 +78,11 @@ impl World {
         true
     }
 
-    /// A call that leaves so many pages of the area.
+    /// Performs a call that leaves `pages` pages of the area.
     fn trim(&self, pages: usize) {
         let number = self.calls.now();
         self.lock.close(number, || {});
-        // SAFETY: closed, so that nobody reads; else the checker says so.
+        // SAFETY: the area is closed, so that no thread reads. Otherwise the checker reports it.
         self.attributes.with_mut(|a| unsafe { *a = 5 + pages });
         self.pages.store(pages, Ordering::Release);
         for page in pages..2 {
@@ -97,7 +99,7 @@ impl World {
     }
 }
 
-/// Every interleaving with up to three switches that no thread asked for.
+/// Tries every interleaving with up to three preemptions.
 fn model(run: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = Some(3);
@@ -129,7 +131,8 @@ fn a_fault_beside_two_calls() {
     });
 }
 
-/// Numbers have wrapped around: the lock seems to be closed by the call already, while a fault holds it since before.
+/// Numbers have wrapped around: the call seems to have closed the lock already, while a fault has
+/// held it since before.
 #[test]
 fn a_fault_beside_the_call_whose_number_the_lock_carries() {
     model(|| {
@@ -165,7 +168,7 @@ fn two_faults_beside_a_call() {
     });
 }
 
-/// A call on another area holds a fault up, but does not send it away.
+/// A call on another area delays a fault, but does not make it fail.
 #[test]
 fn a_fault_beside_calls_on_other_areas_is_taken() {
     model(|| {

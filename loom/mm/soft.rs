@@ -1,7 +1,8 @@
-//! Virtual processors with a soft TLB beside a call that takes their page away and uses its frame for something else.
+//! Virtual processors with a soft TLB, and a call that takes their page away and reuses its frame.
 //!
-//! What a virtual processor remembers is a number here, as its real entries are its own. The table is a word under a lock, and a frame is a cell that is no atomic:
-//! an access beside the next use of the frame is a race, which the checker finds.
+//! A virtual processor's TLB is a number here, since its real entries are private to it. The table
+//! is a word under a lock. A frame is a plain cell: an access concurrent with the next use of the
+//! frame is a race, which the checker finds.
 
 use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Mutex};
@@ -10,22 +11,22 @@ use loom::thread;
 use crate::handshake::Handshake;
 use crate::model;
 
-/// The frame that the page lies on first, and that it comes to lie on.
+/// The first frame of the page, and the frame to which it moves.
 const FIRST: usize = 1;
 const SECOND: usize = 2;
 
 struct World {
-    /// One for each virtual processor.
+    /// One handshake for each virtual processor.
     handshakes: [Handshake; 2],
-    /// The frame of the page.
+    /// The current frame of the page.
     table: Mutex<usize>,
     frames: [UnsafeCell<usize>; 3],
 }
 
-// SAFETY: the checker tells whether the frames are used well.
+// SAFETY: the checker finds invalid accesses to the frames.
 unsafe impl Sync for World {}
 
-/// One virtual processor: what it remembers, and the number of its last answer.
+/// A virtual processor: its cached translation, and the number of its last answer.
 struct Vcpu {
     world: Arc<World>,
     number: usize,
@@ -48,7 +49,7 @@ impl World {
         let asked = &self.handshakes[..vcpus];
         asked.iter().for_each(Handshake::ask);
         asked.iter().for_each(Handshake::wait);
-        // SAFETY: nobody reads it any more; else the checker says so.
+        // SAFETY: no thread reads it any more. Otherwise the checker reports it.
         self.frames[FIRST].with_mut(|frame| unsafe { *frame = 99 });
     }
 }
@@ -76,12 +77,12 @@ impl Vcpu {
         }
     }
 
-    /// An access, in the section.
+    /// Performs an access, inside the section.
     fn load(&mut self) -> usize {
         self.poll();
         loop {
             if let Some(frame) = self.remembered {
-                // SAFETY: nobody writes to it; else the checker says so.
+                // SAFETY: no thread writes to it. Otherwise the checker reports it.
                 return self.world.frames[frame].with(|frame| unsafe { *frame });
             }
             self.handshake().leave();
@@ -102,7 +103,7 @@ impl Vcpu {
     }
 }
 
-/// It has remembered the page before, so that the two sides share nothing but the handshake.
+/// The processor has cached the page before, so that the two sides share nothing but the handshake.
 #[test]
 fn a_hit_beside_a_call() {
     model(|| {
@@ -155,7 +156,7 @@ fn two_virtual_processors_beside_a_call() {
     });
 }
 
-/// Another call asks for another page, and is answered with this one.
+/// Another call invalidates another page, and is answered together with this one.
 #[test]
 fn a_hit_beside_two_calls() {
     model(|| {

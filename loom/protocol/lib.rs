@@ -1,10 +1,15 @@
-//! How faults do without the lock of the address space, as a state machine: to be read, and tried in every order of steps.
+//! Faults without the lock of the address space, as a state machine that is tried in every order of
+//! steps.
 //!
-//! `crates/mm/src/space/vma_lock.rs` has the protocol for one area, and `samara-mm-loom` its atomics. Here is what it is for: a map of areas whose memory is
-//! used again, tables that calls change page by page, and a fork. Each of [`Fault`]'s and [`Call`]'s steps is one action of [`Protocol`]; the letters and
-//! numbers are those of `vma_lock.rs`, and P, Q and the small ones those of `vma_cache.rs`. All areas have one place there, and one thread faults. Memory is sequentially consistent.
+//! `crates/mm/src/space/vma_lock.rs` has the protocol for one area, and `samara-mm-loom` its
+//! atomics. This model has the surroundings: a map of areas whose memory is reused, tables that
+//! calls change page by page, and a fork. Each step of [`Fault`] and [`Call`] is one action of
+//! [`Protocol`]. The letters and numbers are those of `vma_lock.rs`, and P, Q and the lower-case
+//! ones those of `vma_cache.rs`. All areas share one place there, and one thread faults. Memory is
+//! sequentially consistent.
 //!
-//! What holds is in [`Protocol::properties`]. The tests take out each step in turn ([`Without`]), and see which of it holds no more.
+//! [`Protocol::properties`] lists what holds. The tests remove each step in turn ([`Without`]), and
+//! check which property then fails.
 
 #![cfg(test)]
 
@@ -14,15 +19,15 @@ mod tests;
 use stateright::{Model, Property};
 
 const PAGES: usize = 4;
-/// Places in memory for areas: two are used at first.
+/// The number of places in memory for areas. Two are used initially.
 const AREAS: usize = 3;
-/// A set of pages, a bit each.
+/// A set of pages, with one bit for each.
 type Set = u8;
 
-/// An area's place in memory.
+/// A place in memory for an area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 struct Area {
-    /// Which area this is: counts up when the memory is used for another. 0: it is free.
+    /// The number of the area in this place, which rises when the memory is reused. 0 means free.
     birth: u8,
     writable: bool,
     holders: u8,
@@ -30,7 +35,7 @@ struct Area {
     closed_in: u8,
 }
 
-/// What an entry of the tables allows.
+/// The access that an entry of the tables allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Entry {
     Empty,
@@ -38,13 +43,13 @@ enum Entry {
     Write,
 }
 
-/// What a fault has found in the tree, or what is remembered.
+/// The area that a fault has found in the tree, or that is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Found {
     area: usize,
     birth: u8,
     range: Set,
-    /// It is remembered: faults that hold it are counted there.
+    /// `true` if it is remembered: faults that hold it are counted there.
     there: bool,
 }
 
@@ -54,55 +59,57 @@ impl Found {
     }
 }
 
-/// A thread that writes to pages, one after the other. A write to a page that is writable needs nothing else.
+/// A thread that writes to pages, one after the other. A write to a writable page needs nothing
+/// else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Fault {
-    /// Next: the write itself, or a first look at what is remembered.
+    /// Next: the write itself, or a first look at the remembered area.
     Begin,
-    /// Next: a, count as a holder of what is remembered.
+    /// Next: a, count as a holder of the remembered area.
     HoldThere { found: Found },
-    /// Next: b, it must still be remembered.
+    /// Next: b, check that it is still remembered.
     AskThere { found: Found },
-    /// Next: enter an RCU section; 1, the number of the call under way.
+    /// Next: enter an RCU section; 1, read the number of the current call.
     Number,
     /// Next: 2, find the area.
     Look { number: u8 },
     /// Next: 3, count as a holder.
     Hold { number: u8, found: Found },
-    /// Next: 4, the lock must not be closed in this call.
+    /// Next: 4, check that the lock was not closed in this call.
     Ask { number: u8, found: Found },
-    /// Next: 5, the call must still be the same; else all begins anew.
+    /// Next: 5, check that the call is still the same. Otherwise start again.
     AskAgain { number: u8, found: Found },
     /// Next: 6, leave the RCU section.
     Leave { found: Found },
-    /// Next: u, the lock is noted.
+    /// Next: u, mark the lock as noted.
     Say { found: Found },
-    /// Next: v, write what is remembered, if nobody is there.
+    /// Next: v, start to write the remembered area, if no fault is there.
     Write { found: Found },
-    /// Next: w, is the lock open still?
+    /// Next: w, check that the lock is still open.
     AskToNote { found: Found },
-    /// Next: x, what is held is remembered, if the lock was open.
+    /// Next: x, remember the held area, if the lock was open.
     Note { found: Found, open: bool },
-    /// Next: read what the area allows, or see that it needs the lock of the address space.
+    /// Next: read the access of the area, or find that the fault needs the lock of the address
+    /// space.
     Decide { found: Found },
     /// Next: set the entry.
     Map { found: Found, entry: Entry },
-    /// Next: let go, and then go on with this.
+    /// Next: release the area, and then continue with this.
     LetGo { found: Found, then: Then },
-    /// Waits for the lock of the address space, and does all at once with it.
+    /// Wait for the lock of the address space, and do everything at once with it.
     Wait,
-    /// All has been written.
+    /// Everything has been written.
     End,
 }
 
-/// How a fault goes on that has let go.
+/// The continuation of a fault that has released its area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Then {
-    /// The page is there.
+    /// The page is mapped.
     Done,
-    /// At 1: what was remembered no longer is, or a call has ended since.
+    /// Continue at 1: the area is no longer remembered, or a call has ended since.
     Anew,
-    /// It waits.
+    /// Wait for the lock of the address space.
     Wait,
 }
 
@@ -111,42 +118,43 @@ enum Then {
 enum Call {
     /// No call is under way.
     None,
-    /// Next: A for one area of this set of places, and what follows until B.
+    /// Next: A for one area of this set of places, and the steps that follow until B.
     Close { what: What, left: Set },
-    /// Next: is the lock noted?
+    /// Next: check if the lock is noted.
     LookWhetherNoted { what: What, left: Set, area: usize },
-    /// P: waits until nobody writes what is remembered, and takes that away if it is this area.
+    /// P: wait until no thread writes the remembered area, and remove it if it is this area.
     Clear { what: What, left: Set, area: usize },
-    /// Q: waits until nobody holds it.
+    /// Q: wait until no fault holds the remembered area.
     AwaitThere { what: What, left: Set, area: usize },
-    /// B: waits until nobody holds the area.
+    /// B: wait until no fault holds the area.
     Await { what: What, left: Set, area: usize },
-    /// Next: C, the tree.
+    /// Next: C, change the tree.
     Change { what: What },
-    /// C: the tables, page by page.
+    /// C: change the tables, page by page.
     Tables { what: What, page: usize },
     /// Next: D.
     End,
 }
 
-/// At first an area that can be written has pages 0 and 1, one that cannot has page 2, and page 3 is free.
+/// The kind of a call. Initially a writable area has pages 0 and 1, a read-only one has page 2, and
+/// page 3 is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum What {
     /// `munmap` of page 1: its area becomes shorter.
     Unmap,
-    /// `mprotect` of page 1: a new area is laid down.
+    /// `mprotect` of page 1: a new area is created.
     Split,
-    /// `mprotect` of page 2: it joins the area below.
+    /// `mprotect` of page 2: it merges with the area below.
     Join,
-    /// `mremap` of page 2 to page 3: a new area is laid down, the old one goes.
+    /// `mremap` of page 2 to page 3: a new area is created, and the old one is removed.
     Move,
     /// `mmap` of page 3.
     Map,
-    /// The child gets what each page holds.
+    /// The child gets the content of each page.
     Fork,
 }
 
-/// A step that is left out, or taken out of its turn.
+/// A step that is left out, or taken out of order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Without {
     Nothing,
@@ -166,9 +174,9 @@ enum Without {
     Closing,
     /// B.
     Awaiting,
-    /// The areas that a call joins are not closed.
+    /// The areas with which a call merges are not closed.
     ClosingNeighbours,
-    /// Areas are laid down with an open lock.
+    /// Areas are created with an open lock.
     ClosingNew,
     /// C frees areas at once.
     Grace,
@@ -178,7 +186,7 @@ enum Without {
     ClosingAtFork,
     /// A fault waits for the address space while it holds an area.
     LettingGo,
-    /// a counts nobody.
+    /// a counts no holder.
     HoldingThere,
     /// b.
     AskingThere,
@@ -186,9 +194,9 @@ enum Without {
     Saying,
     /// w.
     AskingToNote,
-    /// P waits for no writer.
+    /// P does not wait for a writer.
     AwaitingWriter,
-    /// P takes nothing away.
+    /// P removes nothing.
     Clearing,
     /// Q.
     AwaitingThere,
@@ -202,34 +210,34 @@ struct State {
     births: u8,
     tree: [Option<usize>; PAGES],
     tables: [Entry; PAGES],
-    /// Areas that have left the tree.
+    /// The areas that have left the tree.
     gone: Set,
     /// Those of them that are freed when the reader has left, if it had entered before.
     dying: Set,
     awaited: bool,
     remembered: Option<Found>,
-    /// Faults that hold what is remembered, or was.
+    /// The number of faults that hold the remembered area, or held it.
     there: u8,
-    /// Whether that is being written.
+    /// `true` while the remembered area is being written.
     writer: bool,
     written: Set,
-    /// What the last fork copied.
+    /// The pages that the last fork copied.
     child: Option<Set>,
     calls: u8,
     call: Call,
     calls_left: u8,
     fault: Fault,
-    /// What is still to be written.
+    /// The pages that must still be written.
     pages: Vec<usize>,
-    /// Whether the thread is in an RCU section.
+    /// `true` if the thread is in an RCU section.
     reading: bool,
-    /// Whether a fault was taken beside a call.
+    /// `true` if a fault was handled during a call.
     taken: bool,
     broken: Option<&'static str>,
 }
 
 impl State {
-    /// The pages of an area.
+    /// Returns the pages of an area.
     fn range(&self, area: usize) -> Set {
         let of = |page: &usize| self.tree[*page] == Some(area);
         (0..PAGES).filter(of).map(|page| 1 << page).sum()
@@ -245,14 +253,14 @@ impl State {
         }
     }
 
-    /// The fault's area: what was found must not have been freed, however little is done with it.
+    /// Returns the fault's area, which must not have been freed, however little is done with it.
     fn touch(&mut self, found: Found) -> &mut Area {
         let birth = self.areas[found.area].birth;
         self.expect(birth == found.birth, FREED);
         &mut self.areas[found.area]
     }
 
-    /// The areas that a call changes, and those that they join.
+    /// Returns the areas that a call changes, and those with which they merge.
     fn concerned(&self, what: What, without: Without) -> Set {
         let at = |page: usize| self.tree[page].map_or(0, |area| 1 << area);
         match what {
@@ -279,7 +287,7 @@ impl State {
         }
     }
 
-    /// An area in the place of what was there.
+    /// Creates an area that replaces what was there.
     fn lay(&mut self, pages: Set, writable: bool, without: Without) {
         let free = (0..AREAS).find(|&area| self.areas[area].birth == 0);
         let area = free.expect("there is room");
@@ -295,7 +303,7 @@ impl State {
         self.set(pages, Some(area));
     }
 
-    /// x.
+    /// x: remembers an area.
     fn note(&mut self, found: Found) {
         self.remembered = Some(Found {
             there: true,
@@ -315,7 +323,7 @@ impl State {
         }
     }
 
-    /// C: one store in the tree. The areas that have left it.
+    /// C: one store in the tree. Returns the areas that have left it.
     fn change(&mut self, what: What, without: Without) -> Set {
         let before = self.tree;
         match what {
@@ -333,11 +341,11 @@ impl State {
         (0..AREAS).filter(gone).map(|area| 1 << area).sum()
     }
 
-    /// C: one page of the tables.
+    /// C: changes one page of the tables.
     fn change_table(&mut self, what: What, page: usize) {
         match (what, page) {
             (What::Unmap, 1) => self.tables[1] = Entry::Empty,
-            // A page that allows too little takes another fault.
+            // An access that the entry does not allow takes another fault.
             (What::Split, 1) if self.tables[1] != Entry::Empty => self.tables[1] = Entry::Read,
             (What::Move, 3) => {
                 let empty = self.tables[3] == Entry::Empty;
@@ -359,29 +367,30 @@ impl State {
 const ACTS: &str = "no fault acts on an area that is detached, reused or being changed";
 const FREED: &str = "no fault touches an area that has been freed";
 
-/// Writes to pages, in order, beside so many calls of these kinds.
+/// The model: writes to pages, in order, concurrently with a number of calls of these kinds.
 #[derive(Clone, Debug)]
 struct Protocol {
     writes: Vec<Vec<usize>>,
     calls: u8,
     kinds: Vec<What>,
-    /// Another thread holds the area of page 2 and never lets go.
+    /// `true` if another thread holds the area of page 2 for ever.
     held: bool,
     without: Without,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Of the thread that writes.
+    /// A step of the faulting thread.
     Fault,
-    /// It needs the lock of the address space, as when the area has no owner of private pages.
+    /// The fault needs the lock of the address space, as when the area has no owner of private
+    /// pages.
     NeedsMore,
-    /// Of the thread that calls.
+    /// A step of the calling thread.
     Call,
     Begin(What),
-    /// Areas that have left the tree are to be freed: those readers are waited for that have entered.
+    /// Areas that have left the tree will be freed: wait for the readers that have entered.
     Forget,
-    /// They have left.
+    /// Those readers have left.
     Free,
 }
 
@@ -512,7 +521,8 @@ impl Model for Protocol {
             Property::always("what moves finds its place empty", |_, s: &State| {
                 intact(s, "what moves finds its place empty")
             }),
-            // A fault that holds an area has looked at it, and the call was before or comes after.
+            // A fault that holds an area has read its access, and the call came before or comes
+            // after.
             Property::always("tables allow what the map allows", |_, s: &State| {
                 let right = |page: usize| match (s.tables[page], s.tree[page]) {
                     (Entry::Empty, _) => true,
@@ -522,13 +532,15 @@ impl Model for Protocol {
                 };
                 s.call != Call::None || (0..PAGES).all(right)
             }),
-            // Pages are written in ascending order: a child that has a later one has those before.
+            // Pages are written in ascending order: a child with a later page also has the earlier
+            // ones.
             Property::always("a child is a picture of one moment", |_, s: &State| {
                 let child = s.child.unwrap_or(0);
                 let before = child.checked_ilog2().map_or(0, |last| (1 << last) - 1);
                 s.call != Call::None || s.written & before & !child == 0
             }),
-            // Whoever can go on does so, and then all have ended: nobody waits for ever.
+            // Every thread that can continue does so. Then all have ended: no thread waits for
+            // ever.
             Property::eventually("all end", |_, s: &State| {
                 s.fault == Fault::End && s.call == Call::None
             }),

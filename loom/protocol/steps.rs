@@ -1,4 +1,5 @@
-//! What each step does: of the thread that faults, and of the one that calls. The letters and numbers are those of `vma_lock.rs`.
+//! The effect of each step: of the thread that faults, and of the one that calls. The letters and
+//! numbers are those of `vma_lock.rs`.
 
 use crate::{ACTS, Call, Entry, Fault, Found, PAGES, Protocol, State, Then, What, Without};
 
@@ -150,7 +151,7 @@ impl Protocol {
                 }
                 state.leave();
                 match then {
-                    // What may only be read raises a signal.
+                    // A write to a read-only page raises a signal.
                     Then::Done
                         if state.tables[page] != Entry::Write
                             && !state.areas[found.area].writable =>

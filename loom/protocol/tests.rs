@@ -1,4 +1,4 @@
-//! The protocol holds, and each of its steps is needed.
+//! The protocol holds, and each of its steps is necessary.
 
 use stateright::{Checker, Model};
 
@@ -26,7 +26,8 @@ fn protocol(without: Without) -> Protocol {
     }
 }
 
-/// What does not hold, in any order of steps; and whether a fault was ever taken beside a call.
+/// Returns the properties that fail in some order of steps, and `true` if a fault was ever handled
+/// during a call.
 fn broken(protocol: Protocol) -> (Vec<&'static str>, bool) {
     let checker = protocol.checker().spawn_bfs().join();
     println!("{} states", checker.unique_state_count());
@@ -51,7 +52,7 @@ fn three_calls() {
     assert_eq!(broken(protocol), (vec![], true));
 }
 
-/// A fault in another area goes on for ever, and calls end all the same.
+/// A fault in another area never ends, and calls end nevertheless.
 #[test]
 fn calls_wait_for_faults_in_their_own_areas_alone() {
     let beside = |without| Protocol {

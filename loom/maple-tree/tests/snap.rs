@@ -1,10 +1,10 @@
-//! Every interleaving (up to a number of preemptions) of two maps that share their nodes, each on a thread of its own: counting, copying, changing
-//! in place and giving up.
+//! All interleavings, up to a bound of preemptions, of two maps that share their nodes, each on a
+//! thread of its own: counting, copying, changing in place and freeing.
 //!
 //! `cargo test --release --manifest-path loom/Cargo.toml --test snap`
 //!
-//! The checker watches each word of a node: a pivot that one side writes while the other may read it is reported. Nodes
-//! given back are overwritten, and counted.
+//! The checker watches each word of a node. It reports a pivot that one side writes while the other
+//! may read it. Freed nodes are overwritten, and counted.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
@@ -17,15 +17,16 @@ use maple_tree::alloc::NodeAlloc;
 use maple_tree::{CowMapleTree, Fanout, SharedAlloc};
 
 thread_local! {
-    /// All blocks of one run of a model, and whether each is in use: the checker's threads are coroutines on one thread.
+    /// All blocks of one run of a model, and `true` for those in use. The checker's threads are
+    /// coroutines on one thread.
     static BLOCKS: RefCell<Vec<(NonNull<u8>, Layout, bool)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Overwrites what is given back, and does not hand it out again in the same run.
+/// An allocator that overwrites freed blocks, and does not reuse them in the same run.
 #[derive(Clone, Copy)]
 struct Poison;
 
-// SAFETY: memory of the global allocator, given back to it when the run is over.
+// SAFETY: the memory comes from the global allocator, and is freed to it when the run is over.
 unsafe impl NodeAlloc for Poison {
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
         // SAFETY: the layout is not empty.
@@ -40,7 +41,7 @@ unsafe impl NodeAlloc for Poison {
             assert!(known.2, "a node was given back twice");
             known.2 = false;
         });
-        // SAFETY: the block has this layout, and nobody should look at it any more.
+        // SAFETY: the block has this layout, and nothing should read it any more.
         unsafe { block.write_bytes(0xaa, layout.size()) };
     }
 }
@@ -68,7 +69,8 @@ fn model(entries: u32, one: fn(Map), two: fn(Map)) {
     });
 }
 
-/// Runs a program in every interleaving with so many preemptions, unless the checker's variable LOOM_MAX_PREEMPTIONS asks for another number.
+/// Runs a program in every interleaving with this many preemptions, unless `LOOM_MAX_PREEMPTIONS`
+/// sets another bound.
 fn explore(preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.max_branches = 100_000;
@@ -79,7 +81,7 @@ fn explore(preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
     });
 }
 
-/// A map with entries, and a snapshot of it.
+/// Returns a map with entries, and a snapshot of it.
 fn two_maps(entries: u32) -> (Map, Map) {
     let mut map = Map::with_gaps_in(Poison);
     for i in 0..entries {
@@ -93,7 +95,8 @@ fn holds(map: &Map, key: u32, value: Option<u32>) {
     assert_eq!(map.get(key), value);
 }
 
-/// One side writes twice: copied the first time, or not, if the other side has gone by then; in place the second time. The other reads and goes.
+/// One side writes twice. The first write copies, unless the other side is gone by then. The second
+/// write is in place. The other side reads and is dropped.
 #[test]
 fn one_writes_the_other_reads_and_goes() {
     model(
@@ -111,7 +114,7 @@ fn one_writes_the_other_reads_and_goes() {
     );
 }
 
-/// Both sides write the same leaf, which one copies first.
+/// Both sides write the same leaf, which the first one copies.
 #[test]
 fn both_write() {
     model(
@@ -128,7 +131,7 @@ fn both_write() {
     );
 }
 
-/// Snapshots of a snapshot, and who gives up the nodes last.
+/// Snapshots of a snapshot. Any of them may be the last to free the nodes.
 #[test]
 fn who_goes_last_frees() {
     model(
@@ -146,34 +149,37 @@ fn who_goes_last_frees() {
     );
 }
 
-/// One side asks of each node whether it is counted, and what it names, while the other copies nodes above and so begins to count those below. Whoever looks
-/// at a node twice, once for each question, may take the count for an address.
+/// One side checks each node for a count, and reads its address, while the other copies nodes above
+/// and begins to count those below. A thread that reads the word twice, once for each question, may
+/// take the count for an address.
 #[test]
 fn one_checks_what_the_other_begins_to_count() {
     explore(2, || {
         let (mut map, other) = two_maps(3);
-        // The checker tries first what goes on here: of an exchange whose word is loaded just before it does not see that it could have come between two
-        // loads on the other side that were made before.
+        // The checker first tries what continues on this thread. For an exchange whose word is
+        // loaded just before it, the checker does not see that the exchange could come between two
+        // earlier loads on the other side.
         let side = thread::spawn(move || {
             other.check().unwrap();
             other
         });
         assert_eq!(map.replace(0, 100), Ok(0));
-        // Both go here, where nothing is beside.
+        // Both are dropped here, without concurrency.
         drop((side.join().unwrap(), map));
     });
 }
 
-/// One side takes too much out of the last leaf, which is alone under its parent, and asks whether the leaf before is its own, while the other copies the
-/// node above that one and so begins to count it. Whoever looks at its first word twice may take the count for an address.
+/// One side removes too much from the last leaf, which is alone under its parent, and checks if it
+/// owns the leaf before. The other side copies the node above that leaf and so begins to count it.
+/// A thread that reads its first word twice may take the count for an address.
 #[test]
 fn one_asks_for_a_neighbour_that_the_other_begins_to_count() {
-    // There are three levels, so that it takes long; what goes wrong does so with one preemption.
+    // There are three levels, so that this takes long. The failure needs only one preemption.
     explore(1, || {
         let (mut map, mut other) = two_maps(9);
-        // What leads to the last leaf has been copied before.
+        // The path to the last leaf has been copied before.
         other.store_range(36.., 100).unwrap();
-        // As above: the checker tries first what goes on here.
+        // As above: the checker first tries what continues here.
         let side = thread::spawn(move || {
             other.store_range(32.., 200).unwrap();
             other

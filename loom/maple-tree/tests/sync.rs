@@ -1,9 +1,10 @@
-//! Every interleaving (up to a number of preemptions) of one writer and one reader, with the memory model's reorderings, at fanout 4.
+//! All interleavings, up to a bound of preemptions, of one writer and one reader, with the memory
+//! model's reorderings, at fanout 4.
 //!
 //! `cargo test --release --manifest-path loom/Cargo.toml --test sync`
 //!
-//! The checker watches each word of a node: a pivot that is read without being ordered after its writing is reported. Freed
-//! nodes are overwritten, so that a reader that is still in one goes astray.
+//! The checker watches each word of a node. It reports a pivot that is read without being ordered
+//! after its write. Freed nodes are overwritten, so that a reader that is still in one fails.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
@@ -37,7 +38,7 @@ fn first_entry() {
     );
 }
 
-/// Readers are spread over several counters, of which this one's is another than that of the reader before.
+/// Readers are spread over several counters. This reader uses another one than the reader before.
 #[test]
 fn spread_readers() {
     let new = || {
@@ -112,7 +113,8 @@ fn coalescing() {
     );
 }
 
-/// A map is moved into another, over several of its entries: looked at in two places, all of it is there or nothing.
+/// A map is moved into another, over several of its entries. Two look-ups find all of it or
+/// nothing.
 #[test]
 fn append_a_map() {
     fn append(w: &mut Write<'_>) {
@@ -203,7 +205,7 @@ fn spanning_store_with_gaps() {
     );
 }
 
-/// A reader never sees a hole where one entry replaces others.
+/// A reader never sees a gap where one entry replaces others.
 #[test]
 fn no_hole_while_replacing() {
     fn covered(tree: &Tree, _: &Entries, _: &Entries) {
@@ -227,8 +229,8 @@ fn no_hole_while_replacing() {
     );
 }
 
-/// An entry grows over its neighbour (a stack down to the mapping below it): the neighbour's part goes over to it at
-/// once.
+/// An entry grows over its neighbour, as a stack does over the mapping below it. The neighbour's
+/// part changes over at once.
 #[test]
 fn growth_up_to_a_neighbour() {
     fn grow(w: &mut Write<'_>) {
@@ -238,7 +240,7 @@ fn growth_up_to_a_neighbour() {
     model(false, fill::<5>, grow, go_through);
 }
 
-/// The tree loses a level, and all of it.
+/// The tree loses a level, and then all of them.
 #[test]
 fn clear() {
     model(false, fill::<4>, |w| w.clear(), look_up::<5>);
@@ -250,7 +252,7 @@ fn clear() {
     );
 }
 
-/// The reader goes on in a leaf that has been replaced: it finds its way anew.
+/// The reader continues in a leaf that has been replaced, and looks up its position again.
 #[test]
 fn two_changes_under_an_iterator() {
     fn twice(w: &mut Write<'_>) {
@@ -261,17 +263,19 @@ fn two_changes_under_an_iterator() {
         let reader = tree.read();
         let seen: Entries = reader.iter().collect();
         let old = seen.iter().any(|e| e.1 == 0);
-        // Values are published in order: whoever sees the second change at the front, sees the first.
+        // Values are published in order: a reader that sees the second change at the front also
+        // sees the first.
         assert!(seen.len() >= 3, "{seen:?}");
         assert!(old || seen.iter().any(|e| e.1 == 8), "{seen:?}");
     }
     model(false, fill::<3>, twice, ordered);
 }
 
-/// Retires nothing: a writer that waited for the reader would never be done before the reader's next step.
+/// A reclaimer that frees nothing. A writer that waited for the reader would not finish before the
+/// reader's next step.
 struct Never;
 
-// SAFETY: what is never freed is not freed too early.
+// SAFETY: memory that is never freed is not freed too early.
 unsafe impl Reclaim for Never {
     type Guard<'a> = ();
 
@@ -284,7 +288,8 @@ unsafe impl Reclaim for Never {
 
 type NeverTree = SyncMapleTree<u32, u32, Never, Poison, spin::Mutex<()>, Fanout<4>>;
 
-/// The second step of an iterator over a full leaf: if the store was over before it, it gives `second`.
+/// Takes the second step of an iterator over a full leaf. If the store was complete before it, the
+/// step returns `second`.
 fn step_after(range: RangeInclusive<u32>, second: (RangeInclusive<u32>, u32)) {
     let mut builder = loom::model::Builder::new();
     builder.max_branches = 100_000;
@@ -317,21 +322,22 @@ fn step_after(range: RangeInclusive<u32>, second: (RangeInclusive<u32>, u32)) {
     });
 }
 
-/// An iterator that stays in a leaf learns that the leaf has been replaced: a write that was over before a step
-/// shows in that step.
+/// An iterator that stays in a leaf notices that the leaf has been replaced: a step shows every
+/// write that was complete before it.
 #[test]
 fn an_iterator_sees_finished_writes() {
     step_after(2..=4, (2..=4, 9));
 }
 
-/// As above; the leaf has no room for what the store leaves, and two take its place.
+/// As above, with a leaf that is too small for the result of the store, so that two take its place.
 #[test]
 fn an_iterator_sees_finished_splits() {
     step_after(2..=2, (2..=2, 9));
 }
 
-/// Nodes are overwritten as soon as a poll says that the grace period is over, of which each write begins one. The reader comes and goes, and comes
-/// again; the thread that writes reads, too, so that there are two slots.
+/// Nodes are overwritten as soon as a poll reports the end of a grace period. Each write begins
+/// one. The reader enters, leaves, and enters again. The writing thread reads, too, so that there
+/// are two slots.
 #[cfg(feature = "rcu")]
 #[test]
 fn rcu_in_user_space() {

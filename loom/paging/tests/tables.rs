@@ -1,8 +1,10 @@
-//! Every interleaving (up to a number of preemptions) of two threads on page tables of two levels with four entries each.
+//! All interleavings, up to a bound of preemptions, of two threads on page tables of two levels
+//! with four entries each.
 //!
 //! `cargo test --release --manifest-path loom/Cargo.toml -p samara-paging-loom`
 //!
-//! Frames that are given back are poisoned, and looking at one ends the test: so a walk that is still in a table that was freed goes astray.
+//! Freed frames are poisoned, and reading one fails the test: so a walk that is still in a freed
+//! table fails.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
@@ -21,7 +23,7 @@ use samara_paging::{
 
 // ---- a small machine ----
 
-/// x86-64's entries, in two levels.
+/// The entries of x86-64, in two levels.
 #[derive(Clone, Copy, Debug)]
 struct Two;
 
@@ -68,11 +70,13 @@ struct Frame {
     entries: [AtomicU64; ENTRIES],
 }
 
-/// Each frame is given out once. The lock is not the checker's: no step of the other thread comes between.
+/// An allocator that allocates each frame once. The lock is not the checker's: no step of the other
+/// thread comes in between.
 struct Machine {
     frames: Vec<Frame>,
     alive: Mutex<(usize, BTreeSet<u64>)>,
-    /// The checker has seen all: what threads still hold is dropped after it, when its atomics are no more.
+    /// Set when the checker is done. What threads still hold is dropped later, when the checker's
+    /// atomics no longer exist.
     over: AtomicBool,
 }
 
@@ -95,7 +99,7 @@ impl Machine {
     }
 }
 
-// SAFETY: each frame is given out once.
+// SAFETY: each frame is allocated once.
 unsafe impl FrameAllocator for Machine {
     fn alloc(&self, order: u32) -> Option<u64> {
         assert_eq!(order, 0);
@@ -113,13 +117,13 @@ unsafe impl FrameAllocator for Machine {
             return;
         }
         for entry in &self.frame(phys).entries {
-            // A table that is nowhere.
+            // The address of a table that does not exist.
             entry.store(0xdead_f001, Ordering::Relaxed);
         }
     }
 }
 
-// SAFETY: frames stay where they are.
+// SAFETY: frames do not move.
 unsafe impl PhysMem for Machine {
     fn to_virt(&self, phys: u64) -> NonNull<u8> {
         let alive = self.alive.lock().unwrap().1.contains(&phys);
@@ -128,7 +132,8 @@ unsafe impl PhysMem for Machine {
     }
 }
 
-/// Sections under way, by the number that each got when it was entered. One lock orders them and what is waited for.
+/// The current sections, by the number that each got when it was entered. One lock orders them and
+/// the waits for them.
 #[derive(Default)]
 struct Sections(loom::sync::Mutex<(usize, BTreeSet<usize>)>);
 
@@ -140,8 +145,8 @@ impl Drop for Section<'_> {
     }
 }
 
-// SAFETY: a cookie is the number of the next section, and has passed when all before it have ended; the lock makes what was stored before the cookie
-// was taken seen by later sections.
+// SAFETY: a cookie is the number of the next section, and has passed when all earlier ones have
+// ended. The lock makes what was stored before the cookie was taken visible to later sections.
 unsafe impl Reclaim for Sections {
     type Section<'a> = Section<'a>;
 
@@ -170,7 +175,7 @@ const RW: Attrs = Attrs::READ
     .union(Attrs::USER)
     .union(Attrs::ACCESSED)
     .union(Attrs::DIRTY);
-/// A stretch is four pages.
+/// The tested address. A stretch is four pages.
 const AT: u64 = 0x4000;
 const NEXT: u64 = AT + PAGE_SIZE;
 const STRETCH: std::ops::Range<u64> = AT..AT + ENTRIES as u64 * PAGE_SIZE;
@@ -206,7 +211,7 @@ fn map(memory: &Memory, space: &Space, addr: u64) -> Result<u64, Error> {
     result.map(|()| phys)
 }
 
-/// What a store does, with its faults; the frame that it goes to.
+/// Performs a store with its faults, and returns the frame that it goes to.
 fn store(memory: &Memory, space: &Space, addr: u64) -> u64 {
     loop {
         let Entry::Page { phys, attrs, .. } = space.entry(addr) else {
@@ -223,7 +228,7 @@ fn store(memory: &Memory, space: &Space, addr: u64) -> u64 {
             Err(error) => panic!("{error}"),
         }
         let new = memory.alloc_page(Kind::Anon).unwrap();
-        // The memory itself looks whether the frame is still there.
+        // The memory itself checks that the frame still exists.
         let copy = |_still| _ = memory.to_virt(phys);
         let copied = space.pte(addr, &()).copy_on_write(phys, new, RW, copy);
         match copied {
@@ -240,7 +245,7 @@ fn store(memory: &Memory, space: &Space, addr: u64) -> u64 {
 
 // ---- programs ----
 
-/// A table is freed beside a walk that may be in it.
+/// A table is freed while a walk may be in it.
 #[test]
 fn walk_beside_unmap() {
     model(|memory| {
@@ -260,7 +265,7 @@ fn walk_beside_unmap() {
     });
 }
 
-/// A view that remembers a table, beside one that takes its place.
+/// A view remembers a table while another one takes its place.
 #[test]
 fn view_beside_unmap_and_map() {
     model(|memory| {
@@ -271,7 +276,7 @@ fn view_beside_unmap_and_map() {
             thread::spawn(move || {
                 let mut view = space.view(AT);
                 assert!(view.translate(AT).is_none_or(|found| found.0 == phys));
-                // What comes next is another frame, at another place of another table.
+                // The next page is another frame, in another entry of another table.
                 assert!(view.translate(NEXT).is_none_or(|found| found.0 != phys));
             })
         };
@@ -283,7 +288,7 @@ fn view_beside_unmap_and_map() {
     });
 }
 
-/// Two faults, where there is no table yet: one is made.
+/// Two faults without a table: one table is created.
 #[test]
 fn two_faults_in_one_table() {
     model(|memory| {
@@ -321,7 +326,7 @@ fn two_faults_on_one_page() {
     });
 }
 
-/// A fault beside an unmap that makes the table empty.
+/// A fault, with an unmap that empties the table.
 #[test]
 fn fault_beside_unmap() {
     model(|memory| {
@@ -339,7 +344,7 @@ fn fault_beside_unmap() {
     });
 }
 
-/// A page that is written to, or copied, while its table becomes a child's, too.
+/// A page is written to, or copied, while its table is shared with a child.
 #[test]
 fn copy_on_write_beside_share() {
     model(|memory| {
@@ -353,7 +358,8 @@ fn copy_on_write_beside_share() {
         };
         parent.share_range(&child, STRETCH, &()).unwrap();
         writer.join().unwrap();
-        // The child has what was there at the fork: the same page, and cannot write to it unless it is the only one.
+        // The child has the page of the moment of the fork, and cannot write to it unless it is the
+        // only owner.
         let (here, mine) = parent.translate(AT).unwrap();
         let (there, theirs) = child.translate(AT).unwrap();
         assert_eq!(there, phys);
@@ -362,7 +368,7 @@ fn copy_on_write_beside_share() {
     });
 }
 
-/// Both sides of a fork take their own copy of one table at once.
+/// Both sides of a fork copy one table at once.
 #[test]
 fn both_sides_unshare() {
     model(|memory| {
@@ -382,7 +388,8 @@ fn both_sides_unshare() {
     });
 }
 
-/// A fault looks at a page of the parent's, whose table is the child's alone in the meantime, and loses the page there.
+/// A fault looks at a page of the parent, whose table then becomes the child's alone, and loses the
+/// page there.
 #[test]
 fn look_beside_unshare() {
     model(|memory| {
@@ -403,7 +410,7 @@ fn look_beside_unshare() {
     });
 }
 
-/// A fault looks at a page whose table goes, and comes again with another page.
+/// A fault looks at a page whose table is freed, and returns with another page.
 #[test]
 fn look_beside_unmap_and_map() {
     model(|memory| {
@@ -425,7 +432,7 @@ fn look_beside_unmap_and_map() {
     });
 }
 
-/// One side ends while the other takes its own copy.
+/// One side ends while the other copies its table.
 #[test]
 fn exit_beside_unshare() {
     model(|memory| {

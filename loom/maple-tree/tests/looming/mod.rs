@@ -13,15 +13,15 @@ use maple_tree::alloc::NodeAlloc;
 use maple_tree::{Fanout, SyncMapleTree, Waiting, Writer};
 
 thread_local! {
-    /// All blocks of one run of a model: the checker's threads are coroutines on one thread.
+    /// All blocks of one run of a model. The checker's threads are coroutines on one thread.
     static BLOCKS: RefCell<Vec<(NonNull<u8>, Layout)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Overwrites what is given back, and does not hand it out again in the same run.
+/// An allocator that overwrites freed blocks, and does not reuse them in the same run.
 #[derive(Clone, Copy)]
 pub(crate) struct Poison;
 
-// SAFETY: memory of the global allocator, given back to it when the run is over.
+// SAFETY: the memory comes from the global allocator, and is freed to it when the run is over.
 unsafe impl NodeAlloc for Poison {
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
         // SAFETY: the layout is not empty.
@@ -31,7 +31,7 @@ unsafe impl NodeAlloc for Poison {
     }
 
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the block has this layout, and nobody should look at it any more.
+        // SAFETY: the block has this layout, and nothing should read it any more.
         unsafe { block.write_bytes(0xaa, layout.size()) };
     }
 }
@@ -68,7 +68,7 @@ pub(crate) fn model(
     model_of(new, setup, write, read);
 }
 
-/// The same of any tree.
+/// Runs a model on any tree.
 pub(crate) fn model_of(
     empty: impl Fn() -> Tree + Copy + Send + Sync + 'static,
     setup: fn(&mut Write<'_>),
@@ -82,7 +82,7 @@ pub(crate) fn model_of(
     };
     let mut builder = loom::model::Builder::new();
     builder.max_branches = 100_000;
-    // What it is like before and after, without the reader.
+    // The contents before and after, without the reader.
     let states: Arc<Mutex<(Entries, Entries)>> = Arc::default();
     let found = states.clone();
     builder.check(move || {
@@ -93,7 +93,7 @@ pub(crate) fn model_of(
         std::mem::forget(tree);
         end_of_run();
     });
-    // The checker's variable LOOM_MAX_PREEMPTIONS asks for another number; without any, the models take minutes.
+    // `LOOM_MAX_PREEMPTIONS` sets another bound. Without any, the models take minutes.
     builder.preemption_bound = builder.preemption_bound.or(Some(3));
     let (before, after) = states.lock().unwrap().clone();
     builder.check(move || {
@@ -105,7 +105,7 @@ pub(crate) fn model_of(
         write(&mut writer(&tree));
         reader.join().unwrap();
         writer(&tree).check().unwrap();
-        // The checker's words are not dropped with the memory: the tree is given up as it is.
+        // The checker's words are not dropped with the memory, so that the tree must be forgotten.
         std::mem::forget(tree);
         end_of_run();
     });
@@ -115,7 +115,8 @@ pub(crate) fn at(entries: &Entries, key: u32) -> Option<(RangeInclusive<u32>, u3
     entries.iter().find(|e| e.0.contains(&key)).cloned()
 }
 
-/// Looks one key up twice: old or new, and never old after new.
+/// Looks up one key twice: it finds the old or the new value, and never the old one after the new
+/// one.
 pub(crate) fn look_up<const KEY: u32>(tree: &Tree, before: &Entries, after: &Entries) {
     let reader = tree.read();
     let (old, new) = (at(before, KEY), at(after, KEY));
@@ -126,7 +127,8 @@ pub(crate) fn look_up<const KEY: u32>(tree: &Tree, before: &Entries, after: &Ent
     }
 }
 
-/// Goes through all: in order; what is in both is there once; nothing is there that is in neither.
+/// Iterates over all entries: they are in order, those in both states appear once, and none appears
+/// that is in neither.
 pub(crate) fn go_through(tree: &Tree, before: &Entries, after: &Entries) {
     let reader = tree.read();
     let seen: Entries = reader.iter().collect();
@@ -148,14 +150,14 @@ pub(crate) fn go_through(tree: &Tree, before: &Entries, after: &Entries) {
     }
 }
 
-/// Entries of width 2 from 0 up.
+/// Stores entries of width 2 from 0 upwards.
 pub(crate) fn fill<const N: u32>(w: &mut Write<'_>) {
     for i in 0..N {
         w.insert_range(i * 2..=i * 2 + 1, i).unwrap();
     }
 }
 
-/// As `fill`, with a hole after each.
+/// As `fill`, with a gap after each entry.
 pub(crate) fn fill_sparse<const N: u32>(w: &mut Write<'_>) {
     for i in 0..N {
         w.insert_range(i * 4..=i * 4 + 1, i).unwrap();

@@ -1,8 +1,10 @@
-//! Writes that change two leaves and the node above: a reader finds both as they were, or both as they are.
+//! Writes that change two leaves and their parent. A reader finds both as they were before, or both
+//! as they are after.
 
 use super::{Entries, Tree, Write, at, fill, fill_sparse, go_through, look_up, model};
 
-/// Looks up a key in each leaf, the second one first: what the first look-up has seen, the second sees, too.
+/// Looks up a key in each leaf, the second leaf first. If the first look-up sees the change, so
+/// does the second.
 fn look_up_both<const LEFT: u32, const RIGHT: u32>(tree: &Tree, before: &Entries, after: &Entries) {
     let reader = tree.read();
     let right = reader.get_range(RIGHT);
@@ -20,7 +22,8 @@ fn look_up_both<const LEFT: u32, const RIGHT: u32>(tree: &Tree, before: &Entries
     }
 }
 
-/// The leaf before ends in a hole, which the one that is left takes over: entries 0 and 1 in the first leaf, 2 and 3 in the second, each before a hole.
+/// The previous leaf ends in a gap, which the remaining leaf takes over. Entries 0 and 1 are in the
+/// first leaf, 2 and 3 in the second, each before a gap.
 #[test]
 fn a_hole_that_begins_in_the_leaf_before() {
     let erase = |w: &mut Write<'_>| w.erase_range(8..=9).unwrap();
@@ -31,7 +34,8 @@ fn a_hole_that_begins_in_the_leaf_before() {
     model(false, fill_sparse::<6>, erase, go_through);
 }
 
-/// The leaf after begins with a hole: entries 0 to 3 in the first leaf; 4, which is gone, and 5 in the second.
+/// The next leaf begins with a gap. Entries 0 to 3 are in the first leaf; 4, which was erased, and
+/// 5 in the second.
 #[test]
 fn a_hole_that_goes_on_in_the_leaf_after() {
     fn setup(w: &mut Write<'_>) {
@@ -46,7 +50,7 @@ fn a_hole_that_goes_on_in_the_leaf_after() {
     model(false, setup, erase, go_through);
 }
 
-/// One leaf is full, and the one after has but a hole: they share.
+/// One leaf is full, and the next one has only a gap: they share the entries.
 #[test]
 fn a_full_leaf_and_one_with_room() {
     let store = |w: &mut Write<'_>| w.store_range(1..=2, 9).unwrap();
@@ -57,7 +61,7 @@ fn a_full_leaf_and_one_with_room() {
     model(false, fill::<4>, store, go_through);
 }
 
-/// A full leaf becomes two.
+/// A full leaf is split.
 #[test]
 fn a_full_leaf_is_split() {
     let store = |w: &mut Write<'_>| w.store_range(1..=2, 9).unwrap();
@@ -68,7 +72,7 @@ fn a_full_leaf_is_split() {
     model(false, fill::<9>, store, go_through);
 }
 
-/// One slot is left of a leaf. The leaf after is full: it gives some away.
+/// One slot of a leaf remains. The next leaf is full, and moves some entries over.
 #[test]
 fn an_empty_leaf_and_a_full_one() {
     let store = |w: &mut Write<'_>| w.store_range(0..=7, 9).unwrap();
@@ -79,7 +83,7 @@ fn an_empty_leaf_and_a_full_one() {
     model(false, fill::<10>, store, go_through);
 }
 
-/// One slot is left of a leaf. There is room for it in the leaf after: the two become one.
+/// One slot of a leaf remains. The next leaf has space for it, and the two are merged.
 #[test]
 fn two_leaves_become_one() {
     fn setup(w: &mut Write<'_>) {
