@@ -52,7 +52,7 @@ fn what_two_note_at_once_is_read_as_one_of_both() {
 }
 
 #[test]
-fn what_is_noted_beside_a_look_is_read_whole() {
+fn a_note_is_read_whole() {
     model(|| {
         let vma_cache = Arc::new(VmaCache::new());
         vma_cache.insert(COMMON, found(1), || true);
@@ -207,7 +207,7 @@ impl World {
 }
 
 /// Runs two faults of one thread, the second of which uses the note, concurrently with a call.
-fn twice_beside(call: impl Fn(&World) + Sync + Send + 'static, after: fn(&World)) {
+fn twice_during(call: impl Fn(&World) + Sync + Send + 'static, after: fn(&World)) {
     model(move || {
         let world = World::new();
         let other = world.clone();
@@ -224,16 +224,16 @@ fn twice_beside(call: impl Fn(&World) + Sync + Send + 'static, after: fn(&World)
 }
 
 #[test]
-fn a_fault_goes_on_with_what_it_remembers_beside_calls_that_change_it() {
-    twice_beside(
+fn a_remembered_area_serves_a_fault_during_calls_that_change_it() {
+    twice_during(
         |world| world.call(1),
         |world| assert!((world.again() || world.find()) && world.again()),
     );
 }
 
 #[test]
-fn a_fault_goes_on_with_what_it_remembers_beside_a_call_that_frees_it() {
-    twice_beside(
+fn a_remembered_area_serves_a_fault_during_a_call_that_frees_it() {
+    twice_during(
         |world| {
             world.call(0);
             world.free();
@@ -245,7 +245,7 @@ fn a_fault_goes_on_with_what_it_remembers_beside_a_call_that_frees_it() {
 /// The call finds the place without a note, or with the other area, while a fault may hold what was
 /// noted there before.
 #[test]
-fn another_area_is_noted_beside_a_fault_and_a_call() {
+fn another_area_is_noted_during_a_fault_and_a_call() {
     model(|| {
         let world = World::new();
         assert!(world.find());
@@ -296,7 +296,7 @@ fn calls_on_other_areas_leave_what_is_remembered() {
 /// A call waits for a fault that holds the lock and notes its area in the meantime. No other fault
 /// gets to hold it any more.
 #[test]
-fn nobody_comes_to_hold_what_a_call_waits_for() {
+fn no_fault_gets_to_hold_what_a_call_waits_for() {
     model(|| {
         let world = World::new();
         let (one, other) = (world.clone(), world.clone());
@@ -321,7 +321,7 @@ fn nobody_comes_to_hold_what_a_call_waits_for() {
 /// Numbers have wrapped around: the call seems to have closed the lock already, while a fault that
 /// notes the area has held it since before.
 #[test]
-fn an_area_is_noted_beside_the_call_whose_number_its_lock_carries() {
+fn an_area_is_noted_during_the_call_whose_number_its_lock_carries() {
     model(|| {
         let calls = Calls::new();
         calls.end();

@@ -251,7 +251,7 @@ impl World {
 }
 
 /// Runs each of `others` as a thread of its own, and `last` on the first thread.
-fn beside(others: &[fn(&World)], last: fn(&World), world: Arc<World>) {
+fn run_concurrently(others: &[fn(&World)], last: fn(&World), world: Arc<World>) {
     let spawn = |run: &fn(&World)| {
         let (run, world) = (*run, world.clone());
         thread::spawn(move || run(&world))
@@ -269,56 +269,56 @@ fn discard(world: &World) {
 }
 
 #[test]
-fn a_discard_beside_faults() {
+fn a_discard_during_faults() {
     model(|| {
         let faults = |world: &World| {
             world.fault(0);
             world.fault(1);
         };
-        beside(&[faults], discard, World::new());
+        run_concurrently(&[faults], discard, World::new());
     });
 }
 
 #[test]
-fn a_discard_beside_another() {
-    model(|| beside(&[discard], discard, World::new()));
+fn a_discard_during_another() {
+    model(|| run_concurrently(&[discard], discard, World::new()));
 }
 
 #[test]
-fn a_discard_beside_munmap() {
-    model(|| beside(&[discard], World::unmap, World::new()));
+fn a_discard_during_munmap() {
+    model(|| run_concurrently(&[discard], World::unmap, World::new()));
 }
 
 #[test]
-fn a_discard_beside_a_mapping_over_it() {
+fn a_discard_during_a_mapping_over_it() {
     model(|| {
         let over = |world: &World| {
             world.map_over();
             world.fault(1);
         };
-        beside(&[discard], over, World::new());
+        run_concurrently(&[discard], over, World::new());
     });
 }
 
 #[test]
-fn a_discard_beside_mprotect() {
-    model(|| beside(&[discard], World::protect, World::new()));
+fn a_discard_during_mprotect() {
+    model(|| run_concurrently(&[discard], World::protect, World::new()));
 }
 
 #[test]
-fn a_discard_beside_a_fork() {
-    model(|| beside(&[discard], World::fork, World::new()));
+fn a_discard_during_a_fork() {
+    model(|| run_concurrently(&[discard], World::fork, World::new()));
 }
 
 #[test]
-fn a_discard_beside_a_page_out() {
-    model(|| beside(&[discard], World::page_out, World::new()));
+fn a_discard_during_a_page_out() {
+    model(|| run_concurrently(&[discard], World::page_out, World::new()));
 }
 
 #[test]
-fn a_discard_and_a_fault_beside_munmap() {
+fn a_discard_and_a_fault_during_munmap() {
     model(|| {
-        beside(
+        run_concurrently(
             &[discard, |world| world.fault(1)],
             World::unmap,
             World::new(),
@@ -327,9 +327,9 @@ fn a_discard_and_a_fault_beside_munmap() {
 }
 
 #[test]
-fn a_discard_and_a_fault_beside_mprotect() {
+fn a_discard_and_a_fault_during_mprotect() {
     model(|| {
-        beside(
+        run_concurrently(
             &[discard, |world| world.fault(1)],
             World::protect,
             World::new(),
@@ -338,13 +338,13 @@ fn a_discard_and_a_fault_beside_mprotect() {
 }
 
 #[test]
-fn a_discard_beside_two_calls() {
+fn a_discard_during_two_calls() {
     model(|| {
         let calls = |world: &World| {
             world.fork();
             world.map_over();
         };
-        beside(&[discard], calls, World::with(true, 1));
+        run_concurrently(&[discard], calls, World::with(true, 1));
     });
 }
 
@@ -352,7 +352,7 @@ fn a_discard_beside_two_calls() {
 fn a_discard_is_done_where_no_call_is() {
     model(|| {
         let alone = |world: &World| assert!(world.discard());
-        beside(&[|world| world.fault(1)], alone, World::new());
+        run_concurrently(&[|world| world.fault(1)], alone, World::new());
     });
 }
 
@@ -360,7 +360,7 @@ fn a_discard_is_done_where_no_call_is() {
 #[test]
 #[should_panic(expected = "a page has gone that a call relied on")]
 fn without_holding_its_area_a_fork_sees_half_of_it() {
-    model(|| beside(&[discard], World::fork, World::with(false, 0)));
+    model(|| run_concurrently(&[discard], World::fork, World::with(false, 0)));
 }
 
 #[test]
@@ -375,6 +375,6 @@ fn without_holding_its_area_it_takes_pages_of_the_next() {
             });
             world.frames.fetch_add(1, Ordering::Relaxed);
         };
-        beside(&[discard], over, World::with(false, 0));
+        run_concurrently(&[discard], over, World::with(false, 0));
     });
 }

@@ -123,7 +123,7 @@ fn writers_and_a_reader() {
 /// A writer that was there before them is gone. Readers enter while others read, and while one of
 /// them reads twice.
 #[test]
-fn readers_beside_each_other() {
+fn readers_run_concurrently() {
     model(|| {
         let locked = Locked::new();
         locked.lock.write();
@@ -160,7 +160,7 @@ fn readers_who_wait_for_each_other() {
 }
 
 #[test]
-fn attempts_beside_who_waits() {
+fn attempts_while_a_thread_waits() {
     model(|| {
         let locked = Locked::new();
         let (writer, reader) = (locked.clone(), locked.clone());

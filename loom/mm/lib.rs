@@ -107,7 +107,7 @@ fn model(run: impl Fn() + Sync + Send + 'static) {
 }
 
 #[test]
-fn a_fault_beside_a_call_that_unmaps_its_page() {
+fn a_fault_during_a_call_that_unmaps_its_page() {
     model(|| {
         let world = World::new();
         let other = world.clone();
@@ -119,7 +119,7 @@ fn a_fault_beside_a_call_that_unmaps_its_page() {
 }
 
 #[test]
-fn a_fault_beside_two_calls() {
+fn a_fault_during_two_calls() {
     model(|| {
         let world = World::new();
         let other = world.clone();
@@ -134,7 +134,7 @@ fn a_fault_beside_two_calls() {
 /// Numbers have wrapped around: the call seems to have closed the lock already, while a fault has
 /// held it since before.
 #[test]
-fn a_fault_beside_the_call_whose_number_the_lock_carries() {
+fn a_fault_during_the_call_whose_number_the_lock_carries() {
     model(|| {
         let calls = Calls::new();
         calls.end();
@@ -152,7 +152,7 @@ fn a_fault_beside_the_call_whose_number_the_lock_carries() {
 }
 
 #[test]
-fn two_faults_beside_a_call() {
+fn two_faults_during_a_call() {
     model(|| {
         let world = World::new();
         let (first, second) = (world.clone(), world.clone());
@@ -170,7 +170,7 @@ fn two_faults_beside_a_call() {
 
 /// A call on another area delays a fault, but does not make it fail.
 #[test]
-fn a_fault_beside_calls_on_other_areas_is_taken() {
+fn a_fault_during_calls_on_other_areas_is_taken() {
     model(|| {
         let world = World::new();
         let other = world.clone();

@@ -105,7 +105,7 @@ impl Vcpu {
 
 /// The processor has cached the page before, so that the two sides share nothing but the handshake.
 #[test]
-fn a_hit_beside_a_call() {
+fn a_hit_during_a_call() {
     model(|| {
         let world = World::new();
         let mut vcpu = Vcpu::new(&world, 0);
@@ -117,7 +117,7 @@ fn a_hit_beside_a_call() {
 }
 
 #[test]
-fn a_miss_beside_a_call() {
+fn a_miss_during_a_call() {
     model(|| {
         let world = World::new();
         let mut vcpu = Vcpu::new(&world, 0);
@@ -128,7 +128,7 @@ fn a_miss_beside_a_call() {
 }
 
 #[test]
-fn two_sections_beside_a_call() {
+fn two_sections_during_a_call() {
     model(|| {
         let world = World::new();
         let mut vcpu = Vcpu::new(&world, 0);
@@ -143,7 +143,7 @@ fn two_sections_beside_a_call() {
 }
 
 #[test]
-fn two_virtual_processors_beside_a_call() {
+fn two_virtual_processors_during_a_call() {
     model(|| {
         let world = World::new();
         let threads = [0, 1].map(|number| {
@@ -158,7 +158,7 @@ fn two_virtual_processors_beside_a_call() {
 
 /// Another call invalidates another page, and is answered together with this one.
 #[test]
-fn a_hit_beside_two_calls() {
+fn a_hit_during_two_calls() {
     model(|| {
         let world = World::new();
         let mut vcpu = Vcpu::new(&world, 0);

@@ -544,7 +544,7 @@ impl Model for Protocol {
             Property::eventually("all end", |_, s: &State| {
                 s.fault == Fault::End && s.call == Call::None
             }),
-            Property::sometimes("a fault is taken beside a call", |_, s: &State| s.taken),
+            Property::sometimes("a fault is handled during a call", |_, s: &State| s.taken),
         ]
     }
 }

@@ -12,7 +12,7 @@ const ALL: [What; 6] = [
     What::Map,
     What::Fork,
 ];
-const TAKEN: &str = "a fault is taken beside a call";
+const TAKEN: &str = "a fault is handled during a call";
 const MOMENT: &str = "a child is a picture of one moment";
 const ENDS: &str = "all end";
 
@@ -55,13 +55,13 @@ fn three_calls() {
 /// A fault in another area never ends, and calls end nevertheless.
 #[test]
 fn calls_wait_for_faults_in_their_own_areas_alone() {
-    let beside = |without| Protocol {
+    let with_others = |without| Protocol {
         kinds: vec![What::Unmap, What::Split, What::Map],
         held: true,
         ..protocol(without)
     };
-    assert_eq!(broken(beside(Without::Nothing)).0, [""; 0]);
-    assert_eq!(broken(beside(Without::AwaitingOnlyItsOwn)).0, [ENDS]);
+    assert_eq!(broken(with_others(Without::Nothing)).0, [""; 0]);
+    assert_eq!(broken(with_others(Without::AwaitingOnlyItsOwn)).0, [ENDS]);
 }
 
 macro_rules! each_is_needed {

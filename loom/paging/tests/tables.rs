@@ -247,7 +247,7 @@ fn store(memory: &Memory, space: &Space, addr: u64) -> u64 {
 
 /// A table is freed while a walk may be in it.
 #[test]
-fn walk_beside_unmap() {
+fn walk_during_unmap() {
     model(|memory| {
         let space = space(memory, 1);
         let phys = map(memory, &space, AT).unwrap();
@@ -267,7 +267,7 @@ fn walk_beside_unmap() {
 
 /// A view remembers a table while another one takes its place.
 #[test]
-fn view_beside_unmap_and_map() {
+fn view_during_unmap_and_map() {
     model(|memory| {
         let space = space(memory, 1);
         let phys = map(memory, &space, AT).unwrap();
@@ -328,7 +328,7 @@ fn two_faults_on_one_page() {
 
 /// A fault, with an unmap that empties the table.
 #[test]
-fn fault_beside_unmap() {
+fn fault_during_unmap() {
     model(|memory| {
         let space = space(memory, 1);
         map(memory, &space, AT).unwrap();
@@ -346,7 +346,7 @@ fn fault_beside_unmap() {
 
 /// A page is written to, or copied, while its table is shared with a child.
 #[test]
-fn copy_on_write_beside_share() {
+fn copy_on_write_during_share() {
     model(|memory| {
         let (parent, child) = (space(memory, 1), space(memory, 2));
         let phys = map(memory, &parent, AT).unwrap();
@@ -391,7 +391,7 @@ fn both_sides_unshare() {
 /// A fault looks at a page of the parent, whose table then becomes the child's alone, and loses the
 /// page there.
 #[test]
-fn look_beside_unshare() {
+fn look_during_unshare() {
     model(|memory| {
         let (parent, child) = (space(memory, 1), space(memory, 2));
         map(memory, &parent, AT).unwrap();
@@ -412,7 +412,7 @@ fn look_beside_unshare() {
 
 /// A fault looks at a page whose table is freed, and returns with another page.
 #[test]
-fn look_beside_unmap_and_map() {
+fn look_during_unmap_and_map() {
     model(|memory| {
         let space = space(memory, 1);
         let first = map(memory, &space, AT).unwrap();
@@ -434,7 +434,7 @@ fn look_beside_unmap_and_map() {
 
 /// One side ends while the other copies its table.
 #[test]
-fn exit_beside_unshare() {
+fn exit_during_unshare() {
     model(|memory| {
         let (parent, child) = (space(memory, 1), space(memory, 2));
         map(memory, &parent, AT).unwrap();
