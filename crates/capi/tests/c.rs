@@ -1,4 +1,5 @@
-//! Compiles the C tests and examples of memblock, links them with the libraries as users do, and runs them.
+//! Compiles the C tests and examples of memblock, links them with the libraries as users do, and
+//! runs them.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,7 +12,7 @@ use std::process::Command;
 
 const C: [&str; 4] = ["-std=gnu11", "-Wall", "-Wextra", "-Werror"];
 
-/// Where cargo puts the libraries: beside the test's own executable.
+/// Returns the path of a library, which cargo puts next to the test's own executable.
 fn library(name: &str) -> PathBuf {
     let exe = std::env::current_exe().unwrap();
     let dir = exe.parent().unwrap();
@@ -33,11 +34,11 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Builds a source below the crate's root, runs the program, and gives what it wrote.
+/// Builds a source below the crate's root, runs the program, and returns its output.
 fn run(compiler: &str, flags: &[&str], source: &str, library_name: &str, name: &str) -> String {
     let link = library(library_name);
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("memblock-{name}"));
-    // The library's own width: these tests also run for 32-bit targets.
+    // The library's own width, since these tests also run for 32-bit targets.
     let width = if cfg!(target_pointer_width = "32") {
         "-m32"
     } else {
@@ -73,7 +74,7 @@ fn run(compiler: &str, flags: &[&str], source: &str, library_name: &str, name: &
     out
 }
 
-/// A test in C against the static library; it says `ok` and nothing else.
+/// Runs a C test against the static library, which must print only `ok`.
 fn passes(name: &str) {
     let source = format!("tests/c/{name}.c");
     assert_eq!(run("cc", &C, &source, "libsamara.a", name), "ok\n");
@@ -136,7 +137,7 @@ fn the_headers_are_cplusplus_too() {
     }
 }
 
-/// The example is C and C++, and writes what the file beside it says.
+/// The example is valid C and C++, and its output equals the `.out` file.
 #[test]
 fn example_boot() {
     let source = "examples/c/memblock_boot.c";

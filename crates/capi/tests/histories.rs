@@ -1,4 +1,4 @@
-//! Random histories through the C interface, called from Rust, so that Miri can watch.
+//! Random histories through the C interface, called from Rust, so that Miri can check them.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -18,7 +18,8 @@ fn random(seed: u64, length: usize) -> Vec<u8> {
         .collect()
 }
 
-/// One test: nodes that wait for readers are waiting for those of all trees, so that only a thread by itself can count them.
+/// A single test: nodes that wait for readers belong to all trees, so that only a thread that runs
+/// alone can count them.
 #[test]
 fn random_histories() {
     let (count, length) = if cfg!(miri) { (3, 200) } else { (3000, 900) };
@@ -32,7 +33,7 @@ fn random_histories() {
     if cfg!(miri) {
         return;
     }
-    // What the fuzzer has kept.
+    // The inputs that the fuzzer has kept.
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/maple_c");
     for file in corpus.read_dir().into_iter().flatten() {
         play(&std::fs::read(file.unwrap().path()).unwrap());

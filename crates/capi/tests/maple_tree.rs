@@ -48,7 +48,7 @@ fn example_bus() {
     example("maple_bus");
 }
 
-/// What the library has for the lines that `maple_abi.c` prints.
+/// Returns the library's values for the lines that `maple_abi.c` prints.
 fn layout() -> BTreeMap<String, usize> {
     let mut all = BTreeMap::new();
     macro_rules! of {
@@ -61,7 +61,7 @@ fn layout() -> BTreeMap<String, usize> {
         };
     }
     of!(MapleTree, "maple_tree", ma_lock);
-    // The flags, and the root behind them, aligned as a pointer is.
+    // The flags, followed by the root, which is aligned like a pointer.
     let words = offset_of!(MapleTree, words);
     all.insert("offsetof struct maple_tree.ma_flags".into(), words);
     all.insert(
@@ -121,7 +121,7 @@ fn the_header_and_the_library_agree_on_the_layout() {
                 assert_eq!(number.parse::<usize>().unwrap(), value, "{what}");
                 seen += 1;
             }
-            // The macros' states and trees are those of the functions.
+            // The states and trees of the macros equal those of the functions.
             None => assert_eq!(number, "1", "{what}"),
         }
     }
@@ -138,11 +138,11 @@ fn the_shared_library_has_the_same_names() {
         &link,
         "maple_states_shared",
     );
-    // The file in the build directory carries a hash that the program asks for.
+    // The file in the build directory has a hash in its name that the program needs.
     assert!(run(&program, &link).ends_with("ok\n"));
 }
 
-/// Threads that have read may end after the shared library is gone.
+/// Threads that have read may end after the shared library was closed.
 #[test]
 fn the_shared_library_may_be_unloaded_before_its_threads_end() {
     let program = build(

@@ -1,4 +1,5 @@
-//! Hooks that ask questions while pages change hands: called from Rust, so that Miri can watch who refers to the one memblock.
+//! Hooks that query while pages change owners. Called from Rust, so that Miri can check the
+//! references to the one memblock.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,17 +14,17 @@ use samara::memblock::*;
 
 const PAGE: u64 = 4096;
 
-/// The page allocator: which of the first frames it has.
+/// The page allocator: `true` for each of the first frames that it owns.
 struct Pages {
     has: [bool; 64],
     asked: u32,
 }
 
-/// Everything that a hook may call.
+/// Calls everything that a hook may call.
 unsafe fn ask(first: c_ulong) {
     let at = u64::from(first as u32) * PAGE;
     let (mut idx, mut start, mut end, mut nid, mut frame) = (0, 0, 0, 0, -1);
-    // SAFETY: one call at a time; the pointers are those of variables.
+    // SAFETY: one call at a time, and the pointers are those of variables.
     unsafe {
         assert!(memblock_is_memory(at) && memblock_phys_mem_size() > 0);
         let _ = (memblock_is_reserved(at), memblock_reserved_size());
@@ -32,7 +33,7 @@ unsafe fn ask(first: c_ulong) {
             (&raw const memblock).cast::<bool>().read()
         );
         assert!(memblock_search_pfn_nid(first, ptr::null_mut(), ptr::null_mut()) >= -1);
-        // Behind a flag and a number of 64 bits, which some machines align to 32.
+        // After a flag and a number of 64 bits, which some machines align to 32.
         let behind = align_of::<u64>() + size_of::<u64>();
         let memory = (&raw mut memblock).cast::<u8>().add(behind).cast();
         __next_mem_range(
@@ -55,7 +56,7 @@ unsafe fn ask(first: c_ulong) {
 }
 
 unsafe extern "C" fn free_pages(ctx: *mut c_void, start: c_ulong, end: c_ulong, _: c_int) {
-    // SAFETY: what `set` gave; the hook refers to it alone.
+    // SAFETY: the pointer that `set` stored, to which only the hook refers.
     let pages = unsafe { &mut *ctx.cast::<Pages>() };
     for frame in start..end {
         assert!(!pages.has[frame as usize]);
@@ -92,7 +93,8 @@ fn hooks_may_ask() {
         claim_pages: Some(claim_pages),
         panic: None,
     };
-    // SAFETY: the only test of this program: one call at a time, and nobody writes the global's fields. `pages` outlives the hooks.
+    // SAFETY: this is the only test of this program, so that calls come one at a time and no other
+    // code writes the global's fields. `pages` outlives the hooks.
     unsafe {
         memblock_set_hooks(&hooks);
         assert_eq!(memblock_add(PAGE, 40 * PAGE), 0);
@@ -105,7 +107,7 @@ fn hooks_may_ask() {
         assert!(!(*ctx).has[10] && (*ctx).has[5]);
         assert_eq!(memblock_free_late(0, u64::MAX), 1);
         assert_eq!(memblock_reserve_kern(50 * PAGE, 8), 0);
-        // Somebody uses frame 52: what was claimed before it is given back.
+        // Frame 52 is in use: frames that were claimed before it are handed back.
         (*ctx).has[52] = false;
         assert_eq!(memblock_reserve(40 * PAGE, 20 * PAGE), -12);
         assert_eq!(memblock_phys_alloc(8, 8), 0);

@@ -29,7 +29,7 @@ c_tests!(
     soft, threads
 );
 
-/// Random histories, beside real processes on the running kernel.
+/// Random histories, compared with real processes on the running kernel.
 #[test]
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn diff() {
@@ -41,7 +41,7 @@ fn example_emulator() {
     example("mm_emulator");
 }
 
-/// What the library has for the lines that `mm_abi.c` prints.
+/// Returns the library's values for the lines that `mm_abi.c` prints.
 fn layout() -> BTreeMap<String, usize> {
     let mut all = BTreeMap::new();
     macro_rules! of {
@@ -222,7 +222,7 @@ fn the_header_is_cplusplus_too() {
     for standard in ["c++11", "c++17", "gnu++20"] {
         let flag = format!("-std={standard}");
         let flags = [&flag, "-Wall", "-Wextra", "-Werror", "-pedantic", "-xc++"];
-        // What follows the source is no C++.
+        // The arguments after the source are not C++.
         let program = build(
             "c++",
             &flags,

@@ -1,5 +1,5 @@
-//! The parts of the library that need nothing of the rest, with the tests beside them: the library itself, compiled a second time for its tests, would take
-//! half a minute.
+//! The modules of the library that need nothing else, with their own tests. Compiling the whole
+//! library a second time for its tests would take half a minute.
 
 #![allow(dead_code, unreachable_pub, reason = "the rest of the library uses it")]
 

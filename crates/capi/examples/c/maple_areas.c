@@ -1,6 +1,6 @@
 /*
- * The areas of an address space: found by address, placed in the highest gap, cut by an unmap in the middle. The lock is the
- * program's own, as an address space has one anyway.
+ * The areas of an address space: looked up by address, placed in the highest gap, split by an unmap
+ * in the middle. The lock is the program's own, since an address space has one anyway.
  *
  *   cc -I include examples/c/maple_areas.c libsamara.a -lpthread -ldl -lm
  */
@@ -21,7 +21,7 @@ struct space {
 
 struct area {
 	const char *name;
-	/* Parts of it that are mapped. */
+	/* The number of its mapped parts. */
 	int parts;
 };
 
@@ -31,7 +31,8 @@ static void put_area(struct area *area)
 		free(area);
 }
 
-/* Maps `length` bytes as high as they fit. Gives the address, or a negative number. */
+/* Maps `length` bytes at the highest possible address. Returns the address, or a negative
+ * number. */
 static long map(struct space *space, unsigned long length, const char *name)
 {
 	struct area *area = malloc(sizeof(*area));
@@ -44,7 +45,7 @@ static long map(struct space *space, unsigned long length, const char *name)
 	pthread_mutex_lock(&space->lock);
 	ret = mas_empty_area_rev(&mas, LOWEST, HIGHEST, length);
 	if (!ret) {
-		/* The state is where the gap was found. */
+		/* The state is at the gap that was found. */
 		unsigned long address = mas.index;
 
 		ret = mas_store_gfp(&mas, area, GFP_KERNEL);
@@ -65,7 +66,7 @@ static int unmap(struct space *space, unsigned long first, unsigned long last)
 	int ret;
 
 	pthread_mutex_lock(&space->lock);
-	/* First what can fail: memory for the one store that takes the range out. */
+	/* The step that can fail comes first: memory for the store that removes the range. */
 	ret = mas_preallocate(&mas, NULL, GFP_KERNEL);
 	if (!ret) {
 		MA_STATE(look, &space->areas, first, first);
@@ -73,7 +74,7 @@ static int unmap(struct space *space, unsigned long first, unsigned long last)
 		while ((area = mas_find(&look, last))) {
 			int below = look.index < first, above = look.last > last;
 
-			/* In the middle of one: there are two of it now. At one of its ends: still one. */
+			/* In the middle of an area: it has two parts now. At one of its ends: still one. */
 			area->parts += below && above;
 			if (!below && !above)
 				put_area(area);
@@ -106,9 +107,9 @@ int main(void)
 	printf("stack at %lx, heap at %lx\n", stack, heap);
 	unmap(&space, heap + 8 * PAGE, heap + 12 * PAGE - 1);
 	show(&space);
-	/* The hole that the unmap made is the highest that fits. */
+	/* The gap that the unmap made is the highest that fits. */
 	printf("buffer at %lx\n", (unsigned long)map(&space, 4 * PAGE, "buffer"));
-	/* Which area has an address, and what lies above it. */
+	/* The area of an address, and the area above it. */
 	printf("at %lx: %s\n", heap, ((struct area *)mtree_load(&space.areas, heap))->name);
 	printf("above: %s\n", ((struct area *)mt_next(&space.areas, heap, ~0ul))->name);
 	unmap(&space, 0, ~0ul);

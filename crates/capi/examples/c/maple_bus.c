@@ -1,6 +1,7 @@
 /*
- * Dispatch of memory-mapped devices in a virtual machine monitor: processors look up without a lock while devices are
- * plugged and unplugged. Memory and read-side sections are the program's own, through the hooks.
+ * Dispatch of memory-mapped devices in a virtual machine monitor: processors look up devices
+ * without a lock while devices are plugged and unplugged. Memory and read-side sections are the
+ * program's own, through the hooks.
  *
  *   cc -I include examples/c/maple_bus.c libsamara.a -lpthread -ldl -lm
  */
@@ -13,7 +14,8 @@ struct device {
 	unsigned long base;
 };
 
-/* One processor, which is outside of all sections whenever it plugs: a grace period is over at once. */
+/* One processor, which is outside of all sections whenever it plugs: a grace period ends at
+ * once. */
 static int inside;
 static long nodes;
 

@@ -1,6 +1,6 @@
 /*
- * Numbers for connections: given out in a cycle, so that one that was just freed is not used again soon; looked up from any thread
- * without a lock.
+ * Cyclic numbers for connections: a number that was just freed is not reused soon. Any thread looks
+ * them up without a lock.
  *
  *   cc -I include examples/c/maple_ids.c libsamara.a -lpthread -ldl -lm
  */
@@ -13,7 +13,7 @@ struct connection {
 	const char *peer;
 };
 
-/* In a static: all zeroes are a free lock and an empty tree. */
+/* In a static: zeroes are a free lock and an empty tree. */
 static struct maple_tree connections = MTREE_INIT(connections, MT_FLAGS_ALLOC_RANGE | MT_FLAGS_USE_RCU);
 static unsigned long next_id;
 
@@ -24,7 +24,7 @@ static struct connection *open_connection(const char *peer)
 	if (!c)
 		return NULL;
 	c->peer = peer;
-	/* 0: found; 1: found after starting over at 100; negative: none free, or no memory. */
+	/* 0: found; 1: found after wrapping around to 100; negative: none free, or no memory. */
 	if (mtree_alloc_cyclic(&connections, &c->id, c, 100, 104, &next_id, GFP_KERNEL) < 0) {
 		free(c);
 		return NULL;
@@ -34,7 +34,7 @@ static struct connection *open_connection(const char *peer)
 
 static void close_connection(unsigned long id)
 {
-	/* With readers about it would be freed after a grace period. */
+	/* With concurrent readers it would be freed after a grace period. */
 	free(mtree_erase(&connections, id));
 }
 

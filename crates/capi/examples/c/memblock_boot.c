@@ -1,6 +1,7 @@
 /*
- * The boot of a small machine: the firmware's map becomes memory, what is in use is reserved, early code allocates, and in the end every
- * free page goes to a buddy allocator, the initial ramdisk's last.
+ * The boot of a small machine: the firmware's map becomes memory, ranges in use are reserved, and
+ * early code allocates. At the end every free page goes to a buddy allocator, those of the initial
+ * ramdisk last.
  *
  *   cc -I include examples/c/memblock_boot.c libsamara.a -lpthread -ldl -lm
  */
@@ -14,7 +15,7 @@
 #define MAX_ORDER 10
 #define FRAMES (128 * MIB / MEMBLOCK_PAGE_SIZE)
 
-/* What the firmware says, sorted or not. */
+/* The firmware's map, sorted or not. */
 enum firmware_kind { USABLE, RESERVED, TABLES };
 
 struct firmware_entry {
@@ -37,7 +38,7 @@ static struct buddy buddy;
 
 static void put_block(struct buddy *b, unsigned long pfn, unsigned int order)
 {
-	/* With its other half, it is a larger one. */
+	/* Merges the block with its buddy. */
 	while (order < MAX_ORDER && b->block[pfn ^ (1ul << order)] == order + 1) {
 		b->block[pfn ^ (1ul << order)] = 0;
 		b->blocks[order]--;
@@ -82,7 +83,7 @@ static void add_firmware_memory(void)
 		memblock_physmem_add(e->start, e->end - e->start);
 		if (e->kind == RESERVED)
 			continue;
-		/* The lower half is node 0's, the upper one node 1's. */
+		/* The lower half belongs to node 0, the upper one to node 1. */
 		memblock_add_node(e->start, e->end - e->start, e->start >= 64 * MIB, MEMBLOCK_NONE);
 		if (e->kind == TABLES)
 			memblock_mark_nomap(e->start, e->end - e->start);
@@ -130,7 +131,7 @@ int main(void)
 	memblock_reserve_kern(kernel, kernel_size);
 	memblock_reserve(ramdisk, ramdisk_size);
 
-	/* Node 1 has the highest memory; a device reaches the lowest 16 MiB only. */
+	/* Node 1 has the highest memory. A device reaches only the lowest 16 MiB. */
 	table = memblock_phys_alloc(64 * 1024, MEMBLOCK_PAGE_SIZE);
 	ring = memblock_phys_alloc_range(0x1800, 0x1000, 0, 16 * MIB);
 	printf("table at %" PRIx64 ", ring at %" PRIx64 "\n", table, ring);

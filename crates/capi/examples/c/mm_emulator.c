@@ -1,6 +1,7 @@
 /*
- * The memory of a user-mode emulator: a guest's system calls, its loads and stores, its forks and its signals, on samara/mm.h. The guest is a
- * little program for a made-up processor, whose instructions are read from its own memory, too.
+ * The memory of a user-mode emulator: a guest's system calls, loads and stores, forks and signals,
+ * on samara/mm.h. The guest is a small program for an invented processor, whose instructions are
+ * read from its own memory, too.
  *
  *   cc -I include examples/c/mm_emulator.c libsamara.a -lpthread -ldl -lm
  */
@@ -61,7 +62,8 @@ static void fail(const char *what)
 	exit(1);
 }
 
-/* An access of the guest's: faults are taken on the way. What does not come through is a signal, and a second fault there tells which. */
+/* An access of the guest, with its faults. An access that does not succeed raises a signal, and
+ * a second fault there tells which. */
 static int access_guest(struct cpu *cpu, uint64_t address, void *bytes, size_t size, unsigned kind)
 {
 	int code = 0, result;
@@ -85,14 +87,14 @@ static void fork_guest(const struct cpu *parent)
 
 	child.name = "child";
 	child.accumulator = 0;
-	/* Sharing tables: it costs next to nothing, however much memory the guest has. */
+	/* Shares tables: almost free, however much memory the guest has. */
 	if (mm_fork(parent->mm, MM_FORK_SHARE, &child.mm))
 		fail("no memory for a child");
 	run(&child);
 	mm_put(child.mm);
 }
 
-/* One instruction; 0 when the guest has ended. */
+/* Executes one instruction. Returns 0 when the guest has ended. */
 static int step(struct cpu *cpu)
 {
 	struct instruction now;
@@ -163,11 +165,12 @@ static void run(struct cpu *cpu)
 
 static const struct instruction program[] = {
 	{MAP, 4, DATA}, {ADD, 7, 0}, {STORE, 0, 0x10}, {FORK, 0, 0},
-	/* The child has 0 in the accumulator, the parent 1: each adds 10 to what it finds in its own memory. */
+	/* The child has 0 in the accumulator, the parent 1. Each adds 10 to the value in its own
+	 * memory. */
 	{LOAD, 0, 0x10}, {ADD, 10, 0}, {STORE, 0, 0x10}, {PRINT, 0, 0},
-	/* The file: what it holds, what is written to it, and an access beyond its end. */
+	/* The file: its content, a store to it, and an access beyond its end. */
 	{MAP, 2, 0}, {LOAD, 0, 0}, {PRINT, 0, 0}, {ADD, 1, 0}, {STORE, 0, 0}, {MSYNC, 0, 0}, {HANDLER, 0, AT(16)}, {LOAD, 0, 4096},
-	/* A page that may only be read, with a handler and without. */
+	/* A read-only page, with a handler and without. */
 	{PROTECT, PROT_R, DATA}, {POINT, 0, DATA}, {HANDLER, 0, AT(20)}, {STORE, 0, 0x10},
 	{LOAD, 0, 0x10}, {PRINT, 0, 0}, {UNMAP, 4, DATA}, {LOAD, 0, 0x10}, {END, 0, 0},
 };

@@ -1,6 +1,6 @@
 /*
- * A boot in C: the global's fields are read and written between calls as kernels do it, arrays grow and are put back, and
- * every answer is checked. Prints "ok" and nothing else when all holds.
+ * A boot in C. The global's fields are read and written between calls as kernels do, arrays grow
+ * and are put back, and every result is checked. Prints only "ok" if everything holds.
  */
 #include <limits.h>
 #include <samara/memblock.h>
@@ -24,7 +24,7 @@ static int failed;
 
 static struct memblock_region *first_memory, *first_reserved;
 
-/* Back to nothing, by writing the fields. */
+/* Resets the state by writing the fields. */
 static void reset(void)
 {
 	memblock.memory.regions = first_memory;
@@ -152,7 +152,7 @@ static void allocation(char *buffer)
 	CHECK(memblock_search_pfn_nid(1, &first, &last) == NUMA_NO_NODE);
 }
 
-/* An array of one's own, as code that keeps other lists has. */
+/* An array of the program's own, as in code that keeps other lists. */
 static void own_type(void)
 {
 	struct memblock_region mine[4] = { { 0x1000, 0x3000, MEMBLOCK_NONE, 0 } };

@@ -1,4 +1,4 @@
-/* Sizes, offsets and numbers as C sees them, for comparison with the library's. */
+/* Sizes, offsets and constants as C sees them, for comparison with the library's. */
 #include <samara/maple_tree.h>
 #include <samara/maple_tree.h>
 #include <stdio.h>
@@ -56,7 +56,7 @@ int main(void)
 	NUM(ma_overflow);
 	NUM(ma_underflow);
 	NUM(ma_error);
-	/* What the macros make is what the functions make. */
+	/* The macros create the same states as the functions. */
 	struct ma_state set;
 	mas_init(&set, &at_rest, 5);
 	set.last = 9;

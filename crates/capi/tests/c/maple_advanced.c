@@ -1,9 +1,10 @@
-/* The advanced interface: stores through a state, erasing, memory set aside, memory that is missing. */
+/* The advanced interface: stores through a state, erasing, preallocated nodes, missing memory. */
 #include "maple_check.h"
 
 static struct maple_tree tree;
 
-/* The tree's ranges, from the lowest, must be these: first, last, entry; ended by a first of 1 after a last of 0. */
+/* The expected ranges of the tree, from the lowest: first, last, entry. A first of 1 with a last
+ * of 0 terminates them. */
 struct row {
 	unsigned long first, last;
 	void *entry;
@@ -39,7 +40,7 @@ static void stores(unsigned int flags)
 	CHECK(mas_store(&mas, V(1)) == NULL && !mas_is_err(&mas) && mas_is_active(&mas));
 	SAME(mas.index, 10);
 	SAME(mas.last, 19);
-	/* Within it, at its ends, beyond it: the first entry of the range comes back. */
+	/* Within the range, at its ends, beyond it: the first entry of the range is returned. */
 	mas_set_range(&mas, 15, 15);
 	SAME(mas_store(&mas, V(2)), V(1));
 	mas_set_range(&mas, 19, 25);
@@ -47,15 +48,15 @@ static void stores(unsigned int flags)
 	mas_set_range(&mas, 8, 10);
 	SAME(mas_store(&mas, V(4)), V(1));
 	HOLDS({ 8, 10, V(4) }, { 11, 14, V(1) }, { 15, 15, V(2) }, { 16, 18, V(1) }, { 19, 25, V(3) });
-	/* Neighbours with the same entry stay apart. */
+	/* Neighbours with the same entry stay separate. */
 	mas_set_range(&mas, 26, 30);
 	CHECK(mas_store(&mas, V(3)) == NULL);
 	mas_set(&mas, 28);
 	AT(mas_walk(&mas), V(3), &mas, 26, 30, ma_active);
-	/* Exactly over one. */
+	/* Exactly over one entry. */
 	SAME(mas_store(&mas, V(5)), V(3));
 	HOLDS({ 8, 10, V(4) }, { 11, 14, V(1) }, { 15, 15, V(2) }, { 16, 18, V(1) }, { 19, 25, V(3) }, { 26, 30, V(5) });
-	/* An active state that is set to a part of its range, and goes on behind it. */
+	/* An active state that is set to a part of its range, and continues after it. */
 	mas_set(&mas, 12);
 	SAME(mas_walk(&mas), V(1));
 	__mas_set_range(&mas, 12, 13);
@@ -76,7 +77,7 @@ static void stores(unsigned int flags)
 	SAME(mas.node, MA_ERROR(-EINVAL));
 	SAME(mas_store_gfp(&mas, V(1), GFP_KERNEL), -EINVAL);
 	SAME(mas_preallocate(&mas, V(1), GFP_KERNEL), -EINVAL);
-	/* Reserved entries, as any others. */
+	/* Reserved entries, like any others. */
 	mas_set_range(&mas, 1, 9);
 	SAME(mas_store_gfp(&mas, (void *)2ul, GFP_KERNEL), 0);
 	mas_set(&mas, 3);
@@ -95,7 +96,7 @@ static void holes(unsigned int flags)
 	for (i = 0; i < 100; i++)
 		SAME(mtree_store_range(&tree, i * 10, i * 10 + 9, V(i), GFP_KERNEL), 0);
 	mtree_lock(&tree);
-	/* Holes that touch are one. */
+	/* Gaps that touch are one gap. */
 	mas_set(&mas, 55);
 	SAME(mas_erase(&mas), V(5));
 	SAME(mas.index, 50);
@@ -107,7 +108,7 @@ static void holes(unsigned int flags)
 	mas_set(&mas, 65);
 	AT(mas_walk(&mas), NULL, &mas, 50, 79, ma_active);
 	CHECK(mas_erase(&mas) == NULL);
-	/* From the last entry the hole goes on to the end. */
+	/* From the last entry the gap continues to the end. */
 	mas_set(&mas, 999);
 	SAME(mas_erase(&mas), V(99));
 	mas_set(&mas, 999);
@@ -121,21 +122,21 @@ static void holes(unsigned int flags)
 	AT(mas_prev_range(&mas, 0), NULL, &mas, 85, 86, ma_active);
 	AT(mas_prev(&mas, 0), V(8), &mas, 80, 84, ma_active);
 	AT(mas_prev_range(&mas, 0), NULL, &mas, 50, 79, ma_active);
-	/* A hole over many, then the state goes on behind it. */
+	/* A gap over many entries. Then the state continues after it. */
 	mas_set_range(&mas, 75, 904);
 	mas_store(&mas, NULL);
 	AT(mas_next(&mas, ULONG_MAX), V(90), &mas, 905, 909, ma_active);
 	mas_set(&mas, 300);
 	AT(mas_walk(&mas), NULL, &mas, 50, 904, ma_active);
 	SAME(mt_validate(&tree), 0);
-	/* NULL over nothing changes nothing. */
+	/* NULL over a gap changes nothing. */
 	mas_set_range(&mas, 100, 200);
 	CHECK(mas_store(&mas, NULL) == NULL && !mas_is_err(&mas));
 	AT(mas_walk(&mas), NULL, &mas, 50, 904, ma_active);
 	mtree_unlock(&tree);
 	mtree_destroy(&tree);
 
-	/* NULL over a tree with a single entry, with it and beside it, and over an empty one. */
+	/* NULL over a tree with a single entry, on it and next to it, and over an empty tree. */
 	mtree_lock(&tree);
 	mas_set_range(&mas, 0, ULONG_MAX);
 	CHECK(mas_store(&mas, NULL) == NULL && mtree_empty(&tree));
@@ -151,7 +152,7 @@ static void holes(unsigned int flags)
 	SAME(nodes_live, 0);
 }
 
-/* Iterating with changes on the way. */
+/* Iteration with changes in between. */
 static void iterate_and_change(unsigned int flags)
 {
 	MA_STATE(mas, &tree, 0, 0);
@@ -167,14 +168,14 @@ static void iterate_and_change(unsigned int flags)
 		SAME(i, seen);
 		SAME(mas.index, i * 10);
 		if (i % 7 == 0) {
-			/* The front part becomes another entry; the rest is met next. */
+			/* The front part becomes another entry. The rest is visited next. */
 			mas.last = mas.index + 4;
 			mas_store(&mas, V(10000 + i));
 			AT(mas_find(&mas, ULONG_MAX), entry, &mas, i * 10 + 5, i * 10 + 9, ma_active);
 		} else if (i % 7 == 1) {
 			SAME(mas_erase(&mas), entry);
 		} else if (i % 7 == 2) {
-			/* The lock is dropped, and others write. */
+			/* The lock is dropped, and other threads write. */
 			mas_pause(&mas);
 			mtree_unlock(&tree);
 			SAME(mtree_store(&tree, i * 10 + 3, V(20000 + i), GFP_KERNEL), 0);
@@ -202,7 +203,7 @@ static void iterate_and_change(unsigned int flags)
 	SAME(nodes_live, 0);
 }
 
-/* A store for which memory was set aside allocates nothing, whatever it does to the tree. */
+/* A store with preallocated nodes does not allocate, whatever it changes in the tree. */
 static void preallocated(unsigned int flags)
 {
 	uint64_t seed = 42 + flags;
@@ -217,7 +218,7 @@ static void preallocated(unsigned int flags)
 
 		mtree_lock(&tree);
 		if (round % 5 == 0) {
-			/* It may be given back unused, and asked for again. */
+			/* The nodes may be freed unused, and preallocated again. */
 			SAME(mas_preallocate(&mas, entry, GFP_KERNEL), 0);
 			mas_destroy(&mas);
 		}
@@ -237,7 +238,7 @@ static void preallocated(unsigned int flags)
 	SAME(mt_validate(&tree), 0);
 	mtree_destroy(&tree);
 	SAME(nodes_live, 0);
-	/* There is none. */
+	/* There is no memory. */
 	MA_STATE(mas, &tree, 5, 9);
 	fail_from(1, 1);
 	mtree_lock(&tree);
@@ -249,7 +250,7 @@ static void preallocated(unsigned int flags)
 	CHECK(mtree_empty(&tree));
 }
 
-/* A failed allocation leaves state and tree as they were. */
+/* A failed allocation leaves state and tree unchanged. */
 static void out_of_memory(unsigned int flags)
 {
 	MA_STATE(mas, &tree, 0, 0);
@@ -322,7 +323,7 @@ static void out_of_memory(unsigned int flags)
 			for (i = 0; i < 3000; i++)
 				SAME(mtree_load(&tree, i), i % 10 <= 5 ? V(i / 10) : NULL);
 		}
-		/* As before. */
+		/* The content is unchanged. */
 		for (i = 0; i < 300; i++)
 			SAME(mtree_store_range(&tree, i * 10, i * 10 + 5, V(i), GFP_KERNEL), 0);
 		for (i = 0; i < 300; i++)
@@ -332,7 +333,8 @@ static void out_of_memory(unsigned int flags)
 	SAME(nodes_live, 0);
 }
 
-/* Memory that only a caller who may block can get: the store fails, mas_nomem() gets it, the store is repeated. */
+/* Memory that only a caller that may block can get: the store fails, mas_nomem() allocates, the
+ * store is repeated. */
 static void retry(unsigned int flags)
 {
 	MA_STATE(mas, &tree, 0, 0);
@@ -348,7 +350,7 @@ static void retry(unsigned int flags)
 			again++;
 		} while (mas_nomem(&mas, GFP_KERNEL));
 		CHECK(!mas_is_err(&mas));
-		/* The range is the one that was asked for, however often it was looked up. */
+		/* The range is the requested one, however often it was looked up. */
 		SAME(mas.index, i * 10);
 		SAME(mas.last, i * 10 + 4);
 		mas_destroy(&mas);
@@ -356,7 +358,7 @@ static void retry(unsigned int flags)
 	}
 	CHECK(again > 1000);
 	SAME(gfp_seen & __GFP_DIRECT_RECLAIM, __GFP_DIRECT_RECLAIM);
-	/* Without blocking there is none. */
+	/* Without blocking there is no memory. */
 	mtree_lock(&tree);
 	mas_set_range(&mas, 2, 2);
 	CHECK(mas_store(&mas, V(1)) == NULL && (mas_is_err(&mas) || !(flags & MT_FLAGS_USE_RCU)));
@@ -370,7 +372,7 @@ static void retry(unsigned int flags)
 	SAME(mtree_erase(&tree, 500), V(3));
 	if (flags & MT_FLAGS_ALLOC_RANGE) {
 		SAME(mtree_alloc_range(&tree, &at, V(5), 100, 0, ULONG_MAX, GFP_KERNEL), 0);
-		/* Behind the entry at 10-14. */
+		/* After the entry at 10-14. */
 		SAME(at, 15);
 		SAME(mtree_alloc_rrange(&tree, &at, V(5), 100, 0, ULONG_MAX, GFP_KERNEL), 0);
 		SAME(at, ULONG_MAX - 99);
@@ -408,7 +410,8 @@ static void refill(unsigned int flags)
 	atomic_store(&fail_nonblocking, 1);
 }
 
-/* The lock is dropped to get memory, and the tree is another one when it is taken again: nothing that was seen before counts. */
+/* The lock is dropped to allocate, and the tree has changed when it is taken again. Nothing that
+ * was read before is valid. */
 static void race_for_the_lock(unsigned int flags)
 {
 	MA_STATE(mas, &tree, 0, 0);
@@ -417,7 +420,7 @@ static void race_for_the_lock(unsigned int flags)
 	flags |= MT_FLAGS_ALLOC_RANGE | MT_FLAGS_USE_RCU;
 	mt_init_flags(&tree, flags);
 
-	/* The range that the store asked for, not what it would have been. */
+	/* The range of the store, not the gap that it would have been. */
 	refill(flags);
 	meanwhile = others_store_wide;
 	mtree_lock(&tree);
@@ -442,16 +445,16 @@ static void race_for_the_lock(unsigned int flags)
 	SAME(mas.last, 509);
 	mas_destroy(&mas);
 	mtree_unlock(&tree);
-	/* A hole over a hole needed no memory. */
+	/* A gap over a gap needed no memory. */
 	CHECK(meanwhile == others_store_wide);
 
-	/* The hole is taken. */
+	/* The gap is taken. */
 	refill(flags);
 	meanwhile = others_take_the_gap;
 	SAME(mtree_insert_range(&tree, 506, 507, V(1), GFP_KERNEL), -EEXIST);
 	SAME(mtree_load(&tree, 506), V(8888));
 
-	/* The lowest gap is taken: the next one. */
+	/* The lowest gap is taken: the next one is used. */
 	refill(flags);
 	meanwhile = others_take_the_gap;
 	SAME(mtree_alloc_range(&tree, &at, V(1), 4, 500, 999, GFP_KERNEL), 0);
@@ -493,7 +496,7 @@ static void race_for_the_lock(unsigned int flags)
 	SAME(nodes_live, 0);
 }
 
-/* Memory for many ascending stores at once; none of them allocates. */
+/* Memory for many ascending stores at once. None of them allocates. */
 static void bulk(unsigned int flags)
 {
 	static const unsigned long numbers[] = { 0, 1, 2, 15, 16, 17, 100, 1000, 20000 };
@@ -506,7 +509,7 @@ static void bulk(unsigned int flags)
 			mt_init_flags(&tree, flags);
 			mtree_lock(&tree);
 			SAME(mas_expected_entries(&mas, numbers[n]), 0);
-			/* Two slots each, in nodes of at least sixteen; a copy of a leaf for each beside readers. */
+			/* Two slots each, in nodes of at least sixteen. With readers, a copy of a leaf for each. */
 			CHECK((unsigned long)nodes_live <= numbers[n] * 2 / 16 * 8 / 7 + 8 + (flags & MT_FLAGS_USE_RCU ? numbers[n] * 5 / 4 : 0));
 			fail_from(1, 1);
 			for (i = 0; i < numbers[n]; i++) {
@@ -522,7 +525,7 @@ static void bulk(unsigned int flags)
 			for (i = 0; i < numbers[n]; i++)
 				SAME(mtree_load(&tree, i * 10 + 4), V(i));
 			if (numbers[n] == 20000 && !apart)
-				/* Sixteen slots a leaf, nearly all of them in use. */
+				/* Sixteen slots per leaf, nearly all of them in use. */
 				CHECK(nodes_live < 20000 / 12);
 			mtree_destroy(&tree);
 			SAME(nodes_live, 0);
@@ -536,7 +539,7 @@ static void bulk(unsigned int flags)
 	SAME(nodes_live, 0);
 }
 
-/* The library does not touch the lock of a tree whose lock is the caller's. */
+/* The library does not touch the lock of a tree with an external lock. */
 static void external_lock(void)
 {
 	unsigned char zeros[MT_LOCK_BYTES] = { 0 };
@@ -565,7 +568,7 @@ static void external_lock(void)
 	SAME(memcmp(&tree.ma_lock, zeros, 1) != 0, 1);
 	SAME(tree.ma_flags, MT_FLAGS_LOCK_EXTERN | MT_FLAGS_ALLOC_RANGE);
 	SAME(nodes_live, 0);
-	/* The lock of others is one, of all zeroes while it is free. */
+	/* The lock variants of Linux are the same lock, all zero while it is free. */
 	mt_init_flags(&tree, MT_FLAGS_LOCK_IRQ);
 	CHECK(!mt_external_lock(&tree));
 	mtree_lock(&tree);
@@ -574,7 +577,7 @@ static void external_lock(void)
 	SAME(memcmp(&tree.ma_lock, zeros, sizeof(zeros)), 0);
 }
 
-/* Modes switched while the tree is in use. */
+/* Modes are switched while the tree is in use. */
 static void rcu_on_and_off(void)
 {
 	unsigned long i;

@@ -1,6 +1,7 @@
 /*
- * One barrier is enough: after a tree is destroyed and the environment's callbacks that were asked for until then have been called, no
- * node is left, however many grace periods were under way, and whatever memory was refused.
+ * One barrier is enough: when a tree has been destroyed and all callbacks requested until then have
+ * run, no node is left. This holds however many grace periods were pending, and whatever memory was
+ * refused.
  */
 #include "maple_check.h"
 
@@ -28,7 +29,7 @@ static void call_rcu(void *ctx, struct maple_rcu_head *head, void (*fn)(struct m
 	under_way++;
 }
 
-/* Calls what has been asked for until now, not what these calls ask for. */
+/* Runs the callbacks requested so far, but not those that these callbacks request. */
 static void barrier(void)
 {
 	struct waiting *next = first;
@@ -59,7 +60,7 @@ static void nothing_is_left(void)
 	SAME(atomic_load(&nodes_live), 0);
 }
 
-/* What is in a head is the environment's: a reader would be led astray by it. */
+/* The words of a head belong to the environment. A reader that used them would go astray. */
 static void call_rcu_and_overwrite(void *ctx, struct maple_rcu_head *head, void (*fn)(struct maple_rcu_head *))
 {
 	struct waiting *record = malloc(sizeof(*record) + sizeof(head));
@@ -75,7 +76,7 @@ static void call_rcu_and_overwrite(void *ctx, struct maple_rcu_head *head, void 
 	under_way++;
 }
 
-/* Pieces go in two sorts of hands by turns, so that neither may depend on where a piece came from. */
+/* Freed pieces go to the two hooks in turn, so that neither may depend on the origin of a piece. */
 static unsigned long in_bulk;
 
 static size_t alloc_bulk(void *ctx, size_t size, size_t align, gfp_t gfp, size_t count, void **pieces)
@@ -136,7 +137,7 @@ static void many_trees(void)
 
 	for (int i = 0; i < TREES; i++) {
 		mt_init_flags(&trees[i], MT_FLAGS_USE_RCU);
-		/* Those of one entry at index 0 have no node; those of one node have no write but the first. */
+		/* Trees with one entry at index 0 have no node. Those with one node were only written once. */
 		SAME(mtree_store_range(&trees[i], 0, i % 3, V(i), GFP_KERNEL), 0);
 		for (int n = 0; n < i % 40; n++)
 			SAME(mtree_store(&trees[i], 10 + n * 2, V(n), GFP_KERNEL), 0);
@@ -146,10 +147,11 @@ static void many_trees(void)
 	nothing_is_left();
 }
 
-/* How many entries a leaf of 256 bytes holds: one word each, and one for each bound between two. */
+/* The number of entries in a leaf of 256 bytes: one word each, and one for each bound between
+ * two. */
 enum { FULL = 256 / (2 * sizeof(void *)) };
 
-/* Trees all of whose nodes are full have no place for a head: thousands of them, small and large. */
+/* Trees with only full nodes have no space for a head: thousands of them, small and large. */
 static void full_trees(void)
 {
 	enum { TREES = 6000 };
@@ -170,7 +172,7 @@ static void full_trees(void)
 		mtree_destroy(&trees[i]);
 	CHECK(under_way > 5000);
 	nothing_is_left();
-	/* The same of some, for which there is no memory at all at the end. */
+	/* The same with some trees, without any memory at the end. */
 	for (int i = 0; i < 1000; i++) {
 		mt_init_flags(&trees[i], MT_FLAGS_USE_RCU);
 		for (int n = 0; n < FULL; n++)
@@ -184,7 +186,8 @@ static void full_trees(void)
 	nothing_is_left();
 }
 
-/* Full leaves are replaced again and again, each by one as full: each takes memory that the write has set aside, or fails. */
+/* Full leaves are replaced again and again, each by one as full. Each write takes a preallocated
+ * node, or fails. */
 static void full_leaves(void)
 {
 	for (int refused = 0; refused < 3; refused++) {
@@ -201,7 +204,7 @@ static void full_leaves(void)
 			void *before = mtree_load(&tree, at);
 			int error;
 
-			/* None of two nodes, or one of them. */
+			/* Neither of two nodes, or one of them. */
 			if (refused && i % 3 == 0)
 				fail_from(refused, 1);
 			error = mtree_store_range(&tree, at, last, V(i), GFP_KERNEL);
@@ -226,7 +229,7 @@ static void full_leaves(void)
 	}
 }
 
-/* A tree whose entries are erased keeps nothing, without being destroyed; it can be used again. */
+/* A tree whose entries are erased keeps no node, without being destroyed, and can be reused. */
 static void erased(void)
 {
 	struct maple_tree tree = MTREE_INIT(tree, MT_FLAGS_USE_RCU);
@@ -246,7 +249,7 @@ static void erased(void)
 	nothing_is_left();
 }
 
-/* Into and out of the mode, with nodes. */
+/* Enters and leaves RCU mode, with nodes. */
 static void changes_of_mode(void)
 {
 	for (int refused = 0; refused < 2; refused++) {
@@ -264,7 +267,7 @@ static void changes_of_mode(void)
 			mt_clear_in_rcu(&tree);
 		}
 		if (refused) {
-			/* In the mode, without memory at the time, and then destroyed. */
+			/* Enters the mode, runs without memory, and is then destroyed. */
 			fail_from(1, 1);
 			mt_set_in_rcu(&tree);
 			mtree_destroy(&tree);
@@ -303,7 +306,7 @@ static void duplicates(void)
 	nothing_is_left();
 }
 
-/* What has been set aside is enough, and no memory is asked for. */
+/* Preallocated nodes suffice, and no memory is requested. */
 static void set_aside(void)
 {
 	struct maple_tree tree = MTREE_INIT(tree, MT_FLAGS_USE_RCU);
@@ -333,7 +336,8 @@ static void set_aside(void)
 	nothing_is_left();
 }
 
-/* Most asks are refused: a write that fails changes nothing, and destruction needs nothing. */
+/* Most requests are refused. A write that fails changes nothing, and destruction needs no
+ * memory. */
 static void storm(void)
 {
 	uint64_t seed = 20230726;
@@ -372,7 +376,7 @@ static void storm(void)
 	}
 }
 
-/* The pieces are freed by other hooks than those that were there when they were given up. */
+/* The pieces are freed by other hooks than those at the time of their retirement. */
 static void changes_of_hooks(void)
 {
 	struct maple_tree tree = MTREE_INIT(tree, MT_FLAGS_USE_RCU);

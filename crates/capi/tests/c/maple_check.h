@@ -1,4 +1,5 @@
-/* What the C tests of the maple tree share: checks that name their place, and a counting, failing allocator. */
+/* Shared code of the C tests of the maple tree: checks that report their location, and a
+ * counting, failing allocator. */
 #ifndef MAPLE_CHECK_H
 #define MAPLE_CHECK_H
 #include <samara/maple_tree.h>
@@ -19,7 +20,7 @@
 		}                                                                            \
 	} while (0)
 
-/* Equality of numbers or pointers, both shown when they differ. */
+/* Checks that two numbers or pointers are equal, and prints both otherwise. */
 #define SAME(a, b)                                                                            \
 	do {                                                                                  \
 		unsigned long a_ = (unsigned long)(a), b_ = (unsigned long)(b);               \
@@ -30,10 +31,10 @@
 		}                                                                             \
 	} while (0)
 
-/* A number as an entry, as xa_mk_value() makes it. */
+/* A number as an entry, as xa_mk_value() creates it. */
 #define V(n) ((void *)(((unsigned long)(n) << 1) | 1ul))
 
-/* An entry and where the state is. */
+/* Checks an entry and the position of the state. */
 #define AT(entry, want, m, first, end, how)          \
 	do {                                         \
 		void *entry_ = (entry);              \
@@ -47,13 +48,15 @@
 static atomic_long nodes_live;
 static atomic_long nodes_asked;
 static atomic_long gfp_seen;
-/* The ask of this number fails, and all after it as long as it is > 0 and `fail_all`. Counted from 1. */
+/* The number of the request that fails, counted from 1. With `fail_all`, all later ones fail,
+ * too. No request fails if it is 0. */
 static atomic_long fail_at;
 static atomic_int fail_all;
-/* Asks that may not block fail. */
+/* Requests that may not block fail. */
 static atomic_int fail_nonblocking;
 
-/* Called once, by the next ask that may block: the lock is free then, and others write. */
+/* Called once, by the next request that may block: the lock is free then, and other threads
+ * write. */
 static void (*meanwhile)(void);
 
 static inline void *counting_alloc(void *ctx, size_t size, size_t align, gfp_t gfp)
@@ -93,14 +96,14 @@ static inline void counting_free(void *ctx, void *p, size_t size, size_t align)
 	free(p);
 }
 
-/* Grace periods of a program with one thread, outside all sections: they are over at once. */
+/* Grace periods of a program with one thread, outside of all sections: they end at once. */
 static inline void call_at_once(void *ctx, struct maple_rcu_head *head, void (*fn)(struct maple_rcu_head *))
 {
 	(void)ctx;
 	fn(head);
 }
 
-/* Counts nodes exactly, those that wait for readers never being any. */
+/* Counts nodes exactly: none ever waits for readers. */
 static inline void count_nodes_exactly(void)
 {
 	struct maple_hooks hooks = { .alloc = counting_alloc, .free = counting_free, .call_rcu = call_at_once };

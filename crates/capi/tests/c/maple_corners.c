@@ -1,5 +1,6 @@
-/* Corners: initialisers, loops that change what they walk over, entries of every bit pattern at both ends, states that are copied, kept
- * too long or used after an error, memory set aside and not used. */
+/* Corner cases: initialisers, loops that change what they walk over, entries of every bit
+ * pattern at both ends, states that are copied, kept too long or used after an error,
+ * preallocated nodes that are not used. */
 #include "maple_check.h"
 #include <samara/maple_tree_linux.h>
 
@@ -34,7 +35,7 @@ static void initialisers(void)
 	mt_set_external_lock(&zeroed, mine);
 	CHECK(mt_external_lock(&zeroed));
 	mt_init(&zeroed);
-	/* The height is in the flags, where Linux has it. */
+	/* The height is in the flags, as in Linux. */
 	for (unsigned long i = 0; i < 2000; i++) {
 		SAME(mtree_store(&gaps, i, xa_mk_value(i), GFP_KERNEL), 0);
 		SAME((gaps.ma_flags & MT_FLAGS_HEIGHT_MASK) >> MT_FLAGS_HEIGHT_OFFSET, mt_height(&gaps));
@@ -52,7 +53,7 @@ static void loops(void)
 
 	for (nr = 0; nr < 300; nr++)
 		SAME(mtree_store_range(&plain, nr * 10, nr * 10 + 4, nr % 3 ? xa_mk_value(nr) : XA_ZERO_ENTRY, GFP_KERNEL), 0);
-	/* The zero entries are left out here and not there; the ends of the walk are those of entries that overlap them. */
+	/* The zero entries are skipped here and not there. The ends of the walk overlap entries. */
 	seen = index = 0;
 	mt_for_each(&plain, entry, index, ULONG_MAX) {
 		CHECK(xa_is_value(entry) && xa_to_value(entry) % 3);
@@ -79,7 +80,7 @@ static void loops(void)
 		SAME(mas.last, seen * 10 + 4);
 	}
 	SAME(seen, 0);
-	/* Erased on the way, split on the way, and the lock given up on the way. */
+	/* Erased during the walk, split during the walk, and the lock dropped during the walk. */
 	mas_set(&mas, 0);
 	mas_lock(&mas);
 	mas_for_each(&mas, entry, ULONG_MAX) {
@@ -105,14 +106,15 @@ static void loops(void)
 		}
 	}
 	mas_unlock(&mas);
-	/* Of each four the third was gone when the walk came to it. */
+	/* The third of every four was gone when the walk arrived there. */
 	SAME(seen, 225);
 	SAME(mt_validate(&plain), 0);
 	mtree_destroy(&plain);
 	SAME(nodes_live, 0);
 }
 
-/* Every pattern of low bits, alone at index 0, at the largest index, and over everything; stored, copied, read and erased. */
+/* Every pattern of low bits, alone at index 0, at the largest index, and over everything:
+ * stored, copied, read and erased. */
 static void bit_patterns(unsigned int flags)
 {
 	static const unsigned long entries[] = { 1, 2, 3, 4, 0x406, 0x402, 4094, 4096, 4098, 0x1000, 0x1002, 0x100e, 0xff06,
@@ -165,7 +167,8 @@ static void bit_patterns(unsigned int flags)
 	}
 }
 
-/* A state of which copies go different ways, one that is kept over the tree's end, one that stands in an error. */
+/* A state whose copies go different ways, one that outlives the content of the tree, and one in
+ * an error. */
 static void states(unsigned int flags)
 {
 	struct maple_tree tree;
@@ -184,24 +187,25 @@ static void states(unsigned int flags)
 	for (i = 1; i <= 50; i++) {
 		AT(mas_next(&up, ULONG_MAX), xa_mk_value(100 + i), &up, 1000 + i * 10, 1009 + i * 10, ma_active);
 		AT(mas_prev(&down, 0), xa_mk_value(100 - i), &down, 1000 - i * 10, 1009 - i * 10, ma_active);
-		/* The third writes meanwhile, far from both. */
+		/* The third state writes in between, far from both. */
 		mas_set_range(&mas, 1000, 1000 + i % 9);
 		mas_store(&mas, xa_mk_value(5000 + i));
 		CHECK(!mas_is_err(&mas));
 	}
-	/* All is gone; the states are not reset, as the documentation asks for, and still find nothing rather than what was. */
+	/* Everything is gone. The states are not reset, as the documentation demands, but they find
+	 * nothing rather than the old entries. */
 	mas_unlock(&mas);
 	mtree_destroy(&tree);
 	mas_lock(&mas);
 	CHECK(mas_walk(&up) == NULL && up.status == ma_none);
 	CHECK(mas_next(&down, ULONG_MAX) == NULL && mas_prev(&mas, 0) == NULL);
-	/* And store. */
+	/* And they store. */
 	mas_set_range(&up, 5, 6);
 	mas_store(&up, xa_mk_value(1));
 	mas_set_range(&down, 7, 8);
 	mas_store(&down, xa_mk_value(2));
 	AT(mas_prev(&down, 0), xa_mk_value(1), &down, 5, 6, ma_active);
-	/* An error is over when the state is set, reset, or used to store with flags. */
+	/* An error ends when the state is set, reset, or used to store with flags. */
 	mas_set_range(&mas, 9, 3);
 	CHECK(mas_store(&mas, xa_mk_value(1)) == NULL && mas_is_err(&mas) && mas.node == MA_ERROR(-EINVAL));
 	CHECK(!mas_nomem(&mas, GFP_KERNEL) && mas_is_err(&mas));
@@ -216,7 +220,7 @@ static void states(unsigned int flags)
 	SAME(nodes_live, 0);
 }
 
-/* Memory that is set aside twice, for something else than is stored, or for nothing. */
+/* Nodes that are preallocated twice, for something else than is stored, or for nothing. */
 static void set_aside(unsigned int flags)
 {
 	struct maple_tree tree;
@@ -234,7 +238,7 @@ static void set_aside(unsigned int flags)
 		SAME(mas_preallocate(&mas, xa_mk_value(i), GFP_KERNEL), 0);
 		SAME(mas_preallocate(&mas, xa_mk_value(i), GFP_KERNEL), 0);
 		if (i % 3 == 0)
-			/* Something else is stored: then it may take more. */
+			/* Something else is stored, which may need more nodes. */
 			mas_set_range(&mas, i * 10, i * 10 + 9);
 		if (i % 3 == 1)
 			mas_store(&mas, xa_mk_value(i));
@@ -245,7 +249,7 @@ static void set_aside(unsigned int flags)
 		CHECK(mas.alloc == NULL);
 		mas_unlock(&mas);
 	}
-	/* Bulk mode, given up in the middle; then the entries come in no order. */
+	/* Bulk mode, left in the middle. Then the entries come in no order. */
 	mas_lock(&mas);
 	SAME(mas_expected_entries(&mas, 100), 0);
 	for (i = 0; i < 30; i++) {
@@ -262,7 +266,8 @@ static void set_aside(unsigned int flags)
 	SAME(nodes_live, 0);
 }
 
-/* Every gap is found and filled until there is none, upwards and downwards; the state that found it stores. */
+/* Every gap is found and filled until there is none, upwards and downwards. The state that found
+ * the gap stores. */
 static void fill_gaps(unsigned int flags)
 {
 	struct maple_tree tree;

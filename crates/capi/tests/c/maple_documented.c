@@ -1,13 +1,14 @@
 /*
- * What Linux's documentation says of each function, held against a list of ranges: random calls at both ends of the indices and around
- * the middle, of both interfaces, in all modes, and what is corner for each: index 0, the largest index, NULL, reserved entries, numbers.
+ * The statements of Linux's documentation about each function, checked against a list of ranges.
+ * Random calls of both interfaces, in all modes, at both ends of the indices and around the middle.
+ * Corner cases of each: index 0, the largest index, NULL, reserved entries, numbers.
  */
 #include "maple_check.h"
 #include <samara/maple_tree_linux.h>
 
 enum { MOST = 400 };
 
-/* What is in a tree: ranges in order, which do not touch unless they are different stores. */
+/* The expected content: ranges in order, which do not touch unless they are different stores. */
 struct range {
 	unsigned long first, last;
 	void *entry;
@@ -19,11 +20,11 @@ struct list {
 
 static struct list now;
 static struct maple_tree tree;
-/* Is what mtree_alloc_cyclic() gave last the largest index? */
+/* Set if mtree_alloc_cyclic() has returned the largest index last. */
 static int gave_largest;
 static pthread_mutex_t mine = PTHREAD_MUTEX_INITIALIZER;
 
-/* The first range that ends at or above an index. */
+/* Returns the first range that ends at or above an index. */
 static int at_or_above(const struct list *l, unsigned long index)
 {
 	int i = 0;
@@ -33,7 +34,7 @@ static int at_or_above(const struct list *l, unsigned long index)
 	return i;
 }
 
-/* The range of an index, or the hole it is in. */
+/* Returns the range of an index, or the gap that contains it. */
 static struct range slot(const struct list *l, unsigned long index)
 {
 	int i = at_or_above(l, index);
@@ -73,7 +74,7 @@ static void put(struct list *l, unsigned long first, unsigned long last, void *e
 	CHECK(l->n < MOST - 3);
 }
 
-/* The lowest or highest `size` free indices in `min..=max`; 0 if there are none. */
+/* Finds the lowest or highest `size` free indices in `min..=max`. Returns 0 if there are none. */
 static int hole(const struct list *l, unsigned long min, unsigned long max, unsigned long size, int up, unsigned long *found)
 {
 	int any = 0;
@@ -101,7 +102,7 @@ static void *shown(void *entry)
 	return entry == XA_ZERO_ENTRY ? NULL : entry;
 }
 
-/* Indices that matter: the ends, powers of two, and their neighbours. */
+/* Returns an index that matters: an end, a power of two, or one of their neighbours. */
 static unsigned long somewhere(uint64_t *seed)
 {
 	static const unsigned long bases[] = { 0, 0, 1ul << 12, ULONG_MAX / 2, ULONG_MAX - 40, ULONG_MAX - 40 };
@@ -163,7 +164,7 @@ static void hold(struct maple_tree *mt, const struct list *l)
 	SAME(mt_validate(mt), 0);
 }
 
-/* Looks at the tree in every way from one index. */
+/* Reads the tree in every way from one index. */
 static void look(uint64_t *seed)
 {
 	unsigned long at = somewhere(seed), limit = somewhere(seed), index = at;
@@ -177,14 +178,14 @@ static void look(uint64_t *seed)
 	SAME(mas.index, here.first);
 	SAME(mas.last, here.last);
 
-	/* find: at or above; the state is on what was found. */
+	/* find: at or above. The state is on the entry that was found. */
 	mas_set(&mas, at);
 	want = i < now.n && now.r[i].first <= limit && at <= limit ? now.r[i].entry : NULL;
 	SAME(mas_find(&mas, limit), want);
 	if (want) {
 		SAME(mas.index, now.r[i].first);
 		SAME(mas.last, now.r[i].last);
-		/* The next from there on. */
+		/* The next entry from there on. */
 		want = i + 1 < now.n && now.r[i + 1].first <= limit ? now.r[i + 1].entry : NULL;
 		mas_pause(&mas);
 		SAME(mas_find(&mas, limit), want);
@@ -211,7 +212,7 @@ static void look(uint64_t *seed)
 		SAME(mas_find_rev(&mas, limit), want);
 	}
 
-	/* next and prev: of the one at `at`, if there is one. */
+	/* next and prev: from the entry at `at`, if there is one. */
 	i = at_or_above(&now, at);
 	if (i < now.n && now.r[i].first <= at)
 		i++;
@@ -227,7 +228,7 @@ static void look(uint64_t *seed)
 	if (want)
 		SAME(mas.index, now.r[i].first);
 
-	/* Ranges one by one, holes too. */
+	/* Ranges one by one, gaps included. */
 	mas_set(&mas, at);
 	want = slot(&now, at).entry;
 	SAME(mas_find_range(&mas, ULONG_MAX), want ? want : here.last == ULONG_MAX ? NULL : slot(&now, here.last + 1).entry);
@@ -237,7 +238,7 @@ static void look(uint64_t *seed)
 	SAME(mas_prev_range(&mas, 0), here.first == 0 ? NULL : slot(&now, here.first - 1).entry);
 }
 
-/* One call of the normal interface. */
+/* Performs one call of the normal interface. */
 static void normal(uint64_t *seed, unsigned int flags)
 {
 	unsigned long first = somewhere(seed), last = somewhere(seed), size, found = 77, next, old;
@@ -276,7 +277,7 @@ static void normal(uint64_t *seed, unsigned int flags)
 			put(&now, there.first, there.last, NULL);
 		break;
 	case 5:
-		/* Reserved for the other interface. */
+		/* Reserved for the advanced interface. */
 		ret = mtree_store(&tree, first, (void *)(unsigned long)(rnd(seed) % 1024 * 4 + 2), GFP_KERNEL);
 		if (ret)
 			SAME(ret, -EINVAL);
@@ -312,7 +313,7 @@ static void normal(uint64_t *seed, unsigned int flags)
 			break;
 		entry = xa_mk_value(rnd(seed) % 99);
 		next = old = rnd(seed) % 3 ? first + rnd(seed) % 20 : somewhere(seed);
-		/* That the largest index was given out is told with the next one. */
+		/* The next allocation reports that the largest index was allocated. */
 		ret = !!(tree.ma_flags & MT_FLAGS_ALLOC_WRAPPED);
 		SAME(ret, gave_largest);
 		any = next <= last && hole(&now, next > first ? next : first, last, 1, 1, &size);
@@ -338,7 +339,7 @@ static void normal(uint64_t *seed, unsigned int flags)
 	}
 }
 
-/* What a store over a range leaves a state about: after NULL the whole hole. */
+/* Checks the range of a state after a store: after NULL the whole gap. */
 static void about(const struct ma_state *mas, unsigned long first, unsigned long last, void *entry)
 {
 	struct range there = slot(&now, first);
@@ -347,7 +348,7 @@ static void about(const struct ma_state *mas, unsigned long first, unsigned long
 	SAME(mas->last, entry ? last : there.last);
 }
 
-/* One call of the advanced interface, perhaps with the state of the call before. */
+/* Performs one call of the advanced interface, perhaps with the state of the previous call. */
 static void advanced(uint64_t *seed, struct ma_state *mas)
 {
 	unsigned long first = somewhere(seed), last = somewhere(seed), size, old;
@@ -414,13 +415,13 @@ static void advanced(uint64_t *seed, struct ma_state *mas)
 		if (any) {
 			SAME(mas->index, old);
 			SAME(mas->last, old + size - 1);
-			/* Ready to store there. */
+			/* The state is ready to store there. */
 			CHECK(mas_store(mas, xa_mk_value(5)) == NULL && !mas_is_err(mas));
 			put(&now, old, old + size - 1, xa_mk_value(5));
 		}
 		break;
 	case 6:
-		/* Erased, exchanged and divided on the way. */
+		/* Erased, exchanged and split on the way. */
 		mas_set(mas, first);
 		mas_for_each(mas, was, last) {
 			there = slot(&now, mas->index);
@@ -455,7 +456,7 @@ static void advanced(uint64_t *seed, struct ma_state *mas)
 		mas_set(mas, 0);
 		CHECK(mas_walk(mas) == slot(&now, 0).entry);
 		SAME(mas_expected_entries(mas, 20), 0);
-		/* Behind all that is there, if there is room. */
+		/* After all entries, if there is space. */
 		first = now.n ? now.r[now.n - 1].last : 0;
 		for (int i = 1; i <= 20 && first < ULONG_MAX - 100; i++) {
 			fail_from(1, 1);
@@ -487,7 +488,7 @@ static void copies(unsigned int flags, uint64_t *seed)
 		SAME(mtree_dup(&tree, &other, GFP_KERNEL), 0);
 	}
 	hold(&other, &before);
-	/* They have nothing in common from now on. */
+	/* The two trees are independent from now on. */
 	for (int i = 0; i < 30; i++)
 		normal(seed, flags);
 	hold(&other, &before);
@@ -495,7 +496,8 @@ static void copies(unsigned int flags, uint64_t *seed)
 	CHECK(mtree_empty(&other));
 	hold(&tree, &now);
 	if (now.n && rnd(seed) % 2) {
-		/* Into one that is not empty, or of another kind: refused, and as it was. */
+		/* A duplicate into a tree that is not empty, or of another kind, is refused, and the tree is
+		 * unchanged. */
 		SAME(mtree_store(&other, 5, xa_mk_value(5), GFP_KERNEL), 0);
 		SAME(mtree_dup(&tree, &other, GFP_KERNEL), -EINVAL);
 		SAME(mtree_load(&other, 5), xa_mk_value(5));
@@ -522,7 +524,7 @@ static void history(unsigned int flags, uint64_t seed, int rounds)
 		look(&seed);
 		SAME(mt_validate(&tree), 0);
 		if (now.n > MOST / 2 || round % 701 == 700) {
-			/* Emptied, and used again with the same modes and the same state. */
+			/* Emptied, and reused with the same modes and the same state. */
 			mtree_destroy(&tree);
 			SAME(tree.ma_flags & ~(MT_FLAGS_HEIGHT_MASK | MT_FLAGS_ALLOC_WRAPPED | MT_FLAGS_USE_RCU),
 			     flags & ~MT_FLAGS_USE_RCU);
@@ -544,7 +546,7 @@ static void history(unsigned int flags, uint64_t seed, int rounds)
 	SAME(nodes_live, 0);
 }
 
-/* The sentences of the documentation that need no history. */
+/* The statements of the documentation that need no history. */
 static void sentences(void)
 {
 	MA_STATE(mas, &tree, 10, 20);
@@ -575,13 +577,13 @@ static void sentences(void)
 	SAME(mas_store(&mas, NULL), V(6));
 	mas_set_range(&mas, 45, ULONG_MAX);
 	SAME(mas_store(&mas, NULL), NULL);
-	/* "You can use mas_erase() to erase an entire range": the state is then about the range that was erased. */
+	/* "You can use mas_erase() to erase an entire range": the state then has the erased range. */
 	mas_set(&mas, 30);
 	SAME(mas_erase(&mas), V(6));
 	SAME(mas.index, 24);
 	SAME(mas.last, 44);
 	SAME(mas_erase(&mas), NULL);
-	/* A store of NULL leaves it about the whole hole, one that failed about what was asked for. */
+	/* A store of NULL leaves the state at the whole gap, a failed one at the requested range. */
 	mas_set_range(&mas, 100, 199);
 	SAME(mas_store(&mas, V(7)), NULL);
 	mas_set_range(&mas, 150, 159);
@@ -608,14 +610,14 @@ static void sentences(void)
 	SAME(mtree_load(&tree, 5), NULL);
 	SAME(mtree_store_range(&tree, 1, ULONG_MAX, NULL, GFP_KERNEL), 0);
 	CHECK(mtree_load(&tree, 0) == V(3) && !mtree_load(&tree, 1));
-	/* "insert ... return -EEXIST if the range is not empty": a reserved place is not. */
+	/* "insert ... return -EEXIST if the range is not empty": a reserved range is not empty. */
 	SAME(mtree_store(&tree, 8, XA_ZERO_ENTRY, GFP_KERNEL), 0);
 	SAME(mtree_insert_range(&tree, 5, 9, V(1), GFP_KERNEL), -EEXIST);
 	SAME(mtree_load(&tree, 8), NULL);
 	mas_set(&mas, 8);
 	SAME(mas_walk(&mas), XA_ZERO_ENTRY);
 	mtree_destroy(&tree);
-	/* An error that the state keeps, as a number. */
+	/* The error of the state, as a number. */
 	mas_set_range(&mas, 2, 1);
 	mas_store(&mas, V(1));
 	CHECK(mas_is_err(&mas) && xa_is_err(mas.node));
@@ -624,7 +626,7 @@ static void sentences(void)
 	for (int error = 1; error <= 4095; error++)
 		SAME(xa_err(MA_ERROR(-error)), -error);
 	CHECK(!xa_is_err(MA_ERROR(-4096)) && !xa_is_err(MA_ERROR(0)));
-	/* Any tree may lie on the stack, and be initialised late. */
+	/* Any tree may be on the stack, and be initialised late. */
 	mt_init_flags(&on_stack, MT_FLAGS_ALLOC_RANGE);
 	mt_on_stack(on_stack);
 	mtree_lock_nested(&on_stack, 1);

@@ -1,4 +1,5 @@
-/* Trees and states as text, to the standard output in order with the program's own, or to a sink; and who holds a lock. */
+/* Trees and states as text, on standard output in order with the program's own text, or in a
+ * sink. Also the state of locks. */
 #include "maple_check.h"
 #include <samara/maple_tree_linux.h>
 
@@ -60,7 +61,7 @@ static void dumps(void)
 	CHECK(has("nodes set aside"));
 	mas_destroy(&mas);
 
-	/* To the standard output. */
+	/* On standard output. */
 	maple_set_dump(NULL, NULL);
 	clear();
 	mas_dump(&mas);
@@ -95,7 +96,7 @@ static void locks(void)
 	mtree_unlock(&tree);
 	CHECK(!mt_lock_is_held(&tree));
 
-	/* The caller's: nothing is taken, and it counts as held. */
+	/* The caller's lock: nothing is taken, and it counts as held. */
 	mas_lock_irqsave(&their, flags);
 	mas_lock_irq(&their);
 	mas_unlock_irq(&their);

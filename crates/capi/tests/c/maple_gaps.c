@@ -1,4 +1,4 @@
-/* Searching for gaps and storing there. */
+/* Searches for gaps, and stores there. */
 #include "maple_check.h"
 
 static struct maple_tree tree;
@@ -29,7 +29,7 @@ static void areas(unsigned int flags)
 	}
 	mas_reset(&mas);
 	SAME(mas_empty_area(&mas, 0, 0, 1), -EBUSY);
-	/* What cannot be asked for. */
+	/* Invalid requests. */
 	mas_reset(&mas);
 	SAME(mas_empty_area(&mas, 5, 9, 0), -EINVAL);
 	SAME(mas_empty_area(&mas, 5, 9, 6), -EINVAL);
@@ -40,7 +40,7 @@ static void areas(unsigned int flags)
 	mtree_unlock(&tree);
 	mtree_destroy(&tree);
 
-	/* Entries at 0-9, 20-29, 40-49 … 980-989: holes of ten, and the one behind. */
+	/* Entries at 0-9, 20-29, 40-49 … 980-989: gaps of ten, and the one after the last entry. */
 	for (unsigned long i = 0; i < 50; i++)
 		SAME(mtree_insert_range(&tree, i * 20, i * 20 + 9, V(i), GFP_KERNEL), 0);
 	mtree_lock(&tree);
@@ -59,7 +59,7 @@ static void areas(unsigned int flags)
 	mas_reset(&mas);
 	SAME(mas_empty_area(&mas, 0, ULONG_MAX, 11), 0);
 	SAME(mas.index, 990);
-	/* Bounds within holes, and within entries. */
+	/* Bounds within gaps, and within entries. */
 	mas_reset(&mas);
 	SAME(mas_empty_area(&mas, 15, 500, 5), 0);
 	SAME(mas.index, 15);
@@ -79,7 +79,7 @@ static void areas(unsigned int flags)
 	SAME(mas_empty_area_rev(&mas, 13, 28, 8), -EBUSY);
 	mas_reset(&mas);
 	SAME(mas_empty_area(&mas, 20, 29, 1), -EBUSY);
-	/* The state is ready to store there, and to go on from there. */
+	/* The state is ready to store there, and to continue from there. */
 	mas_reset(&mas);
 	SAME(mas_empty_area(&mas, 100, 500, 4), 0);
 	SAME(mas.index, 110);
@@ -144,7 +144,7 @@ static void cyclic(void)
 	}
 	SAME(mtree_alloc_cyclic(&tree, &at, V(i), 3, 12, &next, GFP_KERNEL), -EBUSY);
 	SAME(next, 13);
-	/* Freed indices are not given out before the search starts over. */
+	/* Freed indices are not reused before the search wraps around. */
 	SAME(mtree_erase(&tree, 5), V(2));
 	SAME(mtree_alloc_cyclic(&tree, &at, V(50), 3, 12, &next, GFP_KERNEL), 1);
 	SAME(at, 5);
@@ -155,12 +155,12 @@ static void cyclic(void)
 	SAME(at, 9);
 	SAME(mtree_alloc_cyclic(&tree, &at, V(61), 3, 12, &next, GFP_KERNEL), 1);
 	SAME(at, 3);
-	/* A bound of `next` below the range. */
+	/* A `next` below the range. */
 	mtree_destroy(&tree);
 	next = 2;
 	SAME(mtree_alloc_cyclic(&tree, &at, V(1), 10, 12, &next, GFP_KERNEL), 0);
 	SAME(at, 10);
-	/* The largest index: what comes behind it is 0, and the next allocation tells that it started over. */
+	/* The largest index: 0 comes after it, and the next allocation reports that it wrapped around. */
 	next = ULONG_MAX;
 	SAME(mtree_alloc_cyclic(&tree, &at, V(2), 10, ULONG_MAX, &next, GFP_KERNEL), 0);
 	SAME(at, ULONG_MAX);
@@ -177,7 +177,7 @@ static void cyclic(void)
 	mtree_destroy(&tree);
 }
 
-/* Against an array, over random holes, both ways and with any bounds. */
+/* Compared with an array, over random gaps, both ways and with any bounds. */
 static void model(unsigned int flags)
 {
 	enum { SPACE = 700 };

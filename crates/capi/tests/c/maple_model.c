@@ -1,10 +1,12 @@
-/* Random histories of both interfaces against a flat array, the structure checked after every change. */
+/* Random histories of both interfaces, compared with a flat array. The structure is checked
+ * after every change. */
 #include "maple_check.h"
 
 enum { SPACE = 600 };
 
 static struct maple_tree tree;
-/* What each index holds, and which store put it there: neighbours with the same entry stay apart. */
+/* The entry of each index, and the number of the store that wrote it: neighbours with the same
+ * entry stay separate. */
 static void *entries[SPACE];
 static int stamps[SPACE];
 static int stamp;
@@ -18,7 +20,7 @@ static void put(unsigned long first, unsigned long last, void *entry)
 	}
 }
 
-/* The slot that covers an index. What is behind the array is a hole. */
+/* Finds the slot that covers an index. Everything after the array is a gap. */
 static void slot(unsigned long at, unsigned long *first, unsigned long *last, void **entry)
 {
 	int here = at < SPACE ? stamps[at] : 0;
@@ -33,7 +35,7 @@ static void slot(unsigned long at, unsigned long *first, unsigned long *last, vo
 	*last = to;
 }
 
-/* A stored range that was cut in two is two slots now: give the upper part a stamp of its own. */
+/* Splits a stored range into two slots: gives the upper part a stamp of its own. */
 static void cut(unsigned long at)
 {
 	if (at > 0 && at < SPACE && stamps[at] && stamps[at] == stamps[at - 1]) {
@@ -52,7 +54,7 @@ static void store(unsigned long first, unsigned long last, void *entry)
 	put(first, last, entry);
 }
 
-/* The next or previous slot from `at`, entries only unless `holes`; up to a limit. */
+/* Finds the next or previous slot from `at` up to a limit. Only entries unless `holes`. */
 static int step_up(unsigned long *first, unsigned long *last, void **entry, unsigned long limit, int holes)
 {
 	while (*last < limit) {
@@ -96,7 +98,7 @@ static void wander(uint64_t *seed)
 		int up = rnd(seed) % 2, holes = rnd(seed) % 2, found;
 
 		if (rnd(seed) % 8 == 0)
-			/* Goes on from index as a new state does: next and previous are those of the same slot. */
+			/* Continues from index as a new state does: next and previous are those of the same slot. */
 			mas_reset(&mas);
 		if (up) {
 			limit = rnd(seed) % 3 ? ULONG_MAX : rnd(seed) % SPACE;
@@ -113,7 +115,7 @@ static void wander(uint64_t *seed)
 		SAME(mas.index, first);
 		SAME(mas.last, last);
 		if (!found)
-			/* Stay on the slot: the way back would begin with it. */
+			/* Stays on the slot: the way back begins with it. */
 			mas_walk(&mas);
 	}
 }
@@ -199,7 +201,7 @@ static void history(unsigned int flags, uint64_t seed, int rounds)
 			mtree_lock(&tree);
 			break;
 		case 5:
-			/* The whole of an entry is exchanged where the state found it. */
+			/* The whole entry is exchanged where the state found it. */
 			mas_set(&mas, first);
 			there = mas_find(&mas, SPACE - 1);
 			if (there) {
@@ -221,10 +223,11 @@ static void history(unsigned int flags, uint64_t seed, int rounds)
 	SAME(nodes_live, 0);
 }
 
-/* Ascending stores fill the nodes: what a tree of so many entries is high. */
+/* Ascending stores fill the nodes: the height of a tree with this many entries. */
 static void heights(void)
 {
-	/* What a leaf has room for, and how many need three levels, on machines of either width. */
+	/* The capacity of a leaf, and the number of entries that need three levels, on machines of
+	 * either width. */
 	const unsigned long leaf = sizeof(long) == 8 ? 16 : 32, many = sizeof(long) == 8 ? 1200 : 5000;
 	unsigned long i;
 
@@ -232,7 +235,7 @@ static void heights(void)
 		mt_init_flags(&tree, flags);
 		SAME(mt_height(&tree), 0);
 		for (i = 0; i < leaf; i++) {
-			/* The last slot is the hole behind. */
+			/* The last slot is the gap after the entries. */
 			SAME(mt_height(&tree), i > 0);
 			SAME(mtree_store_range(&tree, i * 10, i * 10 + 9, V(i), GFP_KERNEL), 0);
 		}

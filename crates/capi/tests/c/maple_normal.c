@@ -1,4 +1,4 @@
-/* The normal interface: what each function gives and refuses. */
+/* The normal interface: the results and refusals of each function. */
 #include "maple_check.h"
 
 static struct maple_tree tree;
@@ -16,7 +16,7 @@ static void load_store(void)
 	CHECK(mtree_load(&tree, 1) == NULL && !mtree_empty(&tree));
 	SAME(mtree_store(&tree, 0, NULL, GFP_KERNEL), 0);
 	CHECK(mtree_empty(&tree));
-	/* A pointer whose low bits are those of a node's cannot stand in the root by itself. */
+	/* A pointer whose low bits are those of a node cannot be in the root by itself. */
 	SAME(mtree_store(&tree, 0, (void *)0x123456ul, GFP_KERNEL), 0);
 	SAME(mtree_load(&tree, 0), 0x123456ul);
 	CHECK(mtree_load(&tree, 1) == NULL);
@@ -31,7 +31,7 @@ static void load_store(void)
 	SAME(mtree_store_range(&tree, 0, ULONG_MAX, NULL, GFP_KERNEL), 0);
 	CHECK(mtree_empty(&tree));
 	SAME(nodes_live, 0);
-	/* The middle of a range is cut out. */
+	/* The middle of a range is erased. */
 	SAME(mtree_store_range(&tree, 10, 20, V(1), GFP_KERNEL), 0);
 	SAME(mtree_store_range(&tree, 14, 16, V(2), GFP_KERNEL), 0);
 	SAME(mtree_load(&tree, 13), V(1));
@@ -65,7 +65,7 @@ static void reserved(void)
 	CHECK(mtree_empty(&tree));
 	SAME(at, 99);
 	SAME(next, 0);
-	/* But the advanced interface takes them. */
+	/* But the advanced interface accepts them. */
 	MA_STATE(mas, &tree, 5, 5);
 	mtree_lock(&tree);
 	SAME(mas_store_gfp(&mas, (void *)10ul, GFP_KERNEL), 0);
@@ -76,7 +76,7 @@ static void reserved(void)
 	mtree_destroy(&tree);
 }
 
-/* The zero entry holds its place and reads as nothing. */
+/* The zero entry occupies its range and reads as NULL. */
 static void zero_entry(void)
 {
 	unsigned long index = 0, at = 0;
@@ -109,7 +109,7 @@ static void zero_entry(void)
 	SAME(mt_validate(&tree), 0);
 	mtree_destroy(&tree);
 
-	/* As the only entry too. */
+	/* Also as the only entry. */
 	SAME(mtree_store(&tree, 0, XA_ZERO_ENTRY, GFP_KERNEL), 0);
 	CHECK(mtree_load(&tree, 0) == NULL && !mtree_empty(&tree));
 	index = 0;
@@ -194,7 +194,7 @@ static void find_next_prev(void)
 		SAME(entry, V(nr));
 	}
 	SAME(nr, 3);
-	/* Behind the largest index is 0, where a search after it ends. */
+	/* After the largest index comes 0, where a later search ends. */
 	SAME(index, 0);
 	index = 150;
 	SAME(mt_find(&tree, &index, 150), V(2));
@@ -263,7 +263,7 @@ static void dup(void)
 			if (n) {
 				/* Not empty any more. */
 				SAME(mtree_dup(&tree, &copy, GFP_KERNEL), -EINVAL);
-				/* The copy is its own. */
+				/* The copy is independent. */
 				mtree_erase(&copy, 0);
 				SAME(mtree_load(&tree, 0), V(0));
 			}
@@ -282,7 +282,7 @@ static void dup(void)
 	CHECK(mtree_empty(&copy));
 	mtree_destroy(&tree);
 
-	/* Each allocation failing in turn. */
+	/* Each allocation fails in turn. */
 	mt_init(&tree);
 	mt_init(&copy);
 	for (i = 0; i < 500; i++)

@@ -1,6 +1,6 @@
 /*
- * The library's own grace periods: no hooks but those of memory. Readers go on while the tree is changed and destroyed; once they have
- * left no node is left either.
+ * The library's own grace periods: no hooks but those of memory. Readers continue while the tree is
+ * changed and destroyed. Once they have left, no node is left either.
  */
 #include "maple_check.h"
 #include <sched.h>
@@ -19,7 +19,7 @@ static void *reader(void *arg)
 		unsigned long at = rnd(&seed) % SPACE, index = at, before = at;
 		void *entry = mtree_load(&tree, at);
 
-		/* Entries are the range that they were stored at. */
+		/* Entries contain the range at which they were stored. */
 		if (entry) {
 			unsigned long packed = (unsigned long)entry >> 1;
 
@@ -32,7 +32,7 @@ static void *reader(void *arg)
 		mt_next(&tree, at, SPACE);
 		mt_prev(&tree, at, 0);
 
-		/* A walk of one's own, in a section of one's own. */
+		/* A walk of the program's own, in a section of its own. */
 		maple_read_lock();
 		{
 			MA_STATE(mas, &tree, at, at);
@@ -42,7 +42,7 @@ static void *reader(void *arg)
 				unsigned long packed = (unsigned long)entry >> 1;
 
 				CHECK(packed / SPACE <= mas.index && mas.last <= packed % SPACE);
-				/* It may begin earlier if it was stored meanwhile. */
+				/* It may begin earlier if it was stored concurrently. */
 				CHECK(n == 0 || mas.last > end);
 				end = mas.last;
 				if (n == 5) {
@@ -69,7 +69,7 @@ int main(void)
 		atomic_store(&stop, 0);
 		for (uintptr_t i = 0; i < THREADS; i++)
 			CHECK(pthread_create(&threads[i], NULL, reader, (void *)i) == 0);
-		/* They are there, however late they were given a processor. */
+		/* Waits until the readers run, however late they get a processor. */
 		for (unsigned long seen = atomic_load(&looks); atomic_load(&looks) == seen;)
 			sched_yield();
 		for (int n = 0; n < 2000; n++) {

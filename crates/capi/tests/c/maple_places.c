@@ -1,12 +1,13 @@
 /*
- * States that go on from the slot that they remember, and store there: whatever has been done to the leaf, by way of another state under the same
- * lock, what they give and store is what the tree then says. Each case fails if the check that it is about is left out.
+ * States that continue from the slot that they remember, and store there. Whatever another state
+ * under the same lock has done to the leaf, their results and stores agree with the tree. Each case
+ * fails if the check that it tests is removed.
  */
 #include "maple_check.h"
 
 static struct maple_tree tree;
 
-/* Entries 1.. at 10..=19, 30..=39, and so on; with RCU mode if `rcu`. */
+/* Stores entries 1.. at 10..=19, 30..=39, and so on, in RCU mode if `rcu`. */
 static void fill(unsigned long entries, int rcu)
 {
 	unsigned long i;
@@ -22,7 +23,7 @@ static void done(void)
 	mtree_destroy(&tree);
 }
 
-/* A state on the entry at `index`. */
+/* Returns a state on the entry at `index`. */
 static struct ma_state on(unsigned long index)
 {
 	MA_STATE(mas, &tree, index, index);
@@ -58,7 +59,7 @@ static void slots_move(int rcu)
 	done();
 }
 
-/* The slot that a state is on becomes longer, or is divided. */
+/* The slot of a state becomes longer, or is split. */
 static void slot_changes(int rcu)
 {
 	struct ma_state up, down;
@@ -67,7 +68,7 @@ static void slot_changes(int rcu)
 	up = on(50);
 	down = on(50);
 	put(45, 64, V(88));
-	/* Behind and before what is there now. */
+	/* After and before the current slot. */
 	AT(mas_next(&up, ULONG_MAX), V(4), &up, 70, 79, ma_active);
 	AT(mas_prev(&down, 0), V(2), &down, 30, 39, ma_active);
 	up = on(50);
@@ -78,7 +79,7 @@ static void slot_changes(int rcu)
 	done();
 }
 
-/* A state about a part of its slot goes on behind the slot, and divides it by a store. */
+/* A state on a part of its slot continues after the slot, and splits it by a store. */
 static void part_of_a_slot(int rcu)
 {
 	struct ma_state mas;
@@ -90,7 +91,7 @@ static void part_of_a_slot(int rcu)
 	mas = on(50);
 	__mas_set_range(&mas, 52, 53);
 	AT(mas_prev(&mas, 0), V(2), &mas, 30, 39, ma_active);
-	/* Both ends the slot's, one end the slot's, none. */
+	/* Both ends equal to the slot's, one end, none. */
 	mas = on(50);
 	SAME(mas_store(&mas, V(60)), V(3));
 	AT(mas_walk(&mas), V(60), &mas, 50, 59, ma_active);
@@ -112,7 +113,7 @@ static void part_of_a_slot(int rcu)
 	done();
 }
 
-/* A store over what has changed since the state looked. */
+/* A store over a slot that has changed since the state's look-up. */
 static void stale_stores(int rcu)
 {
 	struct ma_state mas;
@@ -126,13 +127,13 @@ static void stale_stores(int rcu)
 	SAME(mas_store(&mas, V(61)), V(60));
 	SAME(mtree_load(&tree, 45), NULL);
 	SAME(mtree_load(&tree, 59), V(61));
-	/* What has become a hole is told to the nodes above when it is filled. */
+	/* A new gap is reported to the nodes above when it is filled. */
 	put(50, 59, NULL);
 	SAME(mas_store(&mas, V(62)), NULL);
 	done();
 }
 
-/* A hole filled exactly, and emptied again, is known to the search for gaps. */
+/* The search for gaps knows a gap that was filled exactly, and emptied again. */
 static void holes(int rcu)
 {
 	struct ma_state mas, gap;
@@ -164,7 +165,7 @@ static void holes(int rcu)
 	done();
 }
 
-/* The leaf is divided, joined, or emptied under a state, and under a copy of it. */
+/* The leaf is split, merged, or emptied under a state, and under a copy of it. */
 static void leaves_move(int rcu)
 {
 	struct ma_state mas, copy, gone;
@@ -178,7 +179,7 @@ static void leaves_move(int rcu)
 		put(1000 + i, 1000 + i, V(200 + i));
 	SAME(mas_store(&mas, V(500)), V(51));
 	SAME(mtree_load(&tree, 1015), V(500));
-	/* The copy does not know; the tree does. */
+	/* The copy does not know, but the tree does. */
 	SAME(mas_store(&copy, V(501)), V(500));
 	SAME(mtree_load(&tree, 1015), V(501));
 	AT(mas_next(&copy, ULONG_MAX), V(52), &copy, 1030, 1039, ma_active);
@@ -190,7 +191,8 @@ static void leaves_move(int rcu)
 	done();
 }
 
-/* A hole that goes on in the next leaf moves the bound between the two, under states that are in them. */
+/* A gap that continues in the next leaf moves the bound between the two, under states that are
+ * in them. */
 static void bounds_move(int rcu)
 {
 	struct ma_state mas, before, after;
@@ -215,7 +217,8 @@ static void bounds_move(int rcu)
 	done();
 }
 
-/* The leaf has fewer slots than the state remembers; what is after its last one is not a slot of all indices. */
+/* The leaf has fewer slots than the state remembers. What follows its last slot is not a slot of
+ * all indices. */
 static void behind_the_last_slot(int rcu)
 {
 	struct ma_state mas;
@@ -251,7 +254,7 @@ static void ends(int rcu)
 	AT(mas_next(&mas, ULONG_MAX), NULL, &mas, ULONG_MAX - 3, ULONG_MAX, ma_overflow);
 	AT(mas_prev(&mas, 0), V(93), &mas, ULONG_MAX - 3, ULONG_MAX, ma_active);
 	AT(mas_prev(&mas, 0), V(5), &mas, 90, 99, ma_active);
-	/* Limits within a hole, at its end, and behind it. */
+	/* Limits within a gap, at its end, and after it. */
 	AT(mas_next(&mas, 100), NULL, &mas, 100, ULONG_MAX - 4, ma_overflow);
 	mas = on(50);
 	AT(mas_find(&mas, 69), NULL, &mas, 60, 69, ma_active);
@@ -262,7 +265,7 @@ static void ends(int rcu)
 	done();
 }
 
-/* After a pause, after an error, and with nodes set aside. */
+/* After a pause, after an error, and with preallocated nodes. */
 static void paused_failed_and_prepared(int rcu)
 {
 	struct ma_state mas;
@@ -278,7 +281,7 @@ static void paused_failed_and_prepared(int rcu)
 	SAME(mas_preallocate(&mas, V(61), GFP_KERNEL), 0);
 	mas_store_prealloc(&mas, V(61));
 	AT(mas_next(&mas, ULONG_MAX), V(5), &mas, 90, 99, ma_active);
-	/* What was set aside for more than the store takes is given back. */
+	/* Nodes that were preallocated in excess of the store are freed. */
 	mas = on(70);
 	__mas_set_range(&mas, 72, 73);
 	SAME(mas_preallocate(&mas, V(62), GFP_KERNEL), 0);
@@ -286,7 +289,7 @@ static void paused_failed_and_prepared(int rcu)
 	mas_store_prealloc(&mas, V(63));
 	CHECK(mas.alloc == NULL);
 	SAME(mtree_load(&tree, 72), V(63));
-	/* mas_store keeps what was set aside, for mas_destroy. */
+	/* mas_store keeps preallocated nodes, for mas_destroy. */
 	SAME(mas_expected_entries(&mas, 100), 0);
 	SAME(mas_store(&mas, V(64)), V(63));
 	CHECK(mas.alloc != NULL);
@@ -296,7 +299,8 @@ static void paused_failed_and_prepared(int rcu)
 	done();
 }
 
-/* Through all leaves and back, whatever nodes end between two of them, and turning round at each entry. */
+/* Through all leaves and back, whatever nodes end between two of them, and turning around at
+ * each entry. */
 static void from_leaf_to_leaf(int rcu, int gaps)
 {
 	const unsigned long entries = 3000;
@@ -331,7 +335,8 @@ static void from_leaf_to_leaf(int rcu, int gaps)
 	done();
 }
 
-/* Stores from each slot of several leaves, without holes between: over just the slot, to the end of all indices, from one index before it. */
+/* Stores from each slot of several leaves, without gaps in between: over exactly the slot, to
+ * the end of all indices, from one index before it. */
 static void first_and_last_slots(int rcu)
 {
 	const unsigned long entries = 50;

@@ -1,16 +1,16 @@
 /*
- * The pool of programs without hooks: what it keeps and gives back, threads that end while others free their nodes, fork in the middle
- * of it, a system without memory; and hooks for many pieces at once.
+ * The pool of programs without hooks: what it keeps and frees, threads that end while others free
+ * their nodes, fork at any moment, a system without memory. Also the hooks for many pieces at once.
  */
 #include "maple_check.h"
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Many entries fill the same memory where words are half as wide. */
+/* Machines with words of half the width need more entries for the same memory. */
 enum { NODE = 256, CHUNK = 65536, MANY = 200000 * (8 / (int)sizeof(void *)), THREADS = 4 };
 
-/* Bytes of nodes that may be in use without a tree: none. */
+/* Returns the bytes of nodes that may be in use without a tree: none. */
 static size_t used(void)
 {
 	struct maple_pool_stats stats;
@@ -60,7 +60,7 @@ static void keeps_and_gives_back(void)
 	SAME(maple_trim(), CHUNK);
 	SAME(mapped(), 0);
 
-	/* Of what is much the most goes back by itself; the rest when asked. */
+	/* Most of a large amount is freed automatically, and the rest on request. */
 	fill(&tree, MANY);
 	at_most = mapped();
 	CHECK(at_most > 100 * CHUNK);
@@ -71,7 +71,7 @@ static void keeps_and_gives_back(void)
 	CHECK(maple_trim() > 0);
 	SAME(mapped(), 0);
 
-	/* Pages without nodes go back although the chunk has some. */
+	/* Pages without nodes are freed although the chunk has some. */
 	fill(&tree, MANY);
 	mtree_store_range(&tree, 40, MANY * 10 - 40, NULL, GFP_KERNEL);
 	maple_trim();
@@ -207,7 +207,8 @@ static void threads_end(void)
 	SAME(used(), 0);
 }
 
-/* A child uses the pool whatever the threads were doing that it does not have; what it keeps does not grow from child to child. */
+/* A child uses the pool whatever the threads that it does not have were doing. What it keeps
+ * does not grow from child to child. */
 static void forks(void)
 {
 	struct maple_tree tree = MTREE_INIT(tree, MT_FLAGS_ALLOC_RANGE);
@@ -225,7 +226,7 @@ static void forks(void)
 		if (child == 0) {
 			struct maple_tree copy = MTREE_INIT(copy, MT_FLAGS_ALLOC_RANGE);
 
-			/* A lock that is never let go ends here. */
+			/* A lock that is never released ends here. */
 			alarm(60);
 			SAME(__mt_dup(&tree, &copy, GFP_KERNEL), 0);
 			fill(&tree, 3000);
@@ -247,11 +248,11 @@ static void forks(void)
 	SAME(used(), 0);
 }
 
-/* In a child: the limit stays. */
+/* Runs in a child, since the limit stays. */
 static void without_memory(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	/* Whose own mappings need all of the address space. */
+	/* A sanitizer's own mappings need the whole address space. */
 	return;
 #endif
 	int status;
@@ -265,7 +266,7 @@ static void without_memory(void)
 
 		maple_trim();
 		SAME(mapped(), 0);
-		/* Nothing more is mapped. */
+		/* Nothing more can be mapped. */
 		CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
 		SAME(mtree_store_range(&tree, 5, 9, V(1), GFP_KERNEL), -ENOMEM);
 		CHECK(mtree_empty(&tree));
@@ -277,7 +278,7 @@ static void without_memory(void)
 		CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
 		while (mtree_dup(&tree, &copy, GFP_KERNEL) == 0) {
 			holds(&copy, 4000);
-			/* Not destroyed: until the kept ones are used up. */
+			/* Not destroyed, until the kept nodes are used up. */
 			mt_init_flags(&copy, MT_FLAGS_ALLOC_RANGE);
 			n++;
 		}
@@ -285,7 +286,7 @@ static void without_memory(void)
 		CHECK(n < 10);
 		holds(&tree, 4000);
 		mtree_destroy(&tree);
-		/* Whose nodes are there now. */
+		/* These nodes are free now. */
 		fill(&copy, 2000);
 		holds(&copy, 2000);
 		_exit(0);
@@ -347,7 +348,7 @@ static void many_at_once(void)
 		SAME(atomic_load(&bulk_frees), live);
 		SAME(atomic_load(&nodes_live), live);
 
-		/* Each ask refused in turn: nothing is left, and nothing changed. */
+		/* Each request is refused in turn: nothing leaks, and nothing changes. */
 		for (long at = 1; at < live + 2; at += live / 7) {
 			atomic_store(&fail_at, atomic_load(&nodes_asked) + at);
 			atomic_store(&fail_all, 1);
@@ -390,7 +391,7 @@ int main(void)
 	without_memory();
 	many_at_once();
 	duplicates();
-	/* With nodes about, at the end of the program. */
+	/* With nodes left, at the end of the program. */
 	{
 		static struct maple_tree tree;
 

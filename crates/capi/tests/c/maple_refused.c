@@ -1,14 +1,16 @@
-/* Threads that read, write and end while malloc refuses: every allocation of each, one after the other. */
+/* Threads that read, write and end while malloc refuses: every allocation of each thread, one
+ * after the other. */
 #include "maple_check.h"
 
 #ifdef __GLIBC__
 
-/* The program's own malloc, which is glibc's until it refuses. glibc asks it for what it needs itself, too. */
+/* The program's own malloc, which is glibc's until it refuses. glibc also uses it for its own
+ * allocations. */
 extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
 extern void __libc_free(void *);
 
-/* How many allocations of the thread's are granted still; negative: all. */
+/* The number of this thread's allocations that are still granted. Negative: all. */
 static __thread long granted = -1;
 static __thread int refused;
 
@@ -76,7 +78,8 @@ static void look(void)
 	maple_read_unlock();
 }
 
-/* A thread's life, with all allocations after the n-th refused; whether there was one. */
+/* The life of a thread whose allocations after the n-th are refused. Returns whether one was
+ * refused. */
 static void *reads(void *n)
 {
 	granted = (long)n;
@@ -101,7 +104,7 @@ static void *writes(void *n)
 		CHECK(error == 0 || error == -ENOMEM);
 	mtree_destroy(&copy);
 	granted = -1;
-	/* What could not be erased for want of memory. */
+	/* Erases what could not be erased for lack of memory. */
 	mtree_erase(&tree, 1500);
 	look();
 	return (void *)(long)refused;
@@ -126,7 +129,7 @@ int main(void)
 	pthread_key_t key;
 	unsigned long i;
 
-	/* The first keys of a program cost glibc no memory. */
+	/* The first keys of a program need no memory in glibc. */
 	for (i = 0; i < 40; i++)
 		CHECK(pthread_key_create(&key, NULL) == 0);
 	for (i = 0; i < 32; i++)

@@ -1,4 +1,4 @@
-/* Every operation from every status: what it gives, and what index, last and status become. */
+/* Every operation from every status: its result, and the new index, last and status. */
 #include "maple_check.h"
 
 static struct maple_tree tree;
@@ -64,13 +64,13 @@ static void single_entry(void)
 	AT(mas_find_rev(&mas, 0), one, &mas, 0, 0, ma_root);
 	mas_set(&mas, 0);
 	AT(mas_find_rev(&mas, 0), one, &mas, 0, 0, ma_root);
-	/* A find that starts at 0 and is paused there has nothing more. */
+	/* A find that starts at 0 and is paused there finds nothing more. */
 	mas_set(&mas, 0);
 	AT(mas_find(&mas, ULONG_MAX), one, &mas, 0, 0, ma_root);
 	mas_pause(&mas);
 	AT(mas_find(&mas, ULONG_MAX), NULL, &mas, 1, ULONG_MAX, ma_none);
 
-	/* walk, from each status, on the hole and on the entry. */
+	/* walk, from each status, on the gap and on the entry. */
 	for (i = ma_active; i <= ma_error; i++) {
 		mas_set(&mas, 10);
 		mas.status = i;
@@ -101,16 +101,16 @@ static void next_and_prev(void)
 	mas.offset = 0;
 	mas.status = ma_none;
 	AT(mas_next(&mas, ULONG_MAX), one, &mas, 0x1000, 0x1500, ma_active);
-	/* From none what is at the place is passed over. */
+	/* From none, the slot at the position is skipped. */
 	mas.status = ma_none;
 	mas.offset = 0;
 	AT(mas_next(&mas, ULONG_MAX), two, &mas, 0x2000, 0x2500, ma_active);
 
-	/* An entry that starts below the limit and ends above it is given. */
+	/* An entry that starts below the limit and ends above it is returned. */
 	mas_set(&mas, 0x1200);
 	CHECK(mas_walk(&mas) == one);
 	AT(mas_next(&mas, 0x2100), two, &mas, 0x2000, 0x2500, ma_active);
-	/* The limit lies in the hole, which the state then is on. */
+	/* The limit lies in the gap, on which the state is then. */
 	AT(mas_next(&mas, 0x2999), NULL, &mas, 0x2501, 0x2fff, ma_overflow);
 	AT(mas_next(&mas, 0x2999), NULL, &mas, 0x2501, 0x2fff, ma_overflow);
 	AT(mas_next(&mas, ULONG_MAX), three, &mas, 0x3000, 0x3500, ma_active);
@@ -124,7 +124,8 @@ static void next_and_prev(void)
 	AT(mas_prev(&mas, 0), NULL, &mas, 0, 0xfff, ma_underflow);
 	AT(mas_prev(&mas, 0), NULL, &mas, 0, 0xfff, ma_underflow);
 	AT(mas_next(&mas, ULONG_MAX), one, &mas, 0x1000, 0x1500, ma_active);
-	/* The limit is where the state stands: it stays there, beside its entry, and the way back begins with it. */
+	/* The limit is at the state's position: the state stays next to its entry, and the way back
+	 * begins with it. */
 	AT(mas_prev(&mas, 0x1000), NULL, &mas, 0x1000, 0x1500, ma_underflow);
 	AT(mas_find(&mas, ULONG_MAX), one, &mas, 0x1000, 0x1500, ma_active);
 	AT(mas_prev(&mas, 0x1000), NULL, &mas, 0x1000, 0x1500, ma_underflow);
@@ -144,7 +145,7 @@ static void next_and_prev(void)
 	AT(mas_next(&mas, ULONG_MAX), NULL, &mas, ULONG_MAX, ULONG_MAX, ma_overflow);
 	mas_set(&mas, 0x3600);
 	AT(mas_next(&mas, ULONG_MAX), NULL, &mas, 0x3501, ULONG_MAX, ma_overflow);
-	/* An error stays one. */
+	/* An error persists. */
 	mas_set_range(&mas, 9, 3);
 	CHECK(mas_store(&mas, one) == NULL && mas_is_err(&mas));
 	SAME(mas.node, MA_ERROR(-EINVAL));
@@ -189,9 +190,9 @@ static void find_and_rev(void)
 	mas_set(&mas, 0x1200);
 	AT(mas_find(&mas, ULONG_MAX), one, &mas, 0x1000, 0x1500, ma_active);
 	AT(mas_find(&mas, 0x2100), two, &mas, 0x2000, 0x2500, ma_active);
-	/* Already at the limit: nothing, and nothing changes. */
+	/* Already at the limit: finds nothing, and changes nothing. */
 	AT(mas_find(&mas, 0x2400), NULL, &mas, 0x2000, 0x2500, ma_active);
-	/* The limit lies in the hole behind; a find that found nothing stays active. */
+	/* The limit lies in the gap after it. A find that found nothing stays active. */
 	AT(mas_find(&mas, 0x2700), NULL, &mas, 0x2501, 0x2fff, ma_active);
 	AT(mas_find(&mas, 0x4100), three, &mas, 0x3000, 0x3500, ma_active);
 	AT(mas_find(&mas, ULONG_MAX), NULL, &mas, 0x3501, ULONG_MAX, ma_active);
@@ -204,23 +205,23 @@ static void find_and_rev(void)
 	AT(mas_find(&mas, ULONG_MAX), one, &mas, 0x1000, 0x1500, ma_active);
 	mas_pause(&mas);
 	AT(mas_find(&mas, ULONG_MAX), two, &mas, 0x2000, 0x2500, ma_active);
-	/* Paused in the middle of things: index and last are kept, and say where it goes on. */
+	/* Paused in the middle: index and last are kept, and say where it continues. */
 	mas_pause(&mas);
 	SAME(mas.index, 0x2000);
 	SAME(mas.last, 0x2500);
 	SAME(mas.status, ma_pause);
 	AT(mas_find(&mas, 0x2500), NULL, &mas, 0x2000, 0x2500, ma_pause);
-	/* From none the search is from `last` on. */
+	/* From none, the search begins at `last`. */
 	mas_set(&mas, 0x2200);
 	mas.status = ma_none;
 	AT(mas_find(&mas, ULONG_MAX), two, &mas, 0x2000, 0x2500, ma_active);
 	mas_set(&mas, 0x2200);
 	mas.status = ma_none;
 	AT(mas_find_rev(&mas, 0), two, &mas, 0x2000, 0x2500, ma_active);
-	/* Overflowed on an entry, the next one is behind it. */
+	/* After an overflow on an entry, the next one is after it. */
 	AT(mas_next(&mas, 0x2500), NULL, &mas, 0x2000, 0x2500, ma_overflow);
 	AT(mas_find(&mas, ULONG_MAX), three, &mas, 0x3000, 0x3500, ma_active);
-	/* In a hole, downwards and upwards. */
+	/* In a gap, downwards and upwards. */
 	mas_set(&mas, 0x1700);
 	AT(mas_find_rev(&mas, 0), one, &mas, 0x1000, 0x1500, ma_active);
 	mas_set(&mas, 0x1700);
@@ -230,7 +231,7 @@ static void find_and_rev(void)
 	mas_set(&mas, 0x1700);
 	AT(mas_find(&mas, 0x1800), NULL, &mas, 0x1501, 0x1fff, ma_active);
 
-	/* walk gives the range, entry or hole, from any status. */
+	/* walk returns the range, entry or gap, from any status. */
 	for (int i = ma_active; i <= ma_error; i++) {
 		mas_set(&mas, 0x1200);
 		mas.status = i;
@@ -240,7 +241,7 @@ static void find_and_rev(void)
 		AT(mas_walk(&mas), NULL, &mas, 0x1501, 0x1fff, ma_active);
 		CHECK(mas_is_active(&mas));
 	}
-	/* A copy is a state of its own. */
+	/* A copy is an independent state. */
 	mas_set(&mas, 0);
 	CHECK(mas_find(&mas, ULONG_MAX) == one);
 	struct ma_state copy;
@@ -255,7 +256,7 @@ int main(void)
 
 	count_nodes();
 	for (mode = 0; mode < 4; mode++) {
-		/* With and without sizes of holes, with and without readers. */
+		/* With and without sizes of gaps, with and without readers. */
 		mt_init_flags(&tree, (mode & 1 ? MT_FLAGS_ALLOC_RANGE : 0) | (mode & 2 ? MT_FLAGS_USE_RCU : 0));
 		empty_tree();
 		single_entry();

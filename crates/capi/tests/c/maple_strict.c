@@ -1,4 +1,4 @@
-/* The headers in strict C, as old as 1999. */
+/* The headers in strict C99. */
 #include <samara/maple_tree.h>
 #include <samara/maple_tree_linux.h>
 #include <samara/memblock.h>

@@ -1,20 +1,23 @@
 /*
- * Three threads on two trees, through both interfaces, with hooks for memory and RCU that are written here: memory
- * that fails at random, grace periods that are counted by hand. To be run as it is, under ThreadSanitizer and under
- * AddressSanitizer. At the end no node may be left.
+ * Three threads on two trees, through both interfaces, with hooks for memory and RCU of this
+ * program: memory that fails at random, and grace periods that are counted explicitly. Run it
+ * plain, under ThreadSanitizer and under AddressSanitizer. At the end no node may be left.
  *
  *   maple_threads [SEED [ROUNDS]]
  *
  * The trees:
- *   areas  in RCU mode, with sizes of holes, and the library's lock. Each entry is a pointer to an area that says which
- *          range it belongs to, so that a reader can check what it finds; areas are freed after a grace period.
- *   ids    with a lock of ours (MT_FLAGS_LOCK_EXTERN), numbers given out in a cycle, read under the same lock.
+ *   areas in RCU mode, with sizes of gaps, and the library's lock. Each entry is a pointer to an
+ *   area that contains its range, so that a reader can check what it finds. Areas are freed after a
+ *   grace period.
+ *   ids with a lock of the program's own (MT_FLAGS_LOCK_EXTERN), cyclic numbers, read under the
+ *   same lock.
  *
  * The threads:
- *   writer   changes `areas` through the normal and the advanced interface, and remembers in an array what must be there.
- *   reader   walks `areas` in read-side sections, upwards, downwards and by single loads.
- *   numbers  gives ids out and takes them back; inserts into and erases from its own part of `areas` between the
- *            writer's changes; reads there what it has just written; duplicates trees.
+ *   writer changes `areas` through the normal and the advanced interface, and remembers the
+ *   expected content in an array.
+ *   reader walks `areas` in read-side sections, upwards, downwards and by single loads.
+ *   numbers allocates ids and frees them; inserts into and erases from its own part of `areas`
+ *   between the writer's changes; reads there what it has just written; duplicates trees.
  */
 #include "maple_check.h"
 
@@ -50,7 +53,7 @@ static void hook_read_lock(void *ctx)
 {
 	(void)ctx;
 	if (myself >= 0 && depth++ == 0)
-		/* Not a plain store: nothing of the section may come before it. */
+		/* Not a plain store: no access of the section may come before it. */
 		atomic_exchange(&reading_since[myself], atomic_load(&period));
 }
 
@@ -61,7 +64,7 @@ static void hook_read_unlock(void *ctx)
 		atomic_store(&reading_since[myself], IDLE);
 }
 
-/* The oldest period that a reader may still be in. */
+/* Returns the oldest period in which a reader may still be. */
 static unsigned long oldest_reader(void)
 {
 	unsigned long oldest = ULONG_MAX;
@@ -81,7 +84,7 @@ static void hook_call_rcu(void *ctx, struct maple_rcu_head *head, void (*fn)(str
 
 	(void)ctx;
 	CHECK(cb);
-	/* The head is ours until the callback: sanitizers see whether anybody else looks at it. */
+	/* The head belongs to the environment until the callback: sanitizers detect other accesses. */
 	head->opaque[0] = cb;
 	head->opaque[1] = NULL;
 	cb->head = head;
@@ -93,14 +96,14 @@ static void hook_call_rcu(void *ctx, struct maple_rcu_head *head, void (*fn)(str
 	pthread_mutex_unlock(&queue_lock);
 }
 
-/* Runs what no reader can be in the way of. Called without any lock. */
+/* Runs the callbacks that no reader blocks. Called without any lock. */
 static void run_callbacks(void)
 {
 	struct callback *ready = NULL, **link, *cb;
 	unsigned long oldest;
 
 	pthread_mutex_lock(&queue_lock);
-	/* After the queue was looked at under the lock: a reader that begins now is in a later period. */
+	/* After the queue was read under the lock: a reader that begins now is in a later period. */
 	oldest = oldest_reader();
 	for (link = &queue; (cb = *link);) {
 		if (cb->since < oldest) {
@@ -125,7 +128,7 @@ static void run_callbacks(void)
 
 static atomic_long failures;
 static _Thread_local uint64_t luck;
-/* One in so many asks fails; 0: none. */
+/* One in this many requests fails. 0: none. */
 static atomic_int odds;
 static int context;
 
@@ -135,7 +138,7 @@ static void *hook_alloc(void *ctx, size_t size, size_t align, gfp_t gfp)
 
 	SAME(ctx, &context);
 	if (one_in && luck) {
-		/* Callers who may block fail less often. */
+		/* Requests that may block fail less often. */
 		if (rnd(&luck) % (gfp & __GFP_DIRECT_RECLAIM ? one_in * 8 : one_in) == 0) {
 			atomic_fetch_add(&failures, 1);
 			return NULL;
@@ -147,7 +150,7 @@ static void *hook_alloc(void *ctx, size_t size, size_t align, gfp_t gfp)
 static void hook_free(void *ctx, void *p, size_t size, size_t align)
 {
 	SAME(ctx, &context);
-	/* Whoever still looks at it finds nonsense. */
+	/* A late reader finds garbage. */
 	memset(p, 0x5a, size);
 	counting_free(NULL, p, size, align);
 }
@@ -190,7 +193,7 @@ static void area_free(struct maple_rcu_head *head)
 	free(area);
 }
 
-/* Frees the areas that the array showed and shows no more. */
+/* Frees the areas that the array contained and contains no more. */
 static void sweep(struct area **before)
 {
 	for (int i = 0; i < SPACE; i++) {
@@ -201,7 +204,7 @@ static void sweep(struct area **before)
 			continue;
 		for (j = 0; j < SPACE && !there; j++)
 			there = model[j] == gone;
-		/* Parts of one area may stand apart. */
+		/* Parts of one area may be separate. */
 		for (j = 0; j < i && !there; j++)
 			there = before[j] == gone;
 		if (!there)
@@ -229,7 +232,7 @@ static int stored(int ret, struct area *area)
 {
 	if (ret) {
 		CHECK(ret == -ENOMEM || ret == -EEXIST || ret == -EBUSY);
-		/* Nobody has seen it. */
+		/* No reader has seen it. */
 		if (area)
 			area_free(&area->rcu);
 		return 0;
@@ -291,7 +294,7 @@ static void *writer(void *arg)
 			mtree_unlock(&areas);
 			break;
 		case 4:
-			/* By hand: store, and while there is no memory get some. */
+			/* Explicitly: store, and allocate while there is no memory. */
 			mtree_lock(&areas);
 			mas_set_range(&mas, from, to);
 			do {
@@ -313,7 +316,7 @@ static void *writer(void *arg)
 			mtree_unlock(&areas);
 			break;
 		case 6: {
-			/* A gap, which the entry tells of after the fact: no reader may see it before. */
+			/* A gap, whose entry gets its range afterwards: no reader may see it before. */
 			mtree_lock(&areas);
 			int ret = mas_empty_area_rev(&mas, 0, SPACE * UNIT - 1, 2 * UNIT);
 			if (!ret) {
@@ -330,7 +333,7 @@ static void *writer(void *arg)
 			break;
 		}
 		default:
-			/* Through all entries in a range; every other one is given a new area. */
+			/* Visits all entries in a range, and replaces every other one by a new area. */
 			area_free(&area->rcu);
 			mtree_lock(&areas);
 			mas_set(&mas, from);
@@ -366,7 +369,7 @@ static void *writer(void *arg)
 	return NULL;
 }
 
-/* What a reader finds at a place is an area that lives and that was stored over that place. */
+/* Checks the entry that a reader has found: a live area that was stored over that range. */
 static void look(struct area *area, unsigned long first, unsigned long last)
 {
 	SAME(atomic_load_explicit(&area->alive, memory_order_relaxed), ALIVE);
@@ -392,14 +395,14 @@ static void *reader(void *arg)
 				look(area, at, at);
 			break;
 		case 1:
-			/* Upwards: each range begins behind the one before. */
+			/* Upwards: each range begins after the one before. */
 			before = at;
 			while ((area = mas_find(&mas, SPACE * UNIT - 1))) {
 				look(area, mas.index, mas.last);
 				CHECK(mas.last >= before);
 				before = mas.last + 1;
 				if (++seen == 40) {
-					/* The section ends, and the walk goes on in another. */
+					/* The section ends, and the walk continues in another. */
 					mas_pause(&mas);
 					hook_read_unlock(NULL);
 					hook_read_lock(NULL);
@@ -488,7 +491,7 @@ static void *numbers(void *arg)
 		}
 		pthread_mutex_unlock(&ids_lock);
 
-		/* A second writer of the shared tree, in a place of its own. */
+		/* A second writer of the shared tree, in a range of its own. */
 		ret = mtree_insert(&areas, own, V(own), GFP_KERNEL);
 		CHECK(ret == 0 || ret == -EEXIST || ret == -ENOMEM);
 		if (ret != -ENOMEM) {
@@ -536,7 +539,7 @@ int main(int argc, char **argv)
 	mtree_destroy(&areas);
 	mtree_destroy(&ids);
 	CHECK(mtree_empty(&areas) && mtree_empty(&ids));
-	/* A callback may hand in another. */
+	/* A callback may queue another. */
 	while (queue)
 		run_callbacks();
 	SAME(atomic_load(&areas_live), 0);

@@ -1,4 +1,4 @@
-/* What the tests of memblock share: counted failures, and numbers at random. */
+/* Shared code of the tests of memblock: counted failures, and random numbers. */
 #ifndef MEMBLOCK_CHECK_H
 #define MEMBLOCK_CHECK_H
 #include <limits.h>
@@ -27,7 +27,7 @@ static inline unsigned int draw(unsigned int below)
 	return (unsigned int)((draw_state >> 33) % below);
 }
 
-/* What every array has to be after every call. */
+/* Checks the invariants of an array, which hold after every call. */
 static inline void check_type(const struct memblock_type *type)
 {
 	phys_addr_t total = 0;

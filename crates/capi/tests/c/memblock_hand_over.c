@@ -1,6 +1,7 @@
 /*
- * Handing over to a page allocator that keeps a map of its pages, and minds being given one twice. Random histories of late frees
- * and reservations: after each call exactly the free frames are the page allocator's.
+ * Release to a page allocator that keeps a map of its pages, and fails if it gets one twice. Random
+ * histories of late frees and reservations: after each call the page allocator owns exactly the
+ * free frames.
  */
 #include <setjmp.h>
 #include "memblock_check.h"
@@ -29,7 +30,7 @@ static void free_pages(void *ctx, unsigned long start, unsigned long end, int ni
 	unsigned long i;
 
 	CHECK(ctx == owned && start < end);
-	/* Questions may be asked. */
+	/* Queries are allowed here. */
 	CHECK(memblock_is_region_memory((phys_addr_t)start * PAGE, (end - start) * PAGE));
 	CHECK(memblock_search_pfn_nid(start, NULL, NULL) == nid);
 	for (i = index_of(start); i < index_of(end); i++) {
@@ -90,7 +91,7 @@ static void history(void)
 	for (i = 0; i < UNITS; i++)
 		node[i] = NUMA_NO_NODE - 1;
 	for (i = 0; i < 6; i++) {
-		/* 4 is not to be mapped, 5 a driver's. */
+		/* 4 must not be mapped, 5 belongs to a driver. */
 		static const enum memblock_flags flags[6] = { MEMBLOCK_NONE, MEMBLOCK_HOTPLUG, MEMBLOCK_NONE, MEMBLOCK_MIRROR,
 							      MEMBLOCK_NOMAP, MEMBLOCK_DRIVER_MANAGED };
 
@@ -157,7 +158,7 @@ static void history(void)
 	}
 }
 
-/* Every reservation fails for want of room, and everything stays as it was. */
+/* Every reservation fails for lack of capacity, and everything stays unchanged. */
 static void no_room(void)
 {
 	bool before[PAGES];
@@ -191,7 +192,7 @@ static void no_room(void)
 	check_all();
 }
 
-/* Arrays that have grown go to the page allocator at last, with the rest of their memory. */
+/* Arrays that have grown go to the page allocator last, with the rest of their memory. */
 static void discard(void)
 {
 	enum { ARENA = 64 };
@@ -219,7 +220,7 @@ static void discard(void)
 	CHECK(memblock.memory.cnt == 0 && memblock.reserved.cnt == 0 && memblock.memory.max == 128);
 	CHECK(memblock.reserved.max == 128 && memblock.current_limit == MEMBLOCK_ALLOC_ANYWHERE && !memblock.bottom_up);
 	CHECK(!memblock_has_mirror() && memblock_discard() == 0);
-	/* And anew. */
+	/* And from the beginning. */
 	CHECK(memblock_add(base, PAGE) == 0 && memblock_alloc(8, 8) == arena + PAGE - 8);
 	memblock_discard();
 	memblock_set_hooks(&hooks);
@@ -253,7 +254,7 @@ static void or_panic(void)
 	}
 	CHECK(who && !strcmp(who, "or_panic"));
 	CHECK(memblock.reserved.cnt == 1);
-	/* Goes on as before. */
+	/* Continues as before. */
 	CHECK(memblock_alloc(64, 64) != NULL);
 }
 

@@ -1,6 +1,7 @@
 /*
- * What no sane caller does: ranges that wrap, sizes of 2^64 - 1, arrays that are full and cannot grow, positions that no walk ever
- * had, alignments that are none, a log that takes nothing. Answers are sane, and what fails has changed nothing.
+ * Invalid use: ranges that wrap, sizes of 2^64 - 1, arrays that are full and cannot grow, positions
+ * that no walk had, invalid alignments, a log that accepts nothing. Results are sane, and a call
+ * that fails has changed nothing.
  */
 #include "memblock_check.h"
 
@@ -117,7 +118,7 @@ static void at_the_edges(void)
 	}
 }
 
-/* Arrays with no room, which may grow but find no memory, or may not. */
+/* Full arrays, which may grow but find no memory, or may not grow. */
 static void full(bool may_grow)
 {
 	phys_addr_t base = 0x100000;
@@ -187,13 +188,13 @@ static void full(bool may_grow)
 				break;
 		}
 	}
-	/* Those that had to fail did. */
+	/* The calls that had to fail did. */
 	CHECK(n > 1000);
 	CHECK(memblock_alloc(8, 8) == NULL && memblock_phys_alloc(8, 8) == 0);
 	memblock.memory.max = memblock.reserved.max = memblock.physmem.max = 128;
 }
 
-/* Any number as a position: what is given is within the arrays, and a walk from there ends. */
+/* Any number as a position: results are within the arrays, and a walk from there ends. */
 static void positions(void)
 {
 	static const uint64_t halves[] = { 0, 1, 2, 3, 4, 5, 0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff };
@@ -246,7 +247,7 @@ static void positions(void)
 			}
 		}
 	}
-	/* A zone that ends before it begins, and one that is everything. */
+	/* A zone that ends before it begins, and one that covers everything. */
 	{
 		uint64_t idx = 0;
 
@@ -258,7 +259,7 @@ static void positions(void)
 	}
 }
 
-/* Regions change while a walk goes on. */
+/* Regions change during a walk. */
 static void changes(void)
 {
 	phys_addr_t start, end, last = 0;
@@ -316,7 +317,7 @@ static void requests(void)
 			}
 		}
 	}
-	/* Only what can be reached through pointers is given as such. */
+	/* Only memory that pointers can reach is returned as pointers. */
 	memblock_set_current_limit(base + sizeof(memory));
 	CHECK(memblock_alloc(UINT64_MAX, 1) == NULL && memblock_alloc(0x1000, 3) == NULL);
 	CHECK(memblock_alloc_from(0x1000, 0x1000, UINT64_MAX) != NULL);
@@ -327,7 +328,7 @@ static void requests(void)
 	memblock_set_hooks(NULL);
 	CHECK(memblock_free_all() > 0);
 	CHECK(memblock_free_late(UINT64_MAX, UINT64_MAX) == 0 && memblock_free_late(0, UINT64_MAX) == 0);
-	/* Nobody can give pages back. What is no memory needs nobody. */
+	/* No hook can give pages back. Ranges without memory need none. */
 	CHECK(memblock_reserve(base + PAGE, 1) == ENOMEM_ && memblock_reserve(0, UINT64_MAX) == ENOMEM_ && memblock.reserved.cnt == 0);
 	CHECK(memblock_reserve(0, 0x1000) == 0 && memblock_reserve(base, 0) == 0 && memblock.reserved.cnt == 1);
 	memblock_discard();
@@ -335,7 +336,7 @@ static void requests(void)
 
 int main(void)
 {
-	/* The warnings that belong to all this cannot even be written. */
+	/* Even the warnings about all this cannot be written. */
 	if (!freopen("/dev/full", "w", stderr))
 		return 2;
 	memblock_dump_all();

@@ -1,9 +1,10 @@
-/* The headers as strict C of any age and as C++: layout, every function's address, every loop and accessor. */
+/* The headers as strict C of any version and as C++: layout, every function's address, every
+ * loop and accessor. */
 #include <stddef.h>
 #include <stdio.h>
 #include <samara/memblock.h>
 #include <samara/memblock_linux.h>
-/* Twice does no harm. */
+/* Including it twice is harmless. */
 #include <samara/memblock.h>
 #include <samara/memblock_linux.h>
 

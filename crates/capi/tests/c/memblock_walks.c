@@ -1,6 +1,7 @@
 /*
- * Random histories beside a model that knows what each unit of memory carries, and nothing cleverer. After every call all loops of
- * memblock_linux.h give what the model says, in both directions, and so do the accessors of regions.
+ * Random histories, compared with a model that stores flags and node of each unit of memory. After
+ * every call all loops of memblock_linux.h yield what the model says, in both directions, and so do
+ * the accessors of regions.
  */
 #include "memblock_check.h"
 
@@ -41,7 +42,7 @@ static bool skipped(const struct unit *u, int nid, unsigned int flags)
 	return (u->flags & MEMBLOCK_DRIVER_MANAGED) && !(flags & MEMBLOCK_DRIVER_MANAGED);
 }
 
-/* The pieces of `a` that `b` leaves over, by looking at each unit. */
+/* Computes the parts of `a` that `b` does not cover, by looking at each unit. */
 static int pieces(struct piece *out, const struct unit *a, const struct unit *b, int nid, unsigned int flags)
 {
 	int i, n = 0;
@@ -59,7 +60,7 @@ static int pieces(struct piece *out, const struct unit *a, const struct unit *b,
 	return n;
 }
 
-/* Cuts pieces to whole page frames within first .. past, in place; addresses become frames. */
+/* Trims pieces to whole page frames within first .. past, in place. Addresses become frames. */
 static int whole_frames(struct piece *p, int n, unsigned long first, unsigned long past)
 {
 	int i, kept = 0;
@@ -155,7 +156,7 @@ static void walk_ranges(void)
 	DONE();
 }
 
-/* A zone, with the names that Linux has for what the loop asks. */
+/* A zone, with Linux's names for what the loop needs. */
 struct zone {
 	unsigned long zone_start_pfn, spanned;
 	int node;
@@ -236,7 +237,7 @@ static void walk_regions(void)
 	CHECK(memblock_reserved_kern_size(MEMBLOCK_ALLOC_ANYWHERE, NUMA_NO_NODE) == kern);
 }
 
-/* One call, on the library and on the model. */
+/* Performs one call on the library and on the model. */
 static void step(void)
 {
 	unsigned int from = draw(UNITS), to = from + 1 + draw(20), i, what = draw(16), on = draw(2);
@@ -326,7 +327,8 @@ int main(void)
 	int round, i;
 
 	for (round = 0; round < ROUNDS; round++) {
-		/* At the bottom, in the middle, and at the top of the address space, whose last byte is never part of a region. */
+		/* At the bottom, in the middle, and at the top of the address space, whose last byte is never
+		 * part of a region. */
 		lowest = round % 3 == 0 ? 0 : round % 3 == 1 ? 0x123456800ull : 0 - (UNITS + 4) * UNIT;
 		if (sizeof(long) < 8 && round % 3 == 2)
 			continue;

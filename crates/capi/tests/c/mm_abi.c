@@ -1,4 +1,5 @@
-/* Sizes, places and values of samara/mm.h, for the test that compares them with the library's. */
+/* Sizes, offsets and constants of samara/mm.h, for the test that compares them with the
+ * library's. */
 #include <samara/mm.h>
 #include <stdio.h>
 

@@ -1,9 +1,11 @@
-/* Who is told: in order, so that a mirror of the map stays one; and whose refusals undo the whole call. */
+/* The backend: it is notified in order, so that a mirror of the map stays correct, and its
+ * refusals undo the whole call. */
 #include "mm_check.h"
 
 #define MOST 512
 
-/* A map of pages, changed by nothing but what is told: of each page its protection, and where it began. */
+/* A map of pages that only notifications change: for each page its protection, and the origin of
+ * its mapping. */
 struct mirror {
 	struct { int there, prot, mark; } pages[MOST];
 	int countdown;    /* < 0: nothing is refused; at 0 it is, once */
@@ -129,7 +131,7 @@ static struct mm *mirrored(struct mirror *mirror, struct mm_phys *phys)
 	mirror->countdown = -1;
 	config.ipc_lock = true;
 	SAME(mm_new(&config, phys, &backend, &mm), 0);
-	/* The structure is copied. */
+	/* The library has copied the structure. */
 	memset(&backend, 0xff, sizeof backend);
 	return mm;
 }
@@ -147,7 +149,7 @@ static void in_order(struct mm_phys *phys)
 	SAME(mirror.flags, ANON);
 	disk_new(&disk, 8 * PG);
 	file = disk_open(&disk, 9, MM_FILE_READ | MM_FILE_WRITE);
-	/* Over what is there: first that goes. */
+	/* Over an existing mapping: that is unmapped first. */
 	SAME(mm_mmap(mm, AT + PG, 2 * PG, PROT_READ, MAP_SHARED | MAP_FIXED, file, 3 * PG), AT + PG);
 	SAME(mirror.told, 3);
 	CHECK(!strcmp(mirror.last[1], "unmap") && !strcmp(mirror.last[2], "map"));
@@ -158,19 +160,20 @@ static void in_order(struct mm_phys *phys)
 	CHECK(!strcmp(mirror.last[3], "protect"));
 	SAME(mm_mremap(mm, AT + 3 * PG, PG, PG, MREMAP_MAYMOVE | MREMAP_FIXED, AT + 9 * PG), AT + 9 * PG);
 	CHECK(!strcmp(mirror.last[4], "move"));
-	/* Growth of a file's mapping comes with its file, although the caller has given it up. */
+	/* The growth of a file's mapping is reported with its file, although the caller has dropped its
+	 * reference. */
 	mm_file_put(file);
 	SAME(mm_mremap(mm, AT + PG, 2 * PG, 3 * PG, 0, 0), AT + PG);
 	CHECK(!strcmp(mirror.last[5], "map"));
 	CHECK(mirror.file == file);
 	SAME(mirror.offset, 5 * PG);
 	same_as_map(&mirror, mm);
-	/* Nothing that changes no page. */
+	/* Calls that change no page are not reported. */
 	SAME(mirror.told, 6);
 	SAME(mm_madvise(mm, AT, PG, MADV_DONTFORK), 0);
 	SAME(mm_mseal(mm, AT, PG, 0), 0);
 	SAME(mirror.told, 6);
-	/* A child is nobody's mirror. */
+	/* A child has no backend. */
 	SAME(mm_fork(mm, MM_FORK_COPY, &child), 0);
 	SAME(mm_munmap(child, AT + PG, PG), 0);
 	SAME(mirror.told, 6);
@@ -179,7 +182,8 @@ static void in_order(struct mm_phys *phys)
 	SAME(disk.released, 1);
 }
 
-/* A stack that grows is told, too, whoever takes the fault; if that is refused, it does not grow. */
+/* The growth of a stack is reported, whatever causes the fault. If it is refused, the stack does
+ * not grow. */
 static void growth(struct mm_phys *phys)
 {
 	static struct mirror mirror;
@@ -204,7 +208,7 @@ static void growth(struct mm_phys *phys)
 	mm_put(mm);
 }
 
-/* NULL members are passed over. */
+/* NULL members are skipped. */
 static void without_members(struct mm_phys *phys)
 {
 	struct mm_backend backend = {NULL, NULL, NULL, NULL, NULL};
@@ -218,7 +222,7 @@ static void without_members(struct mm_phys *phys)
 	mm_put(mm);
 }
 
-/* A call at random. */
+/* Performs a random call. */
 static int64_t some_call(struct mm *mm, uint64_t *state)
 {
 	uint64_t at = AT + random_below(state, 40) * PG, len = (1 + random_below(state, 8)) * PG, to = AT + (60 + random_below(state, 40)) * PG;
@@ -266,7 +270,7 @@ static void refusals(struct mm_phys *phys)
 		result = some_call(mm, &state);
 		if (mirror.refused > had) {
 			refused++;
-			/* What is told while a call is undone is not asked about. */
+			/* The notifications of an undo cannot be refused. */
 			SAME(result, -EOVERFLOW);
 			mm_maps(mm, after, sizeof after);
 			if (strcmp(before, after)) {

@@ -1,4 +1,5 @@
-/* Calls whose functions take their time, and what does not wait for them: faults, copies, look-ups and translations elsewhere. */
+/* Calls whose functions are slow, and the operations that do not wait for them: faults, copies,
+ * look-ups and translations elsewhere. */
 #include "mm_check.h"
 #include <semaphore.h>
 #include <stdint.h>
@@ -99,7 +100,7 @@ static void beside(int kind)
 		CHECK(put(mm, BUSY + (unsigned)i * PG, 40 + i));
 	pthread_create(&thread, NULL, caller, (void *)(intptr_t)kind);
 	await(&inside);
-	/* A page that is there, one that is not, one of zeroes, one of a file. */
+	/* A page that is present, one that is not, one of zeroes, one of a file. */
 	CHECK(put(mm, QUIET, 5));
 	SAME(get(mm, QUIET), 5);
 	SAME(fault(mm, QUIET + (unsigned)(1 + 2 * kind + refuses) * PG, MM_WRITE), 0);

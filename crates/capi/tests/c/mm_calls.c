@@ -1,4 +1,4 @@
-/* Each call: what it returns, and the error numbers that belong to it; with pages and without. */
+/* Each call: its results and error numbers, with pages and without. */
 #include "mm_check.h"
 
 #ifndef MADV_GUARD_INSTALL
@@ -133,7 +133,8 @@ static void moving(void)
 	mm_put(mm);
 }
 
-/* Lengths that reach beyond the end of addresses: the destination, which is the source, has gone before that is seen. */
+/* Lengths that reach beyond the end of addresses. The destination, which is the source, is
+ * unmapped before that is detected. */
 static void moving_too_much(void)
 {
 	struct mm *mm = mm_in(MM_X86_64, phys);
@@ -144,7 +145,7 @@ static void moving_too_much(void)
 	mm_put(mm);
 }
 
-/* A call that implies MAP_POPULATE heeds MAP_NONBLOCK, which takes that back. */
+/* A call that implies MAP_POPULATE respects MAP_NONBLOCK, which cancels it. */
 static void remapping(void)
 {
 	struct mm *mm = mm_in(MM_X86_64, phys);
@@ -158,7 +159,7 @@ static void remapping(void)
 	mm_put(mm);
 }
 
-/* Guards are taken away by what is there: page by page this would take days. */
+/* Guards are removed by what exists: page by page this would take days. */
 static void guards_in_terabytes(void)
 {
 	struct mm *mm = mm_in(MM_X86_64, phys);
@@ -305,7 +306,7 @@ static void limits(void)
 	mm = with(&config);
 	SAME(mm_mmap(mm, AT, 8 * PG, RW, ANON | MAP_FIXED, NULL, 0), AT);
 	SAME(mm_mmap(mm, 0, PG, RW, ANON, NULL, 0), -ENOMEM);
-	/* What is replaced is not counted twice. */
+	/* Replaced memory is not counted twice. */
 	SAME(mm_mmap(mm, AT, 8 * PG, RW, ANON | MAP_FIXED, NULL, 0), AT);
 	mm_put(mm);
 	mm_config_default(&config);
@@ -320,7 +321,7 @@ static void limits(void)
 	mm_put(mm);
 }
 
-/* Without pages nothing is there, and the map knows what an access would raise. */
+/* Without pages nothing is present, and the map knows what an access would raise. */
 static void map_only(void)
 {
 	struct mm *mm = mm_in(MM_X86_64, NULL);

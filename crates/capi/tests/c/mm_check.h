@@ -1,4 +1,5 @@
-/* What the C tests of address spaces share: checks that name their place, memory that counts and refuses, files in memory. */
+/* Shared code of the C tests of address spaces: checks that report their location, memory that
+ * counts and refuses, files in memory. */
 #ifndef MM_CHECK_H
 #define MM_CHECK_H
 #ifndef _GNU_SOURCE
@@ -22,7 +23,7 @@
 		}                                                                            \
 	} while (0)
 
-/* Equality of numbers, both shown when they differ. */
+/* Checks that two numbers are equal, and prints both otherwise. */
 #define SAME(a, b)                                                                            \
 	do {                                                                                  \
 		unsigned long long a_ = (unsigned long long)(a), b_ = (unsigned long long)(b); \
@@ -196,7 +197,7 @@ static void disk_release(void *ctx)
 
 static const struct mm_file_ops disk_ops = {disk_read, disk_write, disk_punch, disk_size, disk_release};
 
-/* A disk whose page n is filled with 1 + n. */
+/* Creates a disk whose page n is filled with 1 + n. */
 static inline void disk_new(struct disk *disk, uint64_t size)
 {
 	uint64_t i;
@@ -265,7 +266,7 @@ static inline struct mm_phys_stats stats_of(struct mm_phys *phys)
 	return stats;
 }
 
-/* Nothing of `phys` is in use but, perhaps, what files keep. */
+/* Checks that nothing of `phys` is in use except what files may keep. */
 static inline void all_given_back(struct mm_phys *phys)
 {
 	struct mm_phys_stats stats = stats_of(phys);
@@ -290,13 +291,13 @@ static inline int put(struct mm *mm, uint64_t addr, int value)
 	return mm_copy_in(mm, addr, &byte, 1) == 1;
 }
 
-/* What is told of a page, but whether it was written since somebody last asked. */
+/* Returns the status of a page, without MM_PAGE_SOFT_DIRTY. */
 static inline unsigned page_at(struct mm *mm, uint64_t addr)
 {
 	return mm_page(mm, addr) & ~(unsigned)MM_PAGE_SOFT_DIRTY;
 }
 
-/* The signal and code of an access, as 1000 * signal + code; 0 for none. */
+/* Returns the signal and code of an access, as 1000 * signal + code, or 0 for none. */
 static inline int fault(struct mm *mm, uint64_t addr, unsigned access)
 {
 	int code = -1;
@@ -309,7 +310,7 @@ static inline int fault(struct mm *mm, uint64_t addr, unsigned access)
 #define ACCERR (1000 * SIGSEGV + 2)
 #define ADRERR (1000 * SIGBUS + 2)
 
-/* A number at random. */
+/* Returns a random number. */
 static inline unsigned random_below(uint64_t *state, unsigned below)
 {
 	*state = *state * 0x5851f42d4c957f2dull + 0x14057b7ef767814full;

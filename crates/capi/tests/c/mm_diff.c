@@ -1,12 +1,15 @@
 /*
- * Random histories of the mmap family, of accesses, forks, exits and truncations, performed by real processes on the running kernel and by
- * the engine. After each step: result, signal and code, bytes read, /proc/PID/maps, what /proc/PID/pagemap tells of each page, and the
- * bytes of each page that is there.
+ * Random histories of the mmap family, of accesses, forks, exits and truncations, performed by real
+ * processes on the running kernel and by the engine. After each step these are compared: result,
+ * signal and code, bytes read, /proc/PID/maps, /proc/PID/pagemap of each page, and the bytes of
+ * each present page.
  *
  *   mm_diff [-n steps] [-r runs] [-f format] [-m mode] [-x call] [-p] [-k] [-v] [seed]
  *
- * Without a seed, a fixed selection of all kinds. -m: forks copy (0), share (1), either (2). -x: without this call, or kind of access. -p: mappings also go where the kernel chooses, among all that this program has mapped.
- * -k: the kernel alone, to see that histories run. A history that differs is cut down to the operations that matter, and written out.
+ * Without a seed, runs a fixed selection of all kinds. -m: forks copy (0), share (1), either (2).
+ * -x: without this call, or kind of access. -p: mappings also go where the kernel chooses, among
+ * everything that this program has mapped. -k: the kernel alone, to check that histories run. A
+ * history that differs is reduced to the operations that matter, and printed.
  */
 #include "mm_diff_engine.h"
 #include <linux/magic.h>
@@ -33,7 +36,7 @@ struct area {
 
 static char difference[2048];
 
-/* Notes what differs; always 0. */
+/* Reports a difference. Always returns 0. */
 __attribute__((format(printf, 1, 2))) static int differs(const char *format, ...)
 {
 	va_list arguments;
@@ -44,7 +47,7 @@ __attribute__((format(printf, 1, 2))) static int differs(const char *format, ...
 	return 0;
 }
 
-/* Lines of a map; those that lie outside of the window are left out unless everything is compared. */
+/* Parses the lines of a map. Skips those outside of the window unless everything is compared. */
 static int parse_maps(char *text, struct area *areas, int most)
 {
 	char *line, *rest = text;
@@ -76,7 +79,8 @@ static int same_area(const struct area *a, const struct area *b)
 {
 	if (a->start != b->start || a->end != b->end || strcmp(a->perms, b->perms))
 		return 0;
-	/* What the program itself has mapped is imitated only so far. Objects of shared anonymous memory have numbers of their own. */
+	/* The program's own mappings are imitated only this far. Objects of shared anonymous memory
+	 * have numbers of their own. */
 	if (!in_window(a))
 		return 1;
 	if (a->offset != b->offset || strcmp(a->name, b->name))
@@ -119,7 +123,8 @@ static int compare_pages(struct engine *engine, const struct kernel_process *pro
 		uint64_t at = start + (uint64_t)i * PAGE, phys;
 		unsigned prot;
 
-		/* After a fork that shares, pages of shared mappings may be there already, in the child and so not in one process alone. */
+		/* After a fork that shares, pages of shared mappings may be present already in the child, and
+		 * so not only in one process. */
 		if (shared_before && (left[i] | right[i]) & K_FILE && (left[i] == 0 || right[i] == 0 || ((left[i] ^ right[i]) == K_EXCLUSIVE)))
 			left[i] = right[i];
 		if (left[i] != right[i])
@@ -146,7 +151,8 @@ static char names[FILES][256];
 
 static void open_files(int *fds)
 {
-	/* In memory if possible: which pages of a file on disk are mapped together, and unmapped together, is the kernel's business. */
+	/* In memory if possible: for a file on disk the kernel decides which pages are mapped together,
+	 * and unmapped together. */
 	static const char *const dirs[] = {"/dev/shm", "/tmp"};
 	struct statfs system;
 	char path[128];
@@ -166,7 +172,7 @@ static void open_files(int *fds)
 		}
 		CHECK(fd >= 0 && write(fd, bytes, disk_sizes[disk]) == (ssize_t)disk_sizes[disk]);
 		free(bytes);
-		/* What is stored beyond the end of a file in memory stays when the file grows. */
+		/* Bytes that are stored beyond the end of a file in memory stay when the file grows. */
 		tail_stays = !fstatfs(fd, &system) && system.f_type == TMPFS_MAGIC;
 		for (i = 0; i < FILES; i++) {
 			if (disk_of[i] != disk)
@@ -204,7 +210,7 @@ static struct mm_config config_here(void)
 	return config;
 }
 
-/* The map of the first process as the engine's, from which the first one is forked. */
+/* Creates the map of the first process, from which the first one is forked, in the engine. */
 static struct mm *imitate(struct engine *engine, const struct mm_config *config, const struct kernel_process *process)
 {
 	static char text[1 << 16];
@@ -245,7 +251,7 @@ static struct mm *imitate(struct engine *engine, const struct mm_config *config,
 			flags |= MAP_ANONYMOUS;
 		}
 		if (i && !file && area[-1].end == area->start && !area[-1].inode) {
-			/* The heap follows the program's data, and does not become one with it. */
+			/* The heap follows the program's data, and does not merge with it. */
 			SAME(mm_mmap(mm, area->start, area->end - area->start, PROT_NONE, flags, NULL, 0), area->start);
 			SAME(mm_madvise(mm, area->start, area->end - area->start, MADV_DONTDUMP), 0);
 			SAME(mm_mprotect(mm, area->start, area->end - area->start, touched ? RW : prot), 0);
@@ -271,7 +277,8 @@ static int live(struct kernel_process *processes, int wanted)
 	return -1;
 }
 
-/* Puts addresses in the place of "an offset in what the n-th mmap gave"; false if the operation has no sense here. */
+/* Replaces "an offset in the result of the n-th mmap" by addresses. Returns false if the
+ * operation is impossible here. */
 static int resolve(struct op *op, const struct region *regions, int count)
 {
 	const struct region *region;
@@ -301,7 +308,7 @@ static int executable(const struct kernel_process *process, uint64_t addr)
 
 	kernel_text(process->maps, text, sizeof text);
 	n = parse_maps(text, areas, 512);
-	/* The first above may grow down to it. */
+	/* The first area above may grow down to it. */
 	for (i = 0; i < n; i++)
 		if (addr < areas[i].end)
 			return areas[i].perms[2] == 'x';
@@ -318,7 +325,7 @@ static int compare_outcomes(const struct op *op, const struct outcome *kernel, c
 		       (long long)engine->result, (long long)engine->result, engine->signal, engine->code, engine->hash);
 }
 
-/* What a file holds at the end; of one on disk what has been written back. */
+/* Compares the content of a file at the end. For a file on disk, what has been written back. */
 static int compare_file(struct engine *engine, int fd, int disk, const unsigned char *bytes)
 {
 	static unsigned char there[64 * PAGE];
@@ -335,7 +342,7 @@ static int compare_file(struct engine *engine, int fd, int disk, const unsigned 
 	return 1;
 }
 
-/* Runs a history once; the step after which the sides differ, or -1. */
+/* Runs a history once. Returns the step after which the sides differ, or -1. */
 static int run_once(const struct op *ops, int count)
 {
 	static struct engine engine;
@@ -450,7 +457,7 @@ static int run_once(const struct op *ops, int count)
 			engine.mm[i] = NULL;
 		}
 		mm_put(first);
-		/* Memory has no disk to be written to: it is looked at as long as the file is open. */
+		/* A file in memory has no disk to be written to: its content is read while it is open. */
 		SAME(mm_new(&config, engine.phys, NULL, &first), 0);
 		SAME(mm_mmap(first, WINDOW, sizeof memory, PROT_READ, MAP_SHARED | MAP_FIXED, engine.files[2], 0), WINDOW);
 		i = (int)mm_copy_out(first, WINDOW, memory, engine.disks[1].size);
@@ -474,7 +481,8 @@ static int run_once(const struct op *ops, int count)
 	return failed;
 }
 
-/* Runs a history until the sides agree, or differ though no page was moved meanwhile, but not for ever. */
+/* Runs a history until the sides agree, or differ without a concurrent move of pages, up to a
+ * limit. */
 static int run(const struct op *ops, int count)
 {
 	int tries, step = -1;
@@ -489,7 +497,7 @@ static int run(const struct op *ops, int count)
 	return step;
 }
 
-/* Leaves out what is not needed for a difference, and writes the rest. */
+/* Removes the operations that a difference does not need, and prints the rest. */
 static void cut_down(struct op *ops, int count)
 {
 	static struct op some[MAX_STEPS];
@@ -548,7 +556,7 @@ int main(int argc, char **argv)
 	int steps = 120, runs = 1, option, chosen = 0;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	/* A sanitizer's own memory lies where the window is. */
+	/* A sanitizer's own memory lies in the window. */
 	puts("ok");
 	return 0;
 #endif

@@ -1,4 +1,5 @@
-/* The engine's side: the same operations through samara/mm.h, on memory and files of the test's own. */
+/* The engine's side: the same operations through samara/mm.h, on memory and files of the test's
+ * own. */
 #ifndef MM_DIFF_ENGINE_H
 #define MM_DIFF_ENGINE_H
 #include "mm_check.h"
@@ -15,10 +16,10 @@ struct engine {
 	struct mm *warm;
 };
 
-/* Whether the real files' last pages keep what is stored beyond the end when they grow. */
+/* True if the last pages of the real files keep what is stored beyond the end when they grow. */
 static int tail_stays;
 
-/* Which disk an open is of. */
+/* The disk of each open. */
 static const int disk_of[FILES] = {0, 0, 1, 2, 0};
 static const unsigned open_flags[FILES] = {
 	MM_FILE_READ | MM_FILE_WRITE, MM_FILE_READ, MM_FILE_READ | MM_FILE_WRITE | MM_FILE_SHMEM, MM_FILE_READ | MM_FILE_WRITE,
@@ -187,7 +188,7 @@ static void engine_pages(struct mm *mm, uint64_t start, int count, unsigned char
 		bits[i] = (unsigned char)(mm_page(mm, start + (uint64_t)i * PAGE) & ~MM_PAGE_SOFT_DIRTY);
 }
 
-/* Ends with every process gone: files closed, all frames counted. */
+/* Ends with every process gone, files closed, and all frames counted. */
 static const char *engine_end(struct engine *engine)
 {
 	struct mm_phys_stats stats;

@@ -1,6 +1,6 @@
 /*
- * The kernel's side: real processes, each of which performs one operation when it is told to, and whose maps, pages and bytes are looked
- * at from outside, so that looking changes nothing.
+ * The kernel's side: real processes, each of which performs one operation on request. Their maps,
+ * pages and bytes are read from outside, so that reading changes nothing.
  */
 #ifndef MM_DIFF_KERNEL_H
 #define MM_DIFF_KERNEL_H
@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What an operation did, on either side. */
+/* The result of an operation, on either side. */
 struct outcome {
 	int64_t result; /* as of a raw system call; of accesses: how many bytes */
 	int signal, code;
@@ -78,7 +78,8 @@ static inline unsigned hash_byte(unsigned hash, unsigned char byte)
 	return (hash ^ byte) * 16777619u;
 }
 
-/* The accesses of the program itself, byte by byte up to the first that raises a signal. */
+/* Performs the accesses of the program itself, byte by byte up to the first that raises a
+ * signal. */
 static void access_bytes(const struct op *op, struct outcome *out)
 {
 	static volatile uint64_t done;
@@ -102,7 +103,7 @@ static void access_bytes(const struct op *op, struct outcome *out)
 	out->hash = hash;
 }
 
-/* Jumps there if that must fail, and otherwise looks at a byte, which maps the page as a fetch does. */
+/* Jumps there if that must fail. Otherwise reads a byte, which maps the page as a fetch does. */
 static void fetch(const struct op *op, struct outcome *out)
 {
 	struct op load = *op;
@@ -192,7 +193,7 @@ static void perform_kernel(struct slot *slot, struct outcome *out)
 	}
 }
 
-/* The life of a process: whatever it is told, until it is told to exit. It maps nothing of its own. */
+/* The life of a process: performs requests until it is told to exit. It maps nothing of its own. */
 static void process_main(int number)
 {
 	struct slot *slot = &slots[number];
@@ -203,7 +204,7 @@ static void process_main(int number)
 			syscall(SYS_exit_group, 0);
 		if (slot->op.kind == OP_FORK) {
 			int child = slot->child;
-			/* A child of the driver's, which waits for its end. */
+			/* A child of the driver, which waits for its end. */
 			long pid = raw(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0, 0);
 
 			if (pid == 0) {
@@ -268,7 +269,7 @@ static void kernel_start(void)
 	slots = mmap(NULL, sizeof *slots * PROCESSES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 }
 
-/* The first process of a history, in slot 0. */
+/* Starts the first process of a history, in slot 0. */
 static int kernel_first(const int *fds)
 {
 	int i, pid;
@@ -289,7 +290,7 @@ static int kernel_first(const int *fds)
 	return slots[0].pid = pid;
 }
 
-/* Has slot `number` perform an operation; false if it does not come back. */
+/* Makes slot `number` perform an operation. Returns false if it does not return. */
 static int kernel_do(int number, const struct op *op, int child, struct outcome *out)
 {
 	struct slot *slot = &slots[number];
@@ -342,7 +343,7 @@ static void scan_category(const struct kernel_process *process, uint64_t start, 
 	}
 }
 
-/* What pagemap tells of `count` pages from `start` on, at most PAGES. */
+/* Reads the pagemap of `count` pages from `start` on, at most PAGES. */
 static void kernel_pages(const struct kernel_process *process, uint64_t start, int count, unsigned char *bits)
 {
 	uint64_t words[PAGES];
@@ -376,8 +377,8 @@ static size_t kernel_text(int fd, char *text, size_t size)
 	return used;
 }
 
-/* How often the kernel has moved pages of any process, or taken them aside (proc_vmstat(5)): what a process is told of its memory meanwhile is no property of its
- * history. */
+/* Returns how often the kernel has moved or isolated pages of any process (proc_vmstat(5)). What
+ * a process reads about its memory during that is not a property of its history. */
 static unsigned long long pages_moved(void)
 {
 	static const char *const counted[] = {"compact_isolated ", "pgmigrate_", "pgscan_", "thp_split_"};

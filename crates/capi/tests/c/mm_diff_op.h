@@ -1,4 +1,4 @@
-/* Operations of a history, drawn at random and written as text. */
+/* The operations of a history, drawn at random and printed as text. */
 #ifndef MM_DIFF_OP_H
 #define MM_DIFF_OP_H
 #include <stdint.h>
@@ -76,7 +76,8 @@ static inline int draw_prot(void)
 	return some[draw(sizeof some / sizeof *some)];
 }
 
-/* `free_place`: mappings also go where the kernel chooses. `maps`: mmaps drawn so far. */
+/* Draws an operation. `free_place`: mappings also go where the kernel chooses. `maps`: the
+ * number of mmaps drawn so far. */
 static inline struct op draw_op(int free_place, int *maps)
 {
 	struct op op = {0};

@@ -55,7 +55,7 @@ static struct mm_exec exec_of(const char *path, const struct mm_config *config)
 	return exec;
 }
 
-/* The value of an entry of the auxiliary vector, which follows the pointers. */
+/* Returns the value of an entry of the auxiliary vector, which follows the pointers. */
 static uint64_t auxiliary(struct mm *mm, uint64_t at, uint64_t kind)
 {
 	while (word(mm, at) && word(mm, at) != kind)
@@ -106,7 +106,7 @@ static void in_format(enum mm_format format, uint64_t seed)
 	SAME(area.end, started.stack_end);
 	SAME(fault(mm, started.start, MM_EXEC), 0);
 	SAME(fault(mm, CODE, MM_WRITE), ACCERR);
-	/* The heap is there, and the program goes on as any other. */
+	/* There is a heap, and the program continues like any other. */
 	i = mm_brk(mm, 0);
 	SAME(mm_brk(mm, i + 2 * PG), i + 2 * PG);
 	CHECK(put(mm, i, 5));
@@ -117,7 +117,7 @@ static void in_format(enum mm_format format, uint64_t seed)
 	mm_phys_put(phys);
 }
 
-/* What a format of binfmt_misc names is laid out as a script's program is, and gets the descriptor. */
+/* An interpreter of binfmt_misc is laid out as that of a script, and gets the descriptor. */
 static void of_formats(void)
 {
 	const uint32_t descriptor = 3;
@@ -155,7 +155,7 @@ static void of_scripts(void)
 	text_is(mm, word(mm, sp + 32), "second");
 	text_is(mm, auxiliary(mm, sp + 72, 31), "/script");
 	SAME(auxiliary(mm, sp + 72, 2), 0);
-	/* A fork of it, and both go. */
+	/* A fork of it, and the exit of both. */
 	{
 		struct mm *child = NULL;
 
@@ -188,7 +188,7 @@ static void failures(void)
 	exec.argv = too_long;
 	SAME(mm_exec(&exec, phys, NULL, &mm, &started), -E2BIG);
 	exec.argv = arguments;
-	/* No room for the second segment: too late to say so. */
+	/* No space for the second segment: too late to refuse. */
 	config.rlim_as = 36 * PG;
 	SAME(mm_exec(&exec, phys, NULL, &mm, &started), SIGSEGV);
 	config.rlim_as = MM_UNLIMITED;
@@ -201,7 +201,7 @@ static void failures(void)
 	exec.path = "/program";
 	SAME(mm_exec(&exec, phys, NULL, NULL, &started), -EINVAL);
 	CHECK(!mm);
-	/* Without arguments and environment there is an empty name; nobody asked where it starts. */
+	/* Without arguments and environment there is an empty name. `started` may be NULL. */
 	exec.argv = exec.envp = NULL;
 	SAME(mm_exec(&exec, phys, NULL, &mm, NULL), 0);
 	mm_put(mm);

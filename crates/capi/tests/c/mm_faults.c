@@ -1,4 +1,4 @@
-/* Faults, copies, translations, and what is told of pages. */
+/* Faults, copies, translations, and page status. */
 #include "mm_check.h"
 
 static enum mm_format format;
@@ -98,7 +98,7 @@ static void pages(void)
 	SAME(mm_madvise(mm, AT, 4 * PG, MADV_DONTNEED), 0);
 	SAME(page_at(mm, AT + PG), 0);
 	SAME(get(mm, AT + PG), 0);
-	/* Outside of everything. */
+	/* Outside of all mappings. */
 	SAME(page_at(mm, ~0ull), 0);
 	SAME(mm_translate(mm, ~0ull, &where, &prot), -ENOENT);
 	sound(mm);
@@ -132,7 +132,8 @@ static void copies(void)
 	mm_put(mm);
 }
 
-/* What the processor would find: the tables read as the manuals of the architectures have it. */
+/* Walks the tables as the manuals of the architectures describe, and returns what the processor
+ * would find. */
 static int walk(uint64_t root, uint64_t addr, uint64_t *phys_out, unsigned *prot_out)
 {
 	int levels = format == MM_X86_64_LA57 ? 5 : format == MM_RISCV_SV39 ? 3 : 4, level;
@@ -232,7 +233,7 @@ static void stacks(void)
 	CHECK(put(mm, top - 100 * PG, 1));
 	CHECK(mm_find(mm, top - 1, &area));
 	SAME(area.start, top - 100 * PG);
-	/* A load grows it, too; the pages between are not there. */
+	/* A load grows it, too. The pages in between are not present. */
 	SAME(get(mm, top - 101 * PG), 0);
 	SAME(page_at(mm, top - 50 * PG), 0);
 	/* Without any access it grows first, and then raises SEGV_ACCERR. */
@@ -240,14 +241,14 @@ static void stacks(void)
 	SAME(fault(mm, AT + 8191 * PG, MM_READ), ACCERR);
 	CHECK(mm_find(mm, AT + 8192 * PG, &area));
 	SAME(area.start, AT + 8191 * PG);
-	/* Not if an accessible area lies within 256 pages below. */
+	/* It does not grow if an accessible area lies within 256 pages below. */
 	map(mm, AT + 8191 * PG - 200 * PG, 1, PROT_READ, ANON);
 	SAME(fault(mm, AT + 8190 * PG, MM_READ), MAPERR);
 	sound(mm);
 	mm_put(mm);
 }
 
-/* -ENOMEM of a fault, and nothing else, when the frames have gone; afterwards all is as it was. */
+/* A fault fails with -ENOMEM only if the frames are used up. Afterwards everything is unchanged. */
 static void no_memory(void)
 {
 	struct mm *mm = fresh();
@@ -266,7 +267,7 @@ static void no_memory(void)
 	mm_put(mm);
 }
 
-/* A copy of zeroes or of another's page: the zero page and file pages stay as they are. */
+/* Copies of zeroes or of another's page: the zero page and file pages stay unchanged. */
 static void copies_on_write(void)
 {
 	struct mm *mm = fresh();
@@ -289,7 +290,7 @@ static void copies_on_write(void)
 	SAME(get(mm, AT + PG), 2);
 	SAME(mm_madvise(mm, AT + PG, PG, MADV_DONTNEED), 0);
 	SAME(get(mm, AT + PG + 1), 2);
-	/* Discarded, not written to: the file's bytes are what they were. */
+	/* Discarded, not written to: the file's bytes are unchanged. */
 	SAME(disk.writes, 0);
 	sound(mm);
 	mm_put(mm);
@@ -297,7 +298,8 @@ static void copies_on_write(void)
 	SAME(disk.released, 1);
 }
 
-/* What can be executed only has a protection key that forbids loads: translations say so as faults do. PROT_SEM beside it takes no key. */
+/* Execute-only memory has a protection key that forbids loads: translations report that as
+ * faults do. With PROT_SEM it gets no key. */
 static void execute_only(void)
 {
 	struct mm *mm = fresh();
@@ -336,7 +338,7 @@ static void prefilled(void)
 	SAME(page_at(mm, AT + 10 * PG), 0);
 	SAME(mm_mlock2(mm, AT + 10 * PG, PG, 1 /* MLOCK_ONFAULT */), 0);
 	SAME(page_at(mm, AT + 10 * PG), 0);
-	/* ENOMEM, and locked all the same. */
+	/* ENOMEM, and locked nevertheless. */
 	map(mm, AT + 16 * PG, 1, PROT_NONE, ANON);
 	SAME(mm_mlock2(mm, AT + 16 * PG, PG, 0), -ENOMEM);
 	SAME(mm_madvise(mm, AT + 16 * PG, PG, MADV_DONTNEED), -EINVAL);

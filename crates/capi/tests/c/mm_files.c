@@ -1,4 +1,4 @@
-/* Files: who serves their pages and until when, their ends, holes, errors, and what is written back. */
+/* Files: the open that serves their pages, their ends, holes, errors, and what is written back. */
 #include "mm_check.h"
 
 static struct ram ram;
@@ -65,14 +65,14 @@ static void same_inode(void)
 	map(mm, AT, 4, MAP_SHARED, b, 0);
 	map(second, AT, 4, MAP_SHARED, a, 0);
 	map(second, AT + 8 * PG, 4, MAP_SHARED, c, 0);
-	/* The oldest open serves, whoever maps. */
+	/* The oldest open serves, whichever is mapped. */
 	SAME(get(mm, AT), 1);
 	SAME(two.reads, 0);
 	CHECK(put(mm, AT + 1, 50));
 	SAME(get(second, AT + 1), 50);
 	SAME(get(second, AT + 8 * PG + 1), 1);
 	SAME(page_at(mm, AT), MM_PAGE_PRESENT | MM_PAGE_FILE);
-	/* When the oldest has gone, the next one serves. */
+	/* When the oldest is gone, the next one serves. */
 	mm_put(second);
 	SAME(page_at(mm, AT), MM_PAGE_PRESENT | MM_PAGE_FILE | MM_PAGE_EXCLUSIVE);
 	mm_file_put(a);
@@ -90,7 +90,7 @@ static void same_inode(void)
 	all_given_back(phys);
 }
 
-/* Mappings keep a file; the last to go releases it, and writes what is dirty. */
+/* Mappings keep a file. The last one to go releases it, and writes dirty pages. */
 static void lifetimes(void)
 {
 	static struct disk disk;
@@ -116,7 +116,7 @@ static void lifetimes(void)
 	SAME(disk.bytes[PG + 1], 61);
 	mm_put(mm);
 	all_given_back(phys);
-	/* What was only read is not written. */
+	/* Pages that were only read are not written. */
 	disk_new(&disk, 4 * PG);
 	file = disk_open(&disk, 1, BOTH);
 	mm = fresh();
@@ -146,14 +146,14 @@ static void synced(void)
 	SAME(mm_msync(mm, AT, 4 * PG, MS_SYNC), 0);
 	SAME(disk.writes, 1);
 	SAME(disk.bytes[PG], 70);
-	/* Clean now; the next store makes it dirty again. */
+	/* Clean now. The next store makes it dirty again. */
 	SAME(mm_msync(mm, AT, 4 * PG, MS_SYNC), 0);
 	SAME(disk.writes, 1);
 	CHECK(put(mm, AT + PG, 71));
 	SAME(mm_msync(mm, AT, 4 * PG, MS_SYNC), 0);
 	SAME(disk.writes, 2);
 	SAME(disk.bytes[PG], 71);
-	/* Private copies are nobody's to write. */
+	/* Private copies are never written. */
 	map(mm, AT + 8 * PG, 4, MAP_PRIVATE, file, 0);
 	CHECK(put(mm, AT + 8 * PG, 72));
 	SAME(mm_msync(mm, AT + 8 * PG, 4 * PG, MS_SYNC), 0);
@@ -184,8 +184,7 @@ static void errors(void)
 	all_given_back(phys);
 }
 
-/* "Pages wholly beyond leave every mapping, private copies too; what the last page holds beyond the end is zeroed in the file's page, not in
- * private copies." */
+/* The last page beyond the end is zeroed in the file's page, not in private copies. */
 static void truncated(void)
 {
 	static struct disk disk;
@@ -227,8 +226,8 @@ static void truncated(void)
 	all_given_back(phys);
 }
 
-/* "What programs have stored beyond these in its last page becomes zero." "Without notice those bytes are the file's from then on." "What is stored there when the
- * page is written out is zeroed in any case." */
+/* Bytes that were stored beyond the end become zero when the file grows with a notice. Without
+ * notice they belong to the file. Bytes stored during the write-out are zeroed in any case. */
 static void extended(void)
 {
 	static struct disk disk;
@@ -260,7 +259,8 @@ static void extended(void)
 	all_given_back(phys);
 }
 
-/* "What was stored through a shared mapping is read at once, what is written here is seen in mappings at once, and goes to write_page as stores do." */
+/* Reads and writes by offset use the pages of shared mappings, and written bytes go to
+ * write_page as stores do. */
 static void by_offset(void)
 {
 	static struct disk disk, memory;
@@ -279,7 +279,7 @@ static void by_offset(void)
 	SAME(mm_file_read(phys, reader, PG - 2, bytes, 4), 4);
 	SAME(bytes[0], 1);
 	SAME(bytes[2], 2);
-	/* Across a border; the bytes around it stay. */
+	/* Across a boundary. The bytes around it stay. */
 	CHECK(put(mm, AT + PG - 1, 70) && put(mm, AT + PG + 2, 71));
 	SAME(mm_file_read(phys, reader, PG - 2, bytes, 5), 5);
 	SAME(bytes[0], 1);
@@ -293,14 +293,14 @@ static void by_offset(void)
 	SAME(get(mm, AT + 3), 72);
 	SAME(get(mm, AT + PG + 2), 72);
 	SAME(get(mm, AT + PG + 3), 2);
-	/* A private copy stays; what is none yet follows. */
+	/* A private copy stays. A page without a copy follows. */
 	SAME(get(mm, AT + 8 * PG + 3), 1);
 	SAME(get(mm, AT + 8 * PG + 5), 60);
 	SAME(get(mm, AT + 8 * PG + PG + 2), 72);
 	SAME(mm_fork(mm, MM_FORK_SHARE, &child), 0);
 	SAME(mm_file_write(phys, file, PG, "abc", 3), 3);
 	SAME(get(child, AT + PG + 1), 'b');
-	/* The end; it does not grow by this. */
+	/* The end. The file does not grow. */
 	SAME(mm_file_read(phys, file, 2 * PG + 98, bytes, 50), 2);
 	SAME(mm_file_read(phys, file, 2 * PG + 100, bytes, 50), 0);
 	SAME(mm_file_read(phys, file, ~0ull, bytes, 50), 0);
@@ -311,27 +311,27 @@ static void by_offset(void)
 	SAME(mm_file_write(phys, file, 3 * PG - 1, "xyz", 3), 1);
 	SAME(get(mm, AT + 3 * PG - 1), 'x');
 	SAME(get(mm, AT + 2 * PG + 100), 0);
-	/* The library writes it back, once it is to. */
+	/* The library writes it back when it must. */
 	SAME(disk.bytes[3], 1);
 	SAME(mm_msync(mm, AT, 3 * PG, MS_SYNC), 0);
 	SAME(disk.bytes[3], 72);
 	SAME(disk.bytes[PG + 1], 'b');
 	SAME(disk.bytes[2 * PG + 99], 'x');
 	SAME(mm_file_write(phys, file, 10, "late", 4), 4);
-	/* Rights, and arguments that are none. */
+	/* Rights, and invalid arguments. */
 	SAME(mm_file_write(phys, reader, 0, "a", 1), -EBADF);
 	SAME(mm_file_read(phys, file, 0, NULL, 1), -EFAULT);
 	SAME(mm_file_write(phys, file, 0, NULL, 1), -EFAULT);
 	SAME(mm_file_read(NULL, file, 0, bytes, 1), -EINVAL);
 	SAME(mm_file_write(phys, NULL, 0, bytes, 1), -EINVAL);
-	/* A page that cannot be read: -EIO at once, fewer bytes behind others. */
+	/* A page that cannot be read: -EIO at once, fewer bytes after others. */
 	disk.size = 4 * PG;
 	disk.bad = 3;
 	SAME(mm_file_read(phys, file, 3 * PG, bytes, 10), -EIO);
 	SAME(mm_file_read(phys, file, 3 * PG - 4, bytes, 10), 4);
 	SAME(mm_file_write(phys, file, 3 * PG - 4, bytes, 10), 4);
 	disk.bad = ~0ull;
-	/* Memory has nothing else. */
+	/* Memory has no other copy. */
 	disk_new(&memory, 4 * PG);
 	shm = disk_open(&memory, 9, BOTH | MM_FILE_SHMEM);
 	SAME(mm_file_write(phys, shm, PG - 1, "yz", 2), 2);
@@ -355,7 +355,7 @@ static void by_offset(void)
 	all_given_back(phys);
 }
 
-/* References of the caller's are counted, and one is enough. */
+/* References of the caller are counted, and one is enough. */
 static void counted(void)
 {
 	static struct disk disk;
@@ -372,7 +372,7 @@ static void counted(void)
 	map(mm, AT, 4, MAP_SHARED, file, 0);
 	mm_file_put(file);
 	SAME(disk.released, 0);
-	/* An area has it: whoever has been told of that may take one again. */
+	/* An area has it: a caller that has been notified of that may take a reference again. */
 	CHECK(mm_file_get(file) == file);
 	SAME(mm_munmap(mm, AT, 4 * PG), 0);
 	SAME(disk.released, 0);
@@ -476,7 +476,7 @@ static void memory_files(void)
 	SAME(mm_msync(mm, AT, 4 * PG, MS_SYNC), 0);
 	mm_put(mm);
 	CHECK(stats_of(phys).file >= 1);
-	/* Still there for the next who maps it, through another open, too. */
+	/* Still there for the next mapping, also through another open. */
 	again = disk_open(&disk, 1, BOTH | MM_FILE_SHMEM);
 	mm_file_put(file);
 	mm = fresh();
@@ -492,7 +492,7 @@ static void memory_files(void)
 	SAME(disk.reads, 0);
 }
 
-/* What may be mapped how. */
+/* The permitted kinds of mappings. */
 static void permissions(void)
 {
 	static struct disk disk;
@@ -520,7 +520,8 @@ static void permissions(void)
 	all_given_back(phys);
 }
 
-/* How many mappings there are of three pages of a file that are mapped one by one: the first, the last, and that between them. */
+/* Counts the mappings of three pages of a file that are mapped one by one: the first, the last,
+ * and then the one in between. */
 static int areas_of(struct mm *mm, unsigned flags)
 {
 	static struct disk disk;
@@ -541,7 +542,7 @@ static int areas_of(struct mm *mm, unsigned flags)
 	return count;
 }
 
-/* What the file system has to say. */
+/* The rules of file systems. */
 static void file_systems(void)
 {
 	static const struct { unsigned flags; int areas; } all[] = {
@@ -557,7 +558,8 @@ static void file_systems(void)
 		SAME(areas_of(mm, all[i].flags), all[i].areas);
 		mm_put(mm);
 	}
-	/* Several mappings move at once, but for those that choose their place: what lies before has moved then. */
+	/* Several mappings move at once, except those that choose their address: the ones before have
+	 * moved then. */
 	mm = fresh();
 	disk_new(&disk, 4 * PG);
 	file = disk_open(&disk, 1, BOTH | MM_FILE_PLACED);

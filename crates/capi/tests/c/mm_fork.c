@@ -1,4 +1,5 @@
-/* Forks, both ways: what is the parent's stays the parent's, what is shared stays shared, and all comes back in any order of exits. */
+/* Forks, in both modes: the parent's memory stays the parent's, shared memory stays shared, and
+ * everything is freed in any order of exits. */
 #include "mm_check.h"
 
 static enum mm_format format;
@@ -166,7 +167,7 @@ static void left_out(void)
 	all_given_back(phys);
 }
 
-/* Forks of forks; each writes a word of its own, and they exit in each order. */
+/* Forks of forks. Each writes a word of its own, and they exit in each order. */
 static void generations(void)
 {
 	unsigned order;

@@ -1,4 +1,5 @@
-/* The C library's own allocations, refused one after the other, in every function; and arguments that are none. */
+/* The C library's own allocations, refused one after the other, in every function. Also invalid
+ * arguments. */
 #include "mm_program.h"
 #include <sched.h>
 #include <stdint.h>
@@ -122,7 +123,7 @@ enum {
 	EXEC, EXEC_OPENING, OPEN, OPEN_AGAIN, OPEN_APPEND, KINDS
 };
 
-/* What has changed nothing when memory runs out. */
+/* Operations that have changed nothing when memory runs out. */
 static int is_whole(int kind)
 {
 	return (kind >= PHYS && kind <= MMAP_AMONG) || (kind >= GROW && kind <= DUP) || (kind >= FORK_COPY && kind <= FORK_WITH) || kind >= EXEC;
@@ -130,7 +131,7 @@ static int is_whole(int kind)
 
 static struct disk program;
 
-/* What the program itself allocates is not refused. */
+/* The program's own allocations are not refused. */
 static int open_program(void *ctx, const char *path, struct mm_program *opened)
 {
 	long before = left;
@@ -144,7 +145,7 @@ static int open_program(void *ctx, const char *path, struct mm_program *opened)
 	return 0;
 }
 
-/* Here it is. */
+/* Here they are. */
 static int open_refused(void *ctx, const char *path, struct mm_program *opened)
 {
 	struct mm_file_info info = {"/program", 8, 1, 70, MM_FILE_READ};
@@ -173,7 +174,8 @@ static int64_t execute(int (*open)(void *ctx, const char *path, struct mm_progra
 	return result == SIGSEGV ? -ENOMEM : result;
 }
 
-/* An open, perhaps of the inode of `file`, which areas get and which is let go before them. What was refused is not released. */
+/* Opens a file, perhaps of the inode of `file`, which areas get and whose reference is dropped
+ * before them. A refused open is not released. */
 static int64_t open_and_put(uint64_t inode, unsigned flags)
 {
 	struct mm_file_info info = {"/opened", 8, 1, inode, flags};
@@ -350,7 +352,7 @@ static void refusals(int with_backend)
 		for (only = 0; only < 2; only++) {
 			for (n = 0; attempt(kind, with_backend, only, n); n++)
 				CHECK(n < 2000);
-			/* An open is its names, its parts and its place in a list. */
+			/* An open allocates its names, its parts and its entry in a list. */
 			CHECK(kind < OPEN || n > 5);
 		}
 		mm_file_put(file);
@@ -437,7 +439,7 @@ static void no_arguments(void)
 	all_given_back(phys);
 	mm_phys_put(phys);
 
-	/* Limits that leave nothing, and addresses that are no addresses. */
+	/* Limits that leave nothing, and invalid addresses. */
 	config.task_size = ~0ull;
 	code = mm_new(&config, NULL, NULL, &mm);
 	if (code == 0) {
@@ -485,7 +487,7 @@ static void no_arguments(void)
 static atomic_int held;            /* the lock of the address space, by the first thread */
 static atomic_int waiter[WAITERS]; /* the thread's number, once it is about to wait */
 
-/* Whether a thread sleeps, by its own line of /proc. */
+/* Returns true if a thread sleeps, by its own line of /proc. */
 static int sleeps(int thread)
 {
 	char path[64], text[512], *state;
@@ -502,7 +504,7 @@ static int sleeps(int thread)
 	return state && state[2] == 'S';
 }
 
-/* Holds the lock of the address space until everyone else sleeps. */
+/* Holds the lock of the address space until all other threads sleep. */
 static int hold(void *ctx, uint64_t start, uint64_t end)
 {
 	int i;

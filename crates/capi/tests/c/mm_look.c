@@ -66,7 +66,7 @@ static void text(void)
 	length = mm_maps(mm, all, sizeof all);
 	SAME(length, strlen(maps));
 	CHECK(!strcmp(all, maps));
-	/* As snprintf: of any size, and of none. */
+	/* Like snprintf: with a buffer of any size, and with none. */
 	for (n = 0; n <= length + 3; n++) {
 		memset(some, 'x', sizeof some);
 		SAME(mm_maps(mm, some, n), length);
@@ -90,7 +90,7 @@ static void text(void)
 	mm_file_put(file);
 }
 
-/* A figure of smaps in KiB, of the n-th area. */
+/* Returns a figure of smaps in KiB, of the n-th area. */
 static long figure(const char *text, int area, const char *label)
 {
 	const char *at = text;

@@ -1,5 +1,6 @@
-/* Random histories of calls to which frames are refused: one, two, or all from some allocation on. After each refusal areas and pages fit each other, and
- * mmap, mremap and fork have changed nothing. For longer ones: mm_pairs SEEDS STEPS [FIRST SEED]. */
+/* Random histories of calls to which frames are refused: one, two, or all from some allocation
+ * on. After each refusal areas and pages are consistent, and mmap, mremap and fork have changed
+ * nothing. For longer ones: mm_pairs SEEDS STEPS [FIRST SEED]. */
 #include "mm_check.h"
 
 #define LOW 0x10003fc00000ull /* two stretches of 2 MiB below a boundary of 1 GiB, and one above */
@@ -10,7 +11,8 @@
 static struct ram ram;
 static uint64_t state, asked, refused, refusals[2][2];
 
-/* The library asks once more for a frame that it does not get: two in a row are one refusal. */
+/* The library requests a frame that it does not get once more: two failures in a row are one
+ * refusal. */
 static int pair_alloc(void *ctx, unsigned order, uint64_t *phys)
 {
 	unsigned i;
@@ -52,7 +54,7 @@ static void look(struct mm *mm, struct look *at)
 	memset(at, 0, sizeof *at);
 	CHECK(mm_maps(mm, at->maps, sizeof at->maps) < sizeof at->maps);
 	for (i = 0; i < PAGES; i++) {
-		/* Who is told to have a page alone, and the huge page of zeroes, which counts as a file's. */
+		/* Exclusive pages, and the huge zero page, which counts as a file's. */
 		at->page[i] = mm_page(mm, LOW + i * PG) & (MM_PAGE_PRESENT | MM_PAGE_SOFT_DIRTY);
 		mm_translate(mm, LOW + i * PG, &at->phys[i], NULL);
 	}
@@ -185,7 +187,7 @@ static void history(uint64_t seed, unsigned steps)
 			break;
 		case 3:
 		case 4:
-			/* The header leaves it free to do a part; it does nothing. */
+			/* The header permits it to do a part. It does nothing. */
 			nothing = 1;
 			result = mm_munmap(mm, LOW + page * PG, pages * PG);
 			break;
@@ -228,7 +230,7 @@ static void history(uint64_t seed, unsigned steps)
 			same(&before, &after);
 		}
 		refuse(0, 0, 0);
-		/* Where it put what it moved. */
+		/* The address to which it moved. */
 		if (all[who] && result >= 0 && any(8) == 0)
 			SAME(mm_munmap(mm, LOW + 2 * PAGES * PG, 1ull << 45), 0);
 		for (i = 0; i < WHO; i++)
@@ -245,7 +247,8 @@ static void history(uint64_t seed, unsigned steps)
 	ram_end(&ram);
 }
 
-/* Two stretches with a hole in one, whose tables a child uses, too: they go as a whole, and no table is copied for that. */
+/* Two stretches with a hole in one, whose tables a child also uses: they are unmapped as a
+ * whole, without copying a table. */
 static void hole_in_a_shared_table(void)
 {
 	struct mm_phys_ops ops = ram_new(&ram, 4096);

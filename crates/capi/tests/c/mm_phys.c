@@ -1,4 +1,5 @@
-/* Physical memory: frames of the library's and of the caller's, what is counted of them, and that all come back. */
+/* Physical memory: frames of the library and of the caller, their counts, and that all are
+ * freed. */
 #include "mm_check.h"
 
 static void own_frames(void)
@@ -42,7 +43,8 @@ static void own_frames(void)
 	}
 }
 
-/* "Its address spaces and cached pages keep it as long as they are; with the last of them, and this, every frame has been given back." */
+/* Address spaces and cached pages keep it alive. With the last of them and this reference, every
+ * frame is freed. */
 static void any_order(void)
 {
 	unsigned f, order;
@@ -97,7 +99,8 @@ static void any_order(void)
 	}
 }
 
-/* The library reads and writes frames where the caller says, and nowhere else; what was in them does not matter. */
+/* The library reads and writes frames where the caller says, and nowhere else. Their former
+ * content does not matter. */
 static void callers_frames(void)
 {
 	unsigned f;
@@ -111,7 +114,7 @@ static void callers_frames(void)
 		unsigned prot;
 
 		SAME(mm_phys_new(formats[f], &ops, 0, &phys), 0);
-		/* The structure is copied. */
+		/* The library has copied the structure. */
 		memset(&ops, 0, sizeof ops);
 		mm = mm_in(formats[f], phys);
 		SAME(mm_root(mm) % PG, 0);
@@ -132,7 +135,7 @@ static void callers_frames(void)
 	}
 }
 
-/* Huge pages are blocks of 2^9 frames, and come back as such. */
+/* Huge pages are blocks of 2^9 frames, and are freed as such. */
 static void huge_blocks(void)
 {
 	struct ram ram;
@@ -150,7 +153,7 @@ static void huge_blocks(void)
 	CHECK(page_at(mm, AT + huge - 1) & MM_PAGE_PRESENT);
 	SAME(page_at(mm, AT + huge), 0);
 	SAME(stats_of(phys).anon, 512);
-	/* A part of it goes: the rest stays, as small pages. */
+	/* A part of it is unmapped: the rest stays, as small pages. */
 	SAME(mm_munmap(mm, AT, PG), 0);
 	CHECK(!(page_at(mm, AT + 5 * PG) & MM_PAGE_HUGE));
 	SAME(get(mm, AT + 5 * PG), 1);
@@ -160,7 +163,8 @@ static void huge_blocks(void)
 	ram_end(&ram);
 }
 
-/* Memory that begins at 0, as an emulated machine's does: whatever the frame or the block at 0 becomes, it comes back. Of `first` frames none is given at first. */
+/* Memory that begins at 0, as in an emulated machine: whatever the frame or the block at 0 is
+ * used for, it is freed. The first `first` frames are not allocated initially. */
 static void from_zero(enum mm_format format, uint64_t first)
 {
 	struct ram ram;
@@ -212,7 +216,7 @@ static void refused(void)
 	struct mm_phys *phys = (struct mm_phys *)&ram;
 	int64_t i;
 
-	/* A format that there is not. */
+	/* An unknown format. */
 	SAME(mm_phys_new((enum mm_format)5, &ops, 0, &phys), -EINVAL);
 	SAME(mm_phys_new((enum mm_format)-1, &ops, 0, &phys), -EINVAL);
 	for (i = 0; i < 3; i++) {
@@ -231,7 +235,7 @@ static void refused(void)
 	mm_phys_put(NULL);
 }
 
-/* What was left at its default fits every format; what was chosen stays. */
+/* A default fits every format. A chosen value stays. */
 static void defaults(enum mm_format format)
 {
 	struct mm_phys *phys = phys_new(format, 64);

@@ -1,4 +1,5 @@
-/* A small program on a disk, for the tests of mm_exec: a page of code, and data with zeroes behind it. */
+/* A small program on a disk, for the tests of mm_exec: a page of code, then data followed by
+ * zeroes. */
 #ifndef MM_PROGRAM_H
 #define MM_PROGRAM_H
 #include "mm_check.h"
@@ -26,7 +27,7 @@ static inline void segment_at(struct disk *disk, unsigned at, unsigned flags, ui
 	word_at(disk, at + 40, in_memory, 8);
 }
 
-/* Page 0 is the headers and code, page 1 is data. */
+/* Page 0 has the headers and code, page 1 has data. */
 static inline void program_new(struct disk *disk)
 {
 	disk_new(disk, 3 * PG);

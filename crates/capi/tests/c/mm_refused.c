@@ -1,4 +1,5 @@
-/* Every allocation of a frame refused, one after the other: what the header says is left then, and nothing lost. */
+/* Every allocation of a frame is refused, one after the other: the state is what the header
+ * says, and nothing leaks. */
 #include "mm_check.h"
 
 static enum mm_format format;
@@ -28,7 +29,8 @@ static void intact(struct mm *mm, uint64_t skip, uint64_t end)
 
 enum { NEW, FORK_COPY, FORK_SHARE, MOVE, STORE, POPULATE, LOCK, LOCK_AT_MMAP, PROTECT, UNMAP, DISCARD, KINDS };
 
-/* One operation with the n-th allocation refused; whether it was reached. */
+/* Performs one operation with the n-th allocation refused. Returns true if that allocation was
+ * reached. */
 static int attempt(int kind, int64_t n, int shared)
 {
 	struct mm *mm = mm_in(format, phys), *other = NULL, *child = NULL;
@@ -68,7 +70,7 @@ static int attempt(int kind, int64_t n, int shared)
 		break;
 	}
 	case POPULATE:
-		/* "Pass over it in silence" */
+		/* Population ignores the lack of memory. */
 		SAME(mm_mmap(mm, AT + 3000 * PG, 4 * PG, RW, ANON | MAP_FIXED | MAP_POPULATE, NULL, 0), AT + 3000 * PG);
 		break;
 	case LOCK_AT_MMAP:

@@ -1,4 +1,5 @@
-/* A guest in a region of its host: confined, whatever it asks for; whose host is told what becomes of contents; and who tells, at its end, what was lost. */
+/* A guest in a region of its host: confined, whatever it requests. The host is notified of the
+ * contents, and learns at the guest's end what was lost. */
 #include "mm_check.h"
 
 #define BASE 0x7f0000000000ull
@@ -109,7 +110,7 @@ static void ranges(void)
 	SAME(mm_brk(mm, BASE), 0);
 	SAME(mm_mmap(mm, 0, PG, RW, ANON, NULL, 0), END - PG);
 	mm_put(mm);
-	/* Layouts that make no sense. */
+	/* Invalid layouts. */
 	mm_config_default(&config);
 	config.start_brk = config.task_size;
 	SAME(mm_new(&config, NULL, NULL, &mm), -EINVAL);
@@ -218,12 +219,12 @@ static void lost(struct mm_phys *phys)
 		put(mm, at, 1);
 		put(mm, at + PG, 2);
 		put(mm, at + 2 * PG, 3);
-		/* As fsync: what could not be written stays to be written. */
+		/* As fsync: pages that could not be written stay dirty. */
 		SAME(mm_file_sync(phys, file), i == 0 ? -ENOSPC : 0);
 		put(mm, at, 1);
 		mm_file_put(file);
 		SAME(mm_fork(mm, MM_FORK_COPY, &child), 0);
-		/* Nothing is lost while another maps it. */
+		/* Nothing is lost while another address space maps it. */
 		SAME(mm_exit(mm), 0);
 		bad.writes = 0;
 		SAME(mm_exit(child), i == 0 ? -ENOSPC : 0);

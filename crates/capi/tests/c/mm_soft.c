@@ -1,4 +1,5 @@
-/* Translations that the caller keeps: what it is told to forget, the numbers, and a virtual processor beside calls of another thread. */
+/* Translations that the caller keeps: what it must forget, the numbers, and a virtual processor
+ * during calls of another thread. */
 #include "mm_check.h"
 #include <sched.h>
 #include <stdbool.h>
@@ -65,7 +66,7 @@ static void told_of_each_call(void)
 		mm_put(mm);
 		mm_phys_put(phys);
 
-		/* Without pages there is nothing to keep. */
+		/* Without pages there are no translations. */
 		mm = mm_in(formats[f], NULL);
 		SAME(mm_munmap(mm, AT, PG), 0);
 		SAME(mm_asid(mm), 0);
@@ -76,7 +77,7 @@ static void told_of_each_call(void)
 	}
 }
 
-/* One page's translation, and the lock that its virtual processor holds while it uses it. */
+/* The translation of one page, and the lock that its virtual processor holds while it uses it. */
 struct vcpu {
 	pthread_mutex_t lock;
 	struct mm_phys *phys;
@@ -86,7 +87,7 @@ struct vcpu {
 	atomic_bool done;
 };
 
-/* The virtual processor comes out of its accesses, and finds nothing afterwards. */
+/* The virtual processor leaves its accesses, and finds nothing afterwards. */
 static void shoot(void *ctx, uint32_t asid, uint64_t start, uint64_t end)
 {
 	struct vcpu *vcpu = ctx;
@@ -108,7 +109,7 @@ static void *loads(void *argument)
 		unsigned prot, i;
 		int code;
 
-		/* Outside of the lock: whoever takes a fault may be waited for. */
+		/* Outside of the lock: other threads may wait for a thread that takes a fault. */
 		if (mm_fault(vcpu->mm, AT, MM_READ, &code) != 0 || mm_translate(vcpu->mm, AT, &phys, &prot) != 0)
 			continue;
 		pthread_mutex_lock(&vcpu->lock);
@@ -142,7 +143,7 @@ static void beside_a_vcpu(void)
 	SAME(mm_mmap(vcpu.mm, AT, PG, RW, ANON | MAP_FIXED, NULL, 0), AT);
 	CHECK(pthread_create(&thread, NULL, loads, &vcpu) == 0);
 	for (round = 1; round <= 300; round++) {
-		/* Where a reader of tables has lost its processor, there may be no memory for a moment. */
+		/* If a reader of tables has lost its processor, there may be no memory for a moment. */
 		while (mm_copy_in(vcpu.mm, AT, &round, sizeof round) != sizeof round)
 			sched_yield();
 		if (round % 2)

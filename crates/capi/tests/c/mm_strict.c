@@ -1,4 +1,5 @@
-/* The header alone, in strict C from C99 on and in C++: every name, and the values of those that are numbers. */
+/* The header alone, in strict C from C99 on and in C++: every name, and the values of the
+ * constants. */
 #include <samara/mm.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Threads that fault, copy, look, map, fork and cut files short beside each other, on one memory. */
+/* Threads that fault, copy, look up, map, fork and truncate files concurrently, on one memory. */
 #include "mm_check.h"
 #include <stdint.h>
 
@@ -12,7 +12,7 @@ static struct disk disk;
 static struct mm_file *file;
 static atomic_int stop;
 
-/* Everyone has a part of the common address space to themselves. */
+/* Each thread has a part of the common address space of its own. */
 static void *worker(void *argument)
 {
 	unsigned number = (unsigned)(uintptr_t)argument, i;
@@ -41,7 +41,7 @@ static void *worker(void *argument)
 			SAME(get(common, mine), 2);
 			mm_put(child);
 		}
-		/* A file that others cut: its bytes or SIGBUS. */
+		/* A file that others truncate: its bytes or SIGBUS. */
 		SAME(mm_mmap(common, mine + 20 * PG, 8 * PG, RW, (i % 2 ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED, file, 0), mine + 20 * PG);
 		{
 			int j;
@@ -86,7 +86,7 @@ static void *watcher(void *argument)
 			}
 		}
 		if (random_below(&state, 20) == 0) {
-			/* disk.size is read by others meanwhile: all of them agree on an atomic. */
+			/* disk.size is read by others concurrently: all of them use it as an atomic. */
 			uint64_t size = (2 + random_below(&state, 7)) * PG;
 
 			__atomic_store_n(&disk.size, size, __ATOMIC_SEQ_CST);

@@ -1,6 +1,7 @@
 /*
- * Code that rustc instruments for ThreadSanitizer copies memory through these names, which gcc's runtime library does
- * not have; that library sees the same in its own memcpy() and its kin.
+ * Code that rustc instruments for ThreadSanitizer copies memory through these names, which gcc's
+ * runtime library does not have. That library sees the same accesses in its own memcpy() and
+ * related functions.
  */
 #include <string.h>
 

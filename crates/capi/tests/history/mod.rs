@@ -1,5 +1,5 @@
-//! A history of calls, read from bytes, performed on a tree through the C interface and on a list of ranges, with a
-//! comparison after each call. The random test and the fuzz target share it.
+//! A history of calls, read from bytes, performed on a tree through the C interface and on a list
+//! of ranges. They are compared after each call. The random test and the fuzz target share it.
 
 use std::cell::Cell;
 use std::ffi::{c_ulong, c_void};
@@ -23,7 +23,7 @@ const EINVAL: i32 = -22;
 
 thread_local! {
     static LIVE: Cell<isize> = const { Cell::new(0) };
-    /// Asks that still succeed; `None`: all of them.
+    /// The number of requests that still succeed, or `None` for all of them.
     static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
@@ -35,7 +35,7 @@ unsafe extern "C" fn alloc(_: *mut c_void, size: usize, align: usize, _: u32) ->
     }
     LIVE.set(LIVE.get() + 1);
     let layout = std::alloc::Layout::from_size_align(size, align).unwrap();
-    // SAFETY: nodes are not of size zero.
+    // SAFETY: nodes do not have size zero.
     unsafe { std::alloc::alloc(layout) }.cast()
 }
 
@@ -46,7 +46,7 @@ unsafe extern "C" fn free(_: *mut c_void, block: *mut c_void, size: usize, align
     unsafe { std::alloc::dealloc(block.cast(), layout) }
 }
 
-/// One thread, outside of all sections: a grace period is over at once.
+/// One thread, outside of all sections: a grace period ends at once.
 unsafe extern "C" fn call_rcu(
     _: *mut c_void,
     head: *mut RcuHead,
@@ -67,15 +67,15 @@ fn set_hooks() {
             read_unlock: None,
             call_rcu: Some(call_rcu),
         };
-        // SAFETY: before the first tree of this program.
+        // SAFETY: this is before the first tree of the program.
         unsafe { maple_set_hooks(&hooks) }
     });
 }
 
-/// A slot: first, last, entry; 0 is a hole.
+/// A slot: first, last, entry. 0 means a gap.
 type Slot = (usize, usize, usize);
 
-/// All slots, in order, without a hole beside a hole.
+/// All slots, in order. No two gaps touch.
 struct Model(Vec<Slot>);
 
 impl Model {
@@ -104,7 +104,7 @@ impl Model {
         self.0 = new;
     }
 
-    /// The lowest or highest place for `size` indices.
+    /// Returns the lowest or highest gap for `size` indices.
     fn gap(&self, min: usize, max: usize, size: usize, up: bool) -> Option<usize> {
         let fits = |&(a, b, word): &Slot| {
             let (a, b) = (a.max(min), b.min(max));
@@ -118,7 +118,7 @@ impl Model {
     }
 }
 
-/// Numbers from the bytes; zeroes when there are none left.
+/// Numbers from bytes, and zeroes after their end.
 struct Bytes<'a>(std::slice::Iter<'a, u8>);
 
 impl Bytes<'_> {
@@ -126,7 +126,7 @@ impl Bytes<'_> {
         self.0.next().copied().unwrap_or(0)
     }
 
-    /// An index near one of the ends.
+    /// Returns an index near one of the ends.
     fn index(&mut self) -> usize {
         match self.byte() {
             low @ ..0xf0 => usize::from(low),
@@ -134,7 +134,7 @@ impl Bytes<'_> {
         }
     }
 
-    /// Mostly short, so that trees have many entries.
+    /// Returns a range, mostly short, so that trees have many entries.
     fn range(&mut self) -> (usize, usize) {
         let first = self.index();
         match self.byte() {
@@ -147,7 +147,7 @@ impl Bytes<'_> {
         }
     }
 
-    /// An entry: mostly numbers in place, some that look like nodes, the zero entry, NULL.
+    /// Returns an entry: mostly numbers, some that look like nodes, the zero entry, NULL.
     fn entry(&mut self) -> usize {
         match self.byte() {
             0 => 0,
@@ -166,7 +166,8 @@ fn word(entry: usize) -> *mut c_void {
 ///
 /// # Panics
 ///
-/// If a call gives something else than the list has, leaves the structure damaged, or memory is left at the end.
+/// Panics if a call returns something else than the list has, damages the structure, or leaks
+/// memory.
 pub(crate) fn play(bytes: &[u8]) {
     set_hooks();
     let before = LIVE.get();
@@ -176,7 +177,7 @@ pub(crate) fn play(bytes: &[u8]) {
     let tree: *mut MapleTree = &mut tree;
     let mut model = Model(vec![(0, MAX, 0)]);
     let mut state = MaybeUninit::<MaState>::uninit();
-    // SAFETY: the tree is valid to the end of this function, and used by this thread only.
+    // SAFETY: the tree is valid until the end of this function, and only this thread uses it.
     unsafe {
         mas_init(state.as_mut_ptr(), tree, 0);
         let mas = state.as_mut_ptr();
@@ -192,7 +193,7 @@ pub(crate) fn play(bytes: &[u8]) {
     assert_eq!(LIVE.get(), before, "nodes are left");
 }
 
-/// Walks over everything.
+/// Walks over all slots in both directions.
 unsafe fn compare(tree: *mut MapleTree, model: &Model) {
     // SAFETY: as in `play`.
     unsafe {
@@ -216,7 +217,7 @@ unsafe fn compare(tree: *mut MapleTree, model: &Model) {
     }
 }
 
-/// A move, and where it should lead.
+/// Checks a move and its expected result.
 unsafe fn moved(
     (tree, mas, model): (*mut MapleTree, *mut MaState, &Model),
     should: impl FnOnce(&mut Position, &Model) -> usize,
@@ -246,7 +247,7 @@ unsafe fn step(
     flags: u32,
 ) {
     let code = bytes.byte();
-    // Some calls meet an allocator that is about to fail.
+    // Some calls use an allocator that is about to fail.
     if code & 0xc0 == 0x40 {
         LEFT.set(Some(u32::from(bytes.byte() % 8)));
     }
@@ -293,7 +294,7 @@ unsafe fn step(
                     0 => {
                         model.store(first, last, entry);
                         if entry == 0 {
-                            // The whole hole.
+                            // The whole gap.
                             let hole = model.at(first);
                             about = (hole.0, hole.1);
                         }
@@ -429,7 +430,7 @@ unsafe fn step(
                 }
             }
             16 => {
-                // The entry that the state is on is exchanged.
+                // The entry at the state is exchanged.
                 let entry = bytes.entry();
                 let limit = bytes.index();
                 let found = moved(

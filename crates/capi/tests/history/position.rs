@@ -1,11 +1,12 @@
-//! Where a `struct ma_state` is, played on the list: each move from each status, as the documentation and the table in the module
-//! `cursor` of the library have it.
+//! The position of a `struct ma_state`, simulated on the list: each move from each status, as in
+//! the documentation and in the table of the library's module `cursor`.
 
 use samara::maple_tree::{MaState, Status};
 
 use super::{MAX, Model, Slot};
 
-/// Index, last and status; and whether the tree has nodes, without which there are statuses of their own.
+/// Index, last and status, and `true` if the tree has nodes: trees without nodes have statuses of
+/// their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) index: usize,
@@ -24,7 +25,7 @@ impl Position {
         }
     }
 
-    /// The slot at an index, on which it then is.
+    /// Moves to the slot at an index.
     pub(super) fn go(&mut self, model: &Model, index: usize) -> Slot {
         let slot = model.at(index);
         self.index = slot.0;
@@ -86,7 +87,7 @@ impl Position {
         }
         match self.status {
             Status::ACTIVE | Status::OVERFLOW | Status::ROOT => {}
-            // Ahead of its slot, which is the next one.
+            // Before its slot, which is the next one.
             Status::UNDERFLOW => {
                 let entry = self.go(model, self.index).2;
                 if entry != 0 {

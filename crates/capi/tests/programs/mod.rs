@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What programs are compiled with.
+/// The compiler flags of C programs.
 pub(crate) const C: [&str; 4] = ["-std=gnu11", "-Wall", "-Wextra", "-Werror"];
 
-/// The library that cargo built beside this test's own executable.
+/// Returns the path of a library that cargo built next to this test's own executable.
 pub(crate) fn library(prefix: &str, extension: &str) -> PathBuf {
     let exe = std::env::current_exe().unwrap();
     std::fs::read_dir(exe.parent().unwrap())
@@ -21,7 +21,7 @@ pub(crate) fn library(prefix: &str, extension: &str) -> PathBuf {
         .unwrap_or_else(|| panic!("{prefix}.{extension} is not beside {}", exe.display()))
 }
 
-/// The crate's directory.
+/// Returns the crate's directory.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -35,7 +35,7 @@ pub(crate) fn build(
     name: &str,
 ) -> PathBuf {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    // The library's own width: these tests also run for 32-bit targets.
+    // The library's own width, since these tests also run for 32-bit targets.
     let width = if cfg!(target_pointer_width = "32") {
         "-m32"
     } else {
@@ -46,7 +46,7 @@ pub(crate) fn build(
         .args([width, "-O1", "-g", "-pthread", "-I"])
         .arg(root().join("include"))
         .arg(root().join(source))
-        // Where the source's language was named, what follows is not in it.
+        // If the source's language was given, it does not apply to the arguments that follow.
         .args(["-x", "none"])
         .arg(link)
         .args(["-ldl", "-lm", "-o"])
@@ -61,7 +61,7 @@ pub(crate) fn build(
     program
 }
 
-/// Runs a program and gives what it wrote.
+/// Runs a program and returns its output.
 pub(crate) fn run(program: &Path, link: &Path) -> String {
     let ran = Command::new(program)
         .env("LD_LIBRARY_PATH", link.parent().unwrap())
@@ -78,7 +78,7 @@ pub(crate) fn run(program: &Path, link: &Path) -> String {
     text
 }
 
-/// Builds a test in C against the static library; it must end with `ok`.
+/// Builds and runs a C test against the static library. Its output must end with `ok`.
 pub(crate) fn passes(source: &str) {
     let link = library("libsamara", "a");
     let program = build("cc", &C, &format!("tests/c/{source}.c"), &link, source);
@@ -86,7 +86,7 @@ pub(crate) fn passes(source: &str) {
     assert!(text.ends_with("ok\n"), "{source}: {text}");
 }
 
-/// Builds an example and compares what it writes with the file beside it.
+/// Builds an example and compares its output with the `.out` file.
 pub(crate) fn example(name: &str) {
     let link = library("libsamara", "a");
     let source = format!("examples/c/{name}.c");
