@@ -5,7 +5,7 @@
  */
 #include "maple_check.h"
 
-/* ---- an RCU that is slow: nothing is over before somebody waits for it ---- */
+/* ---- a slow RCU: no grace period ends before a barrier waits for it ---- */
 struct waiting {
 	struct waiting *next;
 	void (*fn)(struct maple_rcu_head *);

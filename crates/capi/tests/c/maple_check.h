@@ -44,7 +44,7 @@
 		SAME((m)->status, how);              \
 	} while (0)
 
-/* ---- an allocator that counts and may be told to fail ---- */
+/* ---- an allocator that counts, and fails on request ---- */
 static atomic_long nodes_live;
 static atomic_long nodes_asked;
 static atomic_long gfp_seen;
@@ -132,7 +132,7 @@ static inline void fail_never(void)
 	atomic_store(&fail_nonblocking, 0);
 }
 
-/* ---- small numbers that look random ---- */
+/* ---- small pseudo-random numbers ---- */
 static inline uint64_t rnd(uint64_t *seed)
 {
 	uint64_t x = *seed;

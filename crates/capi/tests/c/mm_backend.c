@@ -10,7 +10,7 @@ struct mirror {
 	struct { int there, prot, mark; } pages[MOST];
 	int countdown;    /* < 0: nothing is refused; at 0 it is, once */
 	int refused;      /* how often */
-	char last[16][8]; /* the latest calls, by name */
+	char last[16][8]; /* the names of the latest calls */
 	int told;
 	struct mm_file *file;
 	uint64_t offset;

@@ -38,22 +38,22 @@
 #define RW (PROT_READ | PROT_WRITE)
 #define ANON (MAP_PRIVATE | MAP_ANONYMOUS)
 #define SHARED_ANON (MAP_SHARED | MAP_ANONYMOUS)
-#define AT 0x2000000000ull /* where tests map: below 2^38, and at the start of a last-level table */
+#define AT 0x2000000000ull /* the address of tests' mappings: below 2^38, and at the start of a last-level table */
 
 static const enum mm_format formats[] = {MM_X86_64, MM_X86_64_LA57, MM_AARCH64_4K, MM_RISCV_SV39, MM_RISCV_SV48};
 #define FORMATS (sizeof formats / sizeof *formats)
 
 /* ---- physical memory of the test's own ---- */
-#define RAM_BASE 0x180000000ull /* above what 32 bits can say */
+#define RAM_BASE 0x180000000ull /* above 32 bits */
 struct ram {
 	pthread_mutex_t lock;
 	unsigned char *bytes;
 	uint64_t base;      /* RAM_BASE unless set otherwise */
 	uint64_t frames;
-	uint64_t live;      /* frames given out */
+	uint64_t live;      /* allocated frames */
 	uint64_t asked;     /* calls of alloc */
 	int64_t countdown;  /* < 0: never; at 0 an allocation is refused, and all after it */
-	unsigned char *how; /* of each frame: 0 free, 1 + order at the start of a block, 255 inside one */
+	unsigned char *how; /* for each frame: 0 free, 1 + order at the start of a block, 255 inside one */
 	uint64_t next;
 };
 
@@ -82,7 +82,7 @@ static int ram_alloc(void *ctx, unsigned order, uint64_t *phys)
 		ram->how[at] = (unsigned char)(1 + order);
 		ram->live += n;
 		ram->next = at + n;
-		/* "Of any content" */
+		/* "with any content" */
 		memset(ram->bytes + at * PG, 0xa5, n * PG);
 		*phys = ram->base + at * PG;
 		pthread_mutex_unlock(&ram->lock);

@@ -87,7 +87,7 @@ static void pages(void)
 	SAME(page_at(mm, AT + PG), MM_PAGE_PRESENT | MM_PAGE_EXCLUSIVE);
 	SAME(mm_translate(mm, AT + PG + 9, &where, &prot), 0);
 	SAME(prot, MM_READ | MM_WRITE | MM_EXEC);
-	/* "a page that is there without any access is -ENOENT" */
+	/* "A present page without any access is -ENOENT" */
 	SAME(mm_mprotect(mm, AT, 4 * PG, PROT_NONE), 0);
 	SAME(mm_translate(mm, AT + PG, &where, &prot), -ENOENT);
 	SAME(page_at(mm, AT + PG), MM_PAGE_PRESENT | MM_PAGE_EXCLUSIVE);

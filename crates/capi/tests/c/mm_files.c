@@ -384,7 +384,7 @@ static void counted(void)
 	all_given_back(phys);
 }
 
-/* "They leave every mapping, private copies stay." */
+/* "They leave every mapping. Private copies stay." */
 static void punched(void)
 {
 	static struct disk disk;
@@ -422,7 +422,8 @@ static void punched(void)
 	all_given_back(phys);
 }
 
-/* "NULL members: reads give zeroes, the size is unlimited"; no write_page: dirty pages are dropped; no punch: write_page with zeroes. */
+/* NULL members: reads return zeroes, and the size is unlimited. No write_page: dirty pages are dropped. No punch:
+ * write_page with zeroes. */
 static void without_members(void)
 {
 	static struct disk disk;
@@ -460,7 +461,7 @@ static void without_members(void)
 	all_given_back(phys);
 }
 
-/* "A SHMEM file's pages live in the library until its last open and mapping have gone, and are never written out." */
+/* "The pages of a SHMEM file live in the library until its last open and mapping are gone, and are never written out." */
 static void memory_files(void)
 {
 	static struct disk disk;

@@ -138,7 +138,7 @@ static void advised(void)
 	all_given_back(phys);
 }
 
-/* "A child has the parent's zero pages only if that area has an anon_vma"; clean file pages it finds again by faults. */
+/* A child gets the parent's zero pages only if their area has an anon_vma. It faults clean file pages in again. */
 static void left_out(void)
 {
 	struct mm *mm = fresh(), *child;

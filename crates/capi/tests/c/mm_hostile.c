@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* ---- malloc, which refuses ---- */
+/* ---- a malloc that refuses ---- */
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *block, size_t size);
@@ -78,7 +78,7 @@ void free(void *block)
 	__libc_free(block);
 }
 
-/* ---- what is tried ---- */
+/* ---- the tested operations ---- */
 static struct mm_phys *phys;
 static struct disk disk, another;
 static struct mm_file *file;
@@ -483,8 +483,8 @@ static void no_arguments(void)
 }
 
 /* ---- threads that wait for each other while there is no memory ---- */
-#define WAITERS 16 /* so many that a list of those to be woken would leave the stack */
-static atomic_int held;            /* the lock of the address space, by the first thread */
+#define WAITERS 16 /* too many for a list of woken threads on the stack */
+static atomic_int held;            /* set while the first thread holds the lock of the address space */
 static atomic_int waiter[WAITERS]; /* the thread's number, once it is about to wait */
 
 /* Returns true if a thread sleeps, by its own line of /proc. */
