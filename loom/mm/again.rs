@@ -1,4 +1,4 @@
-//! The areas that faults remember. Several threads note areas in one place. Faults hold a noted
+//! The VMA cache of faults. Several threads note areas in one place. Faults hold a noted
 //! area while calls change or free it, and while other faults note something else there.
 
 use std::ptr::NonNull;
