@@ -126,9 +126,9 @@ fn table<F: Format, M: Memory>(
                     "entry {i} at {phys:#x} points to a shared table, and does not say so"
                 ));
             }
-        } else if tag::holds(raw) {
+        } else if tag::is_page(raw) {
             leaf(space, raw, level, count)?;
-        } else if level > 0 || tag::payload(raw).is_none() {
+        } else if level > 0 || tag::marker_payload(raw).is_none() {
             return Err(format!(
                 "entry {i} at {phys:#x} is {raw:#x}, which is nothing"
             ));
@@ -156,7 +156,7 @@ fn leaf<F: Format, M: Memory>(
     if level > 2 || !phys.is_multiple_of(span(level)) {
         return Err(format!("a page of level {level} on {phys:#x}"));
     }
-    if F::special(raw) {
+    if F::is_special(raw) {
         return Ok(());
     }
     let frames = space.physical().frames();
@@ -167,7 +167,7 @@ fn leaf<F: Format, M: Memory>(
             return Err(format!("a page on {phys:#x}, where no frame is"));
         };
         *mappings += 1;
-        if F::writable(raw) && frames.is_anon(phys) && !frames.is_single(phys) {
+        if F::is_writable(raw) && frames.is_anon(phys) && !frames.is_sole(phys) {
             let info = frames.info(phys);
             // A reference does not forbid writing; a second mapping does.
             if info.is_none_or(|info| info.mappings > 1) {

@@ -3,8 +3,8 @@
 use crate::atomic::{AtomicU64, Ordering};
 use core::ops::Range;
 
-use crate::cursor::remembered;
-use crate::dead::Dead;
+use crate::cursor::may_be_in_tlb;
+use crate::deferred_free::DeferredFree;
 use crate::entry::{Attrs, ENTRIES, PAGE_SIZE, tag};
 use crate::error::Error;
 use crate::fork::ForkFilter;
@@ -12,12 +12,12 @@ use crate::format::Format;
 use crate::frames::Counts;
 use crate::phys::{FrameAllocator, PhysMem, Physical};
 use crate::reclaim::Reclaim;
-use crate::table::{Locked, SPARSE, Table};
+use crate::table::{LockedTable, SPARSE, Table};
 
 /// What copying makes of a leaf.
-pub(crate) trait Way {
+pub(crate) trait CopyPolicy {
     /// Whether pinned memory is not shared but copied.
-    const DUPLICATES: bool = false;
+    const COPIES_PINNED: bool = false;
     /// Whether both sides lose permission to write, of a frame that is private memory or not.
     fn protects(anon: bool) -> bool;
     /// What else differs in the copy.
@@ -29,10 +29,10 @@ pub(crate) struct Private;
 /// A fork's shared mapping.
 pub(crate) struct Shared;
 /// The same address space goes on with a table of its own.
-pub(crate) struct Own;
+pub(crate) struct Unshare;
 
-impl Way for Private {
-    const DUPLICATES: bool = true;
+impl CopyPolicy for Private {
+    const COPIES_PINNED: bool = true;
 
     #[inline(always)]
     fn protects(_: bool) -> bool {
@@ -41,11 +41,11 @@ impl Way for Private {
 
     #[inline(always)]
     fn copy<F: Format>(raw: u64) -> u64 {
-        F::old(raw)
+        F::without_accessed(raw)
     }
 }
 
-impl Way for Shared {
+impl CopyPolicy for Shared {
     #[inline(always)]
     fn protects(_: bool) -> bool {
         false
@@ -53,11 +53,11 @@ impl Way for Shared {
 
     #[inline(always)]
     fn copy<F: Format>(raw: u64) -> u64 {
-        F::old(F::clean(raw))
+        F::without_accessed(F::without_dirty(raw))
     }
 }
 
-impl Way for Own {
+impl CopyPolicy for Unshare {
     /// What a program may write to is either private memory or shared by all who map it.
     #[inline(always)]
     fn protects(anon: bool) -> bool {
@@ -90,14 +90,14 @@ impl Copied {
 /// it, and the entries outside of the part become empty. On error the copy is as before, and nothing is counted.
 pub(crate) fn copy_entries<
     F: Format,
-    W: Way,
+    W: CopyPolicy,
     B: FrameAllocator + PhysMem,
     R: Reclaim,
     const FRESH: bool,
 >(
     memory: &Physical<B, R>,
     copy: ForkFilter,
-    from: &Locked<'_>,
+    from: &LockedTable<'_>,
     to: &Table<'_>,
     part: Range<usize>,
 ) -> (Copied, Result<(), Error>) {
@@ -118,12 +118,12 @@ pub(crate) fn copy_entries<
     let mut i = part.start;
     loop {
         if sparse {
-            i = from.table.after_empty(i..part.end);
+            i = from.table.skip_empty_lines(i..part.end);
         }
         if i == part.end {
             break;
         }
-        let usual = copy_usual::<F, W, FRESH>(frames.counts(), from, to, i..part.end);
+        let usual = copy_common::<F, W, FRESH>(frames.counts(), from, to, i..part.end);
         if usual.protected {
             copied.protect(i..i + usual.count);
         }
@@ -144,7 +144,7 @@ pub(crate) fn copy_entries<
                         }
                     }
                     Err(error) => {
-                        take_back::<F, B, R>(memory, to, part.start..i);
+                        undo_copies::<F, B, R>(memory, to, part.start..i);
                         copied.used = 0;
                         return (copied, Err(error));
                     }
@@ -157,7 +157,7 @@ pub(crate) fn copy_entries<
                 break;
             }
             let raw = from.load(i);
-            if W::protects(true) && F::usual(raw) || sparse && raw == 0 {
+            if W::protects(true) && F::is_common(raw) || sparse && raw == 0 {
                 break;
             }
         }
@@ -167,16 +167,16 @@ pub(crate) fn copy_entries<
 
 /// Takes copies of entries back.
 #[cold]
-fn take_back<F: Format, B: FrameAllocator + PhysMem, R: Reclaim>(
+fn undo_copies<F: Format, B: FrameAllocator + PhysMem, R: Reclaim>(
     memory: &Physical<B, R>,
     to: &Table<'_>,
     part: Range<usize>,
 ) {
     let frames = memory.frames();
-    let mut dead = Dead::new();
+    let mut dead = DeferredFree::new();
     for i in part {
         let raw = to.load(i);
-        if tag::holds(raw) && !F::special(raw) {
+        if tag::is_page(raw) && !F::is_special(raw) {
             // Dead are copies of pinned frames.
             if let Some(index) = frames.unmap(F::phys(raw)) {
                 dead.push(frames, index, 1);
@@ -184,7 +184,7 @@ fn take_back<F: Format, B: FrameAllocator + PhysMem, R: Reclaim>(
         }
         to.slot(i).store(0, Ordering::Release);
     }
-    memory.free_dead(&mut dead);
+    memory.free_deferred(&mut dead);
 }
 
 /// A walk that finds the entry finds the page's content. The entry above a fresh table is stored with Release later.
@@ -196,7 +196,7 @@ const fn order<const FRESH: bool>() -> Ordering {
     }
 }
 
-/// What [`copy_usual`] has done.
+/// What [`copy_common`] has done.
 struct Usual {
     count: usize,
     protected: bool,
@@ -209,9 +209,9 @@ const RUN: usize = if cfg!(samara_loom) { 2 } else { 8 };
 /// Copies usual pages up to the first that is not: private memory with one mapping and no reference, so that its word may be stored to (see
 /// [`Frames`]), in an entry that the processor has nothing to write into any more. No locked instruction and no call; most of a fork is this loop.
 #[inline(never)]
-fn copy_usual<F: Format, W: Way, const FRESH: bool>(
+fn copy_common<F: Format, W: CopyPolicy, const FRESH: bool>(
     counts: Counts<'_>,
-    from: &Locked<'_>,
+    from: &LockedTable<'_>,
     to: &Table<'_>,
     part: Range<usize>,
 ) -> Usual {
@@ -234,12 +234,12 @@ fn copy_usual<F: Format, W: Way, const FRESH: bool>(
                 break;
             };
             let raw = from.load(Ordering::Relaxed);
-            if !F::usual(raw) || !counts.twice(F::phys(raw)) {
+            if !F::is_common(raw) || !counts.map_second(F::phys(raw)) {
                 break;
             }
             let guarded = F::write_protected(raw);
             if guarded != raw {
-                // As in `Locked::update`, of which this is the settled case.
+                // As in `LockedTable::update`, of which this is the settled case.
                 from.store(guarded, Ordering::Release);
             }
             any |= raw;
@@ -249,26 +249,26 @@ fn copy_usual<F: Format, W: Way, const FRESH: bool>(
     }
     Usual {
         count: all - old.len(),
-        protected: F::writable(any),
+        protected: F::is_writable(any),
     }
 }
 
 /// The same of a run of usual pages that are alike, and whose frames lie one behind the other: the first entry. `None`: they are not, and nothing was
 /// done.
 #[inline(always)]
-fn copy_run<F: Format, W: Way, const FRESH: bool>(
+fn copy_run<F: Format, W: CopyPolicy, const FRESH: bool>(
     counts: Counts<'_>,
     old: &[AtomicU64; RUN],
     new: &[AtomicU64; RUN],
 ) -> Option<u64> {
     // From the entry of a frame to that of the next: formats have the number of the frame in bits that lie together.
     // The loops below count to `RUN`. Of two iterators side by side the compiler does not always see how long they are, and then it unrolls nothing.
-    let place = |i| i as u64 * F::frame(PAGE_SIZE);
+    let place = |i| i as u64 * F::frame_bits(PAGE_SIZE);
     let first = old[0].load(Ordering::Relaxed);
     let differ = (0..RUN).fold(0, |all, i| {
         all | old[i].load(Ordering::Relaxed) ^ first.wrapping_add(place(i))
     });
-    if differ != 0 || !F::usual(first) || !counts.twice_all::<RUN>(F::phys(first)) {
+    if differ != 0 || !F::is_common(first) || !counts.map_second_run::<RUN>(F::phys(first)) {
         return None;
     }
     let guarded = F::write_protected(first);
@@ -283,24 +283,24 @@ fn copy_run<F: Format, W: Way, const FRESH: bool>(
 /// Copies an entry that is not the usual one: what comes into the copy, and whether the original has lost permission to write, and processors may
 /// remember it.
 #[inline(never)]
-fn copy_entry<F: Format, W: Way, B: FrameAllocator + PhysMem, R: Reclaim>(
+fn copy_entry<F: Format, W: CopyPolicy, B: FrameAllocator + PhysMem, R: Reclaim>(
     memory: &Physical<B, R>,
     copy: ForkFilter,
-    from: &Locked<'_>,
+    from: &LockedTable<'_>,
     i: usize,
 ) -> Result<(u64, bool), Error> {
     let (frames, zero) = (memory.frames(), memory.zero_page());
     let raw = from.load(i);
-    if !tag::holds(raw) {
+    if !tag::is_page(raw) {
         return Ok((raw, false));
     }
     let phys = F::phys(raw);
-    let special = F::special(raw);
+    let special = F::is_special(raw);
     if copy.leaves_out::<F>(frames, zero, raw) {
         return Ok((0, false));
     }
     if !special {
-        if W::DUPLICATES && frames.is_pinned(phys) {
+        if W::COPIES_PINNED && frames.is_pinned(phys) {
             let own = memory.duplicate(phys)?;
             frames.map_owned(own)?;
             let leaf = F::leaf(own, F::attrs(raw) | Attrs::DIRTY, 0);
@@ -308,9 +308,9 @@ fn copy_entry<F: Format, W: Way, B: FrameAllocator + PhysMem, R: Reclaim>(
         }
         frames.map(phys)?;
     }
-    if !F::writable(raw) || !W::protects(!special && frames.is_anon(phys)) {
+    if !F::is_writable(raw) || !W::protects(!special && frames.is_anon(phys)) {
         return Ok((W::copy::<F>(raw), false));
     }
     let was = from.update::<F>(i, raw, F::write_protected);
-    Ok((W::copy::<F>(F::write_protected(was)), remembered(was)))
+    Ok((W::copy::<F>(F::write_protected(was)), may_be_in_tlb(was)))
 }

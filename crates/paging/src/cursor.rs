@@ -12,7 +12,7 @@ use crate::phys::{Memory, Physical};
 use crate::prealloc::PreallocTables;
 use crate::reclaim::Reclaim;
 use crate::space::PageTables;
-use crate::table::{Locked, Table};
+use crate::table::{LockedTable, Table};
 
 /// Where the way down ended before the level that was asked for: nothing, or a leaf.
 #[derive(Clone, Copy, Debug)]
@@ -22,18 +22,18 @@ pub(crate) struct Stop {
 }
 
 /// A last-level table as a walk has found it: by which entry, and what that said.
-pub(crate) struct Place<'a> {
+pub(crate) struct FoundTable<'a> {
     pub(crate) table: Table<'a>,
     slot: &'a AtomicU64,
-    pub(crate) above: u64,
+    pub(crate) parent_entry: u64,
 }
 
-impl<'a> Place<'a> {
+impl<'a> FoundTable<'a> {
     /// Locks the table, if it is still on the way; it stays so until it is unlocked.
     #[inline]
-    pub(crate) fn lock(&self) -> Option<Locked<'a>> {
+    pub(crate) fn lock(&self) -> Option<LockedTable<'a>> {
         let locked = self.table.lock();
-        (self.slot.load(Ordering::SeqCst) == self.above).then_some(locked)
+        (self.slot.load(Ordering::SeqCst) == self.parent_entry).then_some(locked)
     }
 }
 
@@ -76,12 +76,12 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         self.section = None;
         let result = work();
         self.section = Some(self.memory().grace().enter(self.at));
-        self.forget();
+        self.reset();
         result
     }
 
     /// Forgets the way: tables on it may have left the tree.
-    pub(crate) fn forget(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.known = Self::TOP;
     }
 
@@ -113,21 +113,28 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
     /// The last-level table on the way to `addr`, from the root and without any lock: what is found was there after this call began. It is not remembered for
     /// other addresses.
     #[inline(always)]
-    pub(crate) fn place(&self, addr: u64) -> Result<Place<'a>, Stop> {
+    pub(crate) fn find_table(&self, addr: u64) -> Result<FoundTable<'a>, Stop> {
         let memory = self.memory();
         let mut table = self.space.root;
         let mut level = Self::TOP;
         loop {
             let slot = memory.slot(table, index(addr, level));
-            let above = slot.load(Ordering::SeqCst);
-            if !F::is_table(above) {
-                return Err(Stop { level, raw: above });
+            let parent_entry = slot.load(Ordering::SeqCst);
+            if !F::is_table(parent_entry) {
+                return Err(Stop {
+                    level,
+                    raw: parent_entry,
+                });
             }
-            table = F::phys(above);
+            table = F::phys(parent_entry);
             level -= 1;
             if level == 0 {
                 let table = memory.table(table);
-                return Ok(Place { table, slot, above });
+                return Ok(FoundTable {
+                    table,
+                    slot,
+                    parent_entry,
+                });
             }
         }
     }
@@ -139,13 +146,13 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
     }
 
     /// The same, anew from the root: what is found was there after this call began.
-    pub(crate) fn descend_anew(&mut self, addr: u64, level: usize) -> Result<Table<'a>, Stop> {
-        self.forget();
+    pub(crate) fn descend_from_root(&mut self, addr: u64, level: usize) -> Result<Table<'a>, Stop> {
+        self.reset();
         self.descend(addr, level)
     }
 
     /// The entry of the table one above this level.
-    pub(crate) fn above(&self, level: usize) -> u64 {
+    pub(crate) fn parent_entry(&self, level: usize) -> u64 {
         self.read(self.at, level + 1)
     }
 
@@ -156,7 +163,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
     /// of this table. If the table has left since then, it was empty first, and what had been there is gone. (A link in its first entry, put there since,
     /// is something.) What another thread maps in the meantime may be missed, as if it came after.
     #[inline]
-    pub(crate) fn after_hole(&self, addr: u64, level: usize, end: u64) -> u64 {
+    pub(crate) fn skip_hole(&self, addr: u64, level: usize, end: u64) -> u64 {
         let first = next(addr, level);
         let last = end.min(next(addr, level + 1));
         if first >= last {
@@ -176,35 +183,35 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
 
     /// Locks the table of this level on the way to `addr`; it is still on the way, and stays so until it is unlocked.
     #[inline]
-    pub(crate) fn lock(&mut self, addr: u64, level: usize) -> Result<Locked<'a>, Stop> {
+    pub(crate) fn lock(&mut self, addr: u64, level: usize) -> Result<LockedTable<'a>, Stop> {
         loop {
             let table = match self.descend(addr, level) {
                 Ok(table) => table,
-                Err(_) => self.descend_anew(addr, level)?,
+                Err(_) => self.descend_from_root(addr, level)?,
             };
             let locked = table.lock();
             if level == Self::TOP {
                 self.shared = false;
                 return Ok(locked);
             }
-            let above = self.above(level);
-            if F::is_table(above) && F::phys(above) == table.phys {
-                self.shared = level == 0 && F::is_shared(above);
+            let parent_entry = self.parent_entry(level);
+            if F::is_table(parent_entry) && F::phys(parent_entry) == table.phys {
+                self.shared = level == 0 && F::is_shared(parent_entry);
                 return Ok(locked);
             }
             drop(locked);
-            self.forget();
+            self.reset();
         }
     }
 
     /// Makes the tables on the way to `addr`, down to this level, and locks the last. A leaf in the way is `Exists`.
     #[inline]
-    pub(crate) fn lock_or_make(
+    pub(crate) fn lock_or_create(
         &mut self,
         addr: u64,
         level: usize,
         prealloc: &mut PreallocTables<'_, M>,
-    ) -> Result<Locked<'a>, Error> {
+    ) -> Result<LockedTable<'a>, Error> {
         loop {
             match self.lock(addr, level) {
                 Ok(locked) => return Ok(locked),
@@ -212,7 +219,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
                 Err(Stop { level: at, .. }) => {
                     // All that it takes, or nothing is begun.
                     prealloc.ensure(at - level)?;
-                    self.make(addr, at, prealloc)?;
+                    self.create(addr, at, prealloc)?;
                 }
             }
         }
@@ -220,7 +227,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
 
     /// Makes a table below the entry of `level`, unless something is there.
     #[cold]
-    fn make(
+    fn create(
         &mut self,
         addr: u64,
         level: usize,
@@ -233,10 +240,10 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         if let Ok(mut upper) = self.lock(addr, level)
             && upper.load(index(addr, level)) == 0
         {
-            upper.store(index(addr, level), F::table(table, false));
+            upper.store(index(addr, level), F::table_entry(table, false));
             upper.add_used(1);
             if level == 1 {
-                self.space.next_generation();
+                self.space.bump_generation();
             }
         } else {
             prealloc.give(table);
@@ -247,18 +254,18 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
     /// Makes the tables on the way to `addr`, and locks that of the last level, which is this address space's own. `Exists` if a page is at `addr` and
     /// the table is still shared: nobody can map there, so nothing is copied.
     #[inline]
-    pub(crate) fn lock_own(
+    pub(crate) fn lock_unshared(
         &mut self,
         addr: u64,
         prealloc: &mut PreallocTables<'_, M>,
         gather: &mut Gather<'_, F, M>,
-    ) -> Result<Locked<'a>, Error> {
+    ) -> Result<LockedTable<'a>, Error> {
         loop {
-            let locked = self.lock_or_make(addr, 0, prealloc)?;
+            let locked = self.lock_or_create(addr, 0, prealloc)?;
             if !self.shared {
                 return Ok(locked);
             }
-            if tag::holds(locked.load(index(addr, 0))) {
+            if tag::is_page(locked.load(index(addr, 0))) {
                 return Err(Error::Exists);
             }
             drop(locked);
@@ -294,15 +301,15 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
             upper.unlink(slot, 0);
             upper.sub_used(1);
             if level == 0 {
-                self.space.next_generation();
+                self.space.bump_generation();
             }
             drop(below);
             let more = upper.used() == 0;
             drop(upper);
-            self.forget();
+            self.reset();
             let start = addr & !(span(level + 1) - 1);
             gather.range(start, next(addr, level + 1), Changed::TABLES);
-            gather.table(table.phys);
+            gather.retire_table(table.phys);
             if !more {
                 return;
             }
@@ -311,7 +318,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
 }
 
 /// The end of the part of `start .. end` that the table of the last level at `start` covers.
-pub(crate) fn stretch_end(start: u64, end: u64) -> u64 {
+pub(crate) fn table_end(start: u64, end: u64) -> u64 {
     end.min(next(start, 1))
 }
 
@@ -322,6 +329,6 @@ pub(crate) fn indices(start: u64, end: u64) -> core::ops::Range<usize> {
 }
 
 /// Whether processors may remember this leaf.
-pub(crate) const fn remembered(raw: u64) -> bool {
+pub(crate) const fn may_be_in_tlb(raw: u64) -> bool {
     raw & tag::VALID != 0
 }

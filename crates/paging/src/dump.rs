@@ -57,7 +57,7 @@ impl<F: Format, M: Memory> fmt::Display for Dump<'_, F, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut run: Option<Run> = None;
         let mut result = Ok(());
-        self.0.walk(self.0.half_to_print(), |addr, entry| {
+        self.0.walk(self.0.dump_range(), |addr, entry| {
             let (phys, attrs, size) = match entry {
                 Entry::Page { phys, attrs, size } => (phys, attrs, size),
                 Entry::Marker(marker) => {

@@ -146,7 +146,7 @@ pub(crate) mod tag {
 
     /// Whether a page is here, be it accessible or not.
     #[inline]
-    pub(crate) const fn holds(raw: u64) -> bool {
+    pub(crate) const fn is_page(raw: u64) -> bool {
         raw & (VALID | NONE) != 0
     }
 
@@ -154,8 +154,8 @@ pub(crate) mod tag {
         MARKER | (payload as u64) << 1
     }
 
-    pub(crate) const fn payload(raw: u64) -> Option<u32> {
-        if !holds(raw) && raw & MARKER != 0 {
+    pub(crate) const fn marker_payload(raw: u64) -> Option<u32> {
+        if !is_page(raw) && raw & MARKER != 0 {
             Some((raw >> 1) as u32)
         } else {
             None

@@ -2,7 +2,7 @@
 //!
 //! A fault has seen something without a lock. Each of these calls locks the page's table, and looks whether that is still so.
 
-use crate::cursor::{Cursor, Stop, remembered};
+use crate::cursor::{Cursor, Stop, may_be_in_tlb};
 use crate::entry::{Attrs, Entry, PAGE_SIZE, index, next, span, tag};
 use crate::error::Error;
 use crate::format::Format;
@@ -11,7 +11,7 @@ use crate::phys::{FrameAllocator, Memory, PhysMem, Physical};
 use crate::prealloc::PreallocTables;
 use crate::reclaim::Reclaim;
 use crate::space::PageTables;
-use crate::table::Locked;
+use crate::table::LockedTable;
 
 impl<F: Format, M: Memory> PageTables<F, M> {
     /// Adds attributes to a page, if it is still on this frame, the first of its entry: the end of a fault on a shared page that its file has been told of,
@@ -29,7 +29,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         add: Attrs,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
-        self.pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
+        self.check_range(&(addr..addr.saturating_add(PAGE_SIZE)))?;
         let mut gather = self.gather(tlb);
         let mut prealloc = PreallocTables::none(self.physical());
         let mut cursor = self.cursor(addr);
@@ -38,7 +38,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let raw = table.load(slot);
         let was = table.update::<F>(slot, raw, |raw| F::leaf(phys, F::attrs(raw) | add, level));
         let attrs = F::attrs(was) | add;
-        if !remembered(was) || (add - F::attrs(was)).contains(Attrs::EXEC) {
+        if !may_be_in_tlb(was) || (add - F::attrs(was)).contains(Attrs::EXEC) {
             gather.notify_mapped(addr & !(span(level) - 1), next(addr, level), attrs);
         }
         // As above: what processors remember allows less, and a fault finds out.
@@ -60,14 +60,22 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             let found = cursor.lock_leaf(addr).map_err(|_| Error::NotMapped)?;
             let (_table, level, raw) = found;
             let phys = F::phys(raw) + (addr & (span(level) - 1));
-            return FrameRef::of(self.physical(), phys & !(PAGE_SIZE - 1), !F::special(raw));
+            return FrameRef::of(
+                self.physical(),
+                phys & !(PAGE_SIZE - 1),
+                !F::is_special(raw),
+            );
         }
         let found = cursor.lock_for(addr, need);
         let (_table, _, raw, phys) = found.map_err(|_| Error::NotMapped)?;
-        if !F::special(raw) {
+        if !F::is_special(raw) {
             self.physical().frames().unpin(phys);
         }
-        FrameRef::of(self.physical(), phys & !(PAGE_SIZE - 1), !F::special(raw))
+        FrameRef::of(
+            self.physical(),
+            phys & !(PAGE_SIZE - 1),
+            !F::is_special(raw),
+        )
     }
 
     /// Takes a reference for a device, which reads or writes the memory itself while programs go on: as [`get_page`](Self::get_page), and private memory stays this address
@@ -115,11 +123,11 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         }
         let phys = (F::phys(raw) + (addr & (span(level) - 1))) & !(PAGE_SIZE - 1);
         let frames = memory.frames();
-        let pin = if F::special(raw) || !frames.is_anon(phys) {
-            FrameRef::of(memory, phys, !F::special(raw))?
+        let pin = if F::is_special(raw) || !frames.is_anon(phys) {
+            FrameRef::of(memory, phys, !F::is_special(raw))?
         } else if !cursor.shared
             // What may be written, no other entry maps, whoever else has a reference.
-            && (frames.is_alone(phys) || F::writable(raw))
+            && (frames.is_exclusive(phys) || F::is_writable(raw))
         {
             frames.pin(phys)?;
             FrameRef {
@@ -171,7 +179,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         need: Attrs,
         access: impl FnOnce(u64) -> T,
     ) -> Result<T, Entry> {
-        self.noted(addr, need, |phys, _| access(phys))
+        self.mark_used(addr, need, |phys, _| access(phys))
     }
 
     /// Does what a processor does that fills its TLB: looks and notes as [`access`](Self::access) does, and returns the physical address of the byte, and what the
@@ -202,12 +210,12 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn refill(&self, addr: u64, need: Attrs) -> Result<(u64, Attrs), Entry> {
-        self.noted(addr, need, |phys, attrs| (phys, attrs))
+        self.mark_used(addr, need, |phys, attrs| (phys, attrs))
     }
 
     /// Notes an access in the entry, and calls `access` with the byte's address and the entry's attributes, with the table locked.
     #[inline(always)]
-    fn noted<T>(
+    fn mark_used<T>(
         &self,
         addr: u64,
         need: Attrs,
@@ -283,7 +291,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         phys: u64,
         prealloc: &mut PreallocTables<'_, M>,
         gather: &mut Gather<'_, F, M>,
-    ) -> Result<(Locked<'a>, usize), Error> {
+    ) -> Result<(LockedTable<'a>, usize), Error> {
         loop {
             let (table, level, raw) = self.lock_leaf(addr).map_err(|_| Error::NotMapped)?;
             if F::phys(raw) != phys {
@@ -299,13 +307,13 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
 
     /// Locks the table of the page at an address, whatever its size; its level, and the entry. Otherwise what is there instead.
     #[inline]
-    fn lock_leaf(&mut self, addr: u64) -> Result<(Locked<'a>, usize, u64), Entry> {
+    fn lock_leaf(&mut self, addr: u64) -> Result<(LockedTable<'a>, usize, u64), Entry> {
         let mut level = 0;
         loop {
             match self.lock(addr, level) {
                 Ok(table) => {
                     let raw = table.load(index(addr, level));
-                    if tag::holds(raw) && !(level > 0 && F::is_table(raw)) {
+                    if tag::is_page(raw) && !(level > 0 && F::is_table(raw)) {
                         return Ok((table, level, raw));
                     }
                     if level == 0 {
@@ -325,7 +333,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         &mut self,
         addr: u64,
         need: Attrs,
-    ) -> Result<(Locked<'a>, usize, u64, u64), Entry> {
+    ) -> Result<(LockedTable<'a>, usize, u64, u64), Entry> {
         if !self.space.covers(addr) {
             return Err(Entry::Empty);
         }

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use crate::copy::{Private, Shared, copy_entries};
-use crate::cursor::{Cursor, Stop, indices, remembered, stretch_end};
+use crate::cursor::{Cursor, Stop, indices, may_be_in_tlb, table_end};
 use crate::entry::{Attrs, PAGE_SIZE, PageSize, index, next, span, tag};
 use crate::error::Error;
 use crate::format::{Format, MAX_LEVELS};
@@ -12,7 +12,7 @@ use crate::invalidate::{Changed, Gather, Invalidate};
 use crate::phys::Memory;
 use crate::prealloc::PreallocTables;
 use crate::space::PageTables;
-use crate::table::{Locked, Table};
+use crate::table::{LockedTable, Table};
 
 /// Who sees what is written to a page after a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,11 +39,11 @@ impl ForkFilter {
     #[inline]
     pub(crate) fn leaves_out<F: Format>(self, frames: &Frames, zero: u64, raw: u64) -> bool {
         let phys = F::phys(raw);
-        if F::special(raw) {
+        if F::is_special(raw) {
             // Device memory, memory mapped by its number, the zero page.
             self == Self::SkipRestorable && phys == zero
         } else {
-            self != Self::All && F::clean(raw) == raw && !frames.is_anon(phys)
+            self != Self::All && F::without_dirty(raw) == raw && !frames.is_anon(phys)
         }
     }
 }
@@ -68,7 +68,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         copy: ForkFilter,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
-        self.can_fork(child, &range)?;
+        self.check_fork(child, &range)?;
         let mut fork = Fork::new(self, child, &range, mapping, copy, tlb);
         fork.preallocate(&range, false)?;
         let mut at = range.start;
@@ -134,7 +134,7 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
                     next(at, 1).min(end)
                 };
                 let last = first.max(end & !(span(1) - 1));
-                tables += self.to.missing_at(at..end, 1, &mut counted)?;
+                tables += self.to.count_missing_at(at..end, 1, &mut counted)?;
                 tables += self.tables(at..first, false)? + self.tables(last..end, false)?;
             } else {
                 tables += self.tables(at..end, true)?;
@@ -146,7 +146,7 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
 
     fn tables(&mut self, range: Range<u64>, sharing: bool) -> Result<usize, Error> {
         let (from, to) = (&mut self.from, &mut self.to);
-        from.tables_elsewhere(to, &range, range.start, sharing)
+        from.count_for_dest(to, &range, range.start, sharing)
     }
 
     /// Takes back what the child has got in `done`: whole leaves, so that nothing has to be divided.
@@ -160,7 +160,7 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
     pub(crate) fn step(&mut self, at: u64, end: u64) -> Result<u64, Error> {
         match self.from.descend(at, 0) {
             Ok(_) => {
-                let end = stretch_end(at, end);
+                let end = table_end(at, end);
                 self.copy_table(at, end)?;
                 Ok(end)
             }
@@ -183,9 +183,9 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
     fn is_pinned(&self, level: usize, raw: u64) -> bool {
         let frames = self.from.memory().frames();
         self.mapping == Mapping::Private
-            && tag::holds(raw)
+            && tag::is_page(raw)
             && !F::is_table(raw)
-            && !F::special(raw)
+            && !F::is_special(raw)
             && frames.any_pinned(F::phys(raw), PageSize::of(level).order())
     }
 
@@ -201,7 +201,9 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
             return Ok(());
         }
         if !fresh {
-            let mut child = self.to.lock_own(at, &mut self.prealloc, &mut self.gather)?;
+            let mut child = self
+                .to
+                .lock_unshared(at, &mut self.prealloc, &mut self.gather)?;
             let used = self.fill::<false>(&parent, &child.table, at, end)?;
             child.add_used(used);
             return Ok(());
@@ -225,7 +227,7 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
     /// Fills a part of a child's table; how many of its entries are in use.
     fn fill<const FRESH: bool>(
         &mut self,
-        parent: &Locked<'_>,
+        parent: &LockedTable<'_>,
         child: &Table<'_>,
         at: u64,
         end: u64,
@@ -247,17 +249,17 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
 
     /// Puts a filled last-level table, which nobody knows yet, into the child's tree.
     fn link(&mut self, addr: u64, table: u64) -> Result<(), Error> {
-        let mut upper = self.to.lock_or_make(addr, 1, &mut self.prealloc)?;
-        upper.store(index(addr, 1), F::table(table, false));
+        let mut upper = self.to.lock_or_create(addr, 1, &mut self.prealloc)?;
+        upper.store(index(addr, 1), F::table_entry(table, false));
         upper.add_used(1);
-        self.to.space.next_generation();
+        self.to.space.bump_generation();
         Ok(())
     }
 
     /// Copies a huge page.
     fn copy_huge(&mut self, at: u64, level: usize) -> Result<(), Error> {
         let slot = index(at, level);
-        let mut child = self.to.lock_or_make(at, level, &mut self.prealloc)?;
+        let mut child = self.to.lock_or_create(at, level, &mut self.prealloc)?;
         if child.load(slot) != 0 {
             return Err(Error::Exists);
         }
@@ -265,7 +267,7 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
         if let Ok(Some(raw)) = copied {
             child.store(slot, raw);
             child.add_used(1);
-            self.to.space.next_generation();
+            self.to.space.bump_generation();
         }
         let empty = child.used() == 0;
         drop(child);
@@ -285,26 +287,26 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
         };
         let raw = parent.load(slot);
         let zero = memory.zero_page();
-        if !tag::holds(raw)
+        if !tag::is_page(raw)
             || F::is_table(raw)
             || self.copy.leaves_out::<F>(memory.frames(), zero, raw)
         {
             return Ok(None);
         }
-        if !F::special(raw) {
+        if !F::is_special(raw) {
             let order = PageSize::of(level).order();
             memory.frames().map_leaf(F::phys(raw), order)?;
         }
         if self.mapping == Mapping::Shared {
-            return Ok(Some(F::old(F::clean(raw))));
+            return Ok(Some(F::without_accessed(F::without_dirty(raw))));
         }
         let mut was = raw;
-        if F::writable(raw) {
+        if F::is_writable(raw) {
             was = parent.update::<F>(slot, raw, F::write_protected);
-            if remembered(was) {
+            if may_be_in_tlb(was) {
                 self.gather.range(at, next(at, level), Changed::PAGES);
             }
         }
-        Ok(Some(F::old(F::write_protected(was))))
+        Ok(Some(F::without_accessed(F::write_protected(was))))
     }
 }

@@ -11,7 +11,7 @@ use crate::map::Source;
 use crate::phys::Memory;
 use crate::prealloc::PreallocTables;
 use crate::prealloc::Preallocation;
-use crate::share::forget_leaf;
+use crate::share::release_leaf;
 use crate::space::PageTables;
 
 impl<F: Format, M: Memory> Cursor<'_, F, M> {
@@ -30,7 +30,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         };
         let slot = index(addr, level);
         let raw = upper.load(slot);
-        if !tag::holds(raw) || F::is_table(raw) {
+        if !tag::is_page(raw) || F::is_table(raw) {
             prealloc.give(below);
             return Ok(());
         }
@@ -40,9 +40,9 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         let (start, end) = (addr & !(span(level) - 1), next(addr, level));
         let fill = |raw: u64| {
             let (phys, attrs) = (F::phys(raw), F::attrs(raw));
-            let rest = F::rest(F::leaf(0, attrs, level - 1));
+            let rest = F::attr_bits(F::leaf(0, attrs, level - 1));
             for i in 0..ENTRIES {
-                let piece = F::frame(phys + i as u64 * span(level - 1));
+                let piece = F::frame_bits(phys + i as u64 * span(level - 1));
                 table.slot(i).store(rest | piece, Ordering::Relaxed);
             }
         };
@@ -51,15 +51,15 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
             let old = upper.update::<F>(slot, raw, |raw| {
                 F::leaf(F::phys(raw), F::attrs(raw) - Attrs::ACCESS, level)
             });
-            gather.tell_now(start, end, changed);
+            gather.invalidate_now(start, end, changed);
             fill(old);
-            upper.store(slot, F::table(below, false));
+            upper.store(slot, F::table_entry(below, false));
             gather.notify_mapped(start, end, F::attrs(old));
         } else {
             // The processor may note an access until the entry changes; then the pieces are written again.
             upper.update::<F>(slot, raw, |raw| {
                 fill(raw);
-                F::table(below, false)
+                F::table_entry(below, false)
             });
             gather.range(start, end, changed);
         }
@@ -103,7 +103,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         size: PageSize,
     ) -> Result<Preallocation<'_, M>, Error> {
         let addr = addr & !(span(0) - 1);
-        self.pages(&(addr..addr.saturating_add(span(0))))?;
+        self.check_range(&(addr..addr.saturating_add(span(0))))?;
         let mut spare = Preallocation::none(self);
         if let Err(Stop { level, raw }) = self.cursor(addr).descend(addr, 0)
             && raw != 0
@@ -126,12 +126,12 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
         let addr = addr & !(span(0) - 1);
-        self.pages(&(addr..addr.saturating_add(span(0))))?;
+        self.check_range(&(addr..addr.saturating_add(span(0))))?;
         let mut gather = self.gather(tlb);
         let prealloc = &mut spare.tables;
         let mut cursor = self.cursor(addr);
         loop {
-            let Err(stop) = cursor.descend_anew(addr, 0) else {
+            let Err(stop) = cursor.descend_from_root(addr, 0) else {
                 return Ok(());
             };
             if stop.raw == 0 {
@@ -160,7 +160,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         attrs: Attrs,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
-        self.pages(&(addr..addr.saturating_add(size.bytes())))?;
+        self.check_range(&(addr..addr.saturating_add(size.bytes())))?;
         if size == PageSize::Small || !(addr | source.phys()).is_multiple_of(size.bytes()) {
             return Err(Error::Misaligned);
         }
@@ -178,7 +178,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         }
         let table = memory.table(F::phys(raw));
         let mut below = table.lock();
-        let leaf = |raw: u64| tag::holds(raw) && (level == 1 || !F::is_table(raw));
+        let leaf = |raw: u64| tag::is_page(raw) && (level == 1 || !F::is_table(raw));
         for i in 0..ENTRIES {
             let raw = below.load(i);
             if raw != 0 && !leaf(raw) {
@@ -189,24 +189,24 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let changed = Changed::PAGES | Changed::TABLES;
         if F::BREAK_BEFORE_MAKE {
             upper.unlink(slot, F::leaf(source.phys(), Attrs::empty(), level));
-            gather.tell_now(addr, next(addr, level), changed);
+            gather.invalidate_now(addr, next(addr, level), changed);
         }
         upper.unlink(slot, F::leaf(source.phys(), source.attrs(attrs), level));
         gather.range(addr, next(addr, level), changed);
         gather.notify_mapped(addr, next(addr, level), attrs);
         // Before the entries below go: who has found them there goes down anew.
-        self.departed();
+        self.bump_unlink_seq();
         for i in 0..ENTRIES {
             let raw = below.load(i);
             if raw != 0 {
                 let old = below.update::<F>(i, raw, |_| 0);
-                forget_leaf::<F, M>(memory, old, level - 1, gather.dead());
+                release_leaf::<F, M>(memory, old, level - 1, gather.deferred());
             }
         }
         let used = below.used();
         below.sub_used(used);
         drop(below);
-        gather.table(table.phys);
+        gather.retire_table(table.phys);
         Ok(())
     }
 }

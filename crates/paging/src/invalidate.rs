@@ -1,7 +1,7 @@
 //! What processors must forget, gathered during a call and handed over once; and what has to wait for that.
 //!
 //! A frame, a table or a place in a shared table is given up only after the processors have been told: until then one of them may still use what it
-//! remembers. So a call collects them, without memory of its own: dead frames as [`Dead`] keeps them, tables in a list through
+//! remembers. So a call collects them, without memory of its own: dead frames as [`DeferredFree`] keeps them, tables in a list through
 //! their first entries.
 
 use core::marker::PhantomData;
@@ -11,11 +11,11 @@ use core::ops::Range;
 use bitflags::bitflags;
 
 use crate::atomic::AtomicU64;
-use crate::dead::Dead;
+use crate::deferred_free::DeferredFree;
 use crate::entry::Attrs;
 use crate::format::Format;
 use crate::phys::{Memory, Physical};
-use crate::share::let_go;
+use crate::share::drop_table_user;
 
 /// The number of an address space, which its owner gives it.
 pub type Asid = u32;
@@ -175,7 +175,7 @@ pub(crate) struct Gather<'a, F: Format, M: Memory> {
     ranges: [Range<u64>; RANGES],
     len: usize,
     changed: Changed,
-    dead: Dead,
+    dead: DeferredFree,
     tables: Retired,
     /// The first `shared_len` are there. Most calls have none: the others are not written for nothing.
     shared: [MaybeUninit<u64>; SHARED_TABLE_BATCH],
@@ -193,7 +193,7 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
             ranges: [const { 0..0 }; RANGES],
             len: 0,
             changed: Changed::empty(),
-            dead: Dead::new(),
+            dead: DeferredFree::new(),
             tables: Retired::new(),
             shared: [const { MaybeUninit::uninit() }; SHARED_TABLE_BATCH],
             shared_len: 0,
@@ -212,13 +212,13 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
             last.end = last.end.max(end);
             return;
         }
-        self.another(start, end);
+        self.insert_range(start, end);
     }
 
     #[cold]
-    fn another(&mut self, start: u64, end: u64) {
+    fn insert_range(&mut self, start: u64, end: u64) {
         if self.len == RANGES {
-            self.join_nearest();
+            self.merge_nearest();
         }
         let at = self.ranges[..self.len].partition_point(|range| range.start < start);
         self.ranges[at..=self.len].rotate_right(1);
@@ -226,61 +226,65 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
         self.len += 1;
         // What touches it, below and above, becomes one with it.
         if at > 0 && self.ranges[at - 1].end >= start {
-            self.join(at - 1);
+            self.merge_next(at - 1);
         }
         let at = self.ranges[..self.len].partition_point(|range| range.end < start);
         while at + 1 < self.len && self.ranges[at + 1].start <= self.ranges[at].end {
-            self.join(at);
+            self.merge_next(at);
         }
     }
 
     /// Joins the two ranges that are nearest to one another.
-    fn join_nearest(&mut self) {
+    fn merge_nearest(&mut self) {
         let gap = |i: &usize| self.ranges[i + 1].start - self.ranges[*i].end;
         if let Some(at) = (0..self.len - 1).min_by_key(gap) {
-            self.join(at);
+            self.merge_next(at);
         }
     }
 
     /// Joins a range and the next.
-    fn join(&mut self, at: usize) {
+    fn merge_next(&mut self, at: usize) {
         self.ranges[at].end = self.ranges[at].end.max(self.ranges[at + 1].end);
         self.ranges[at + 1..self.len].rotate_left(1);
         self.len -= 1;
     }
 
     /// Whether places in shared tables wait for the processors.
-    pub(crate) fn waits(&self) -> bool {
+    pub(crate) fn has_shared(&self) -> bool {
         self.shared_len > 0
     }
 
     /// Lets `drop` note dead frames; if it says so, the table at `phys` has left its tree.
-    pub(crate) fn with_dead(&mut self, drop: impl FnOnce(&mut Dead) -> bool, phys: u64) {
+    pub(crate) fn with_deferred(
+        &mut self,
+        drop: impl FnOnce(&mut DeferredFree) -> bool,
+        phys: u64,
+    ) {
         if drop(&mut self.dead) {
-            self.table(phys);
+            self.retire_table(phys);
         }
     }
 
     /// Where dead frames are noted.
     #[inline]
-    pub(crate) fn dead(&mut self) -> &mut Dead {
+    pub(crate) fn deferred(&mut self) -> &mut DeferredFree {
         &mut self.dead
     }
 
     /// A table that has left the tree.
-    pub(crate) fn table(&mut self, phys: u64) {
+    pub(crate) fn retire_table(&mut self, phys: u64) {
         self.memory.link(&mut self.tables, phys);
     }
 
     /// A place in a shared table, which this address space does not use any more; true: hand over soon.
-    pub(crate) fn shared(&mut self, phys: u64) -> bool {
+    pub(crate) fn defer_shared(&mut self, phys: u64) -> bool {
         self.shared[self.shared_len].write(phys);
         self.shared_len += 1;
         self.shared_len == SHARED_TABLE_BATCH
     }
 
     /// Tells the processors of one range at once, with a lock held.
-    pub(crate) fn tell_now(&self, start: u64, end: u64, changed: Changed) {
+    pub(crate) fn invalidate_now(&self, start: u64, end: u64, changed: Changed) {
         let range = start..end;
         self.tlb
             .invalidate(self.context, core::slice::from_ref(&range), changed);
@@ -294,14 +298,14 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
 
     /// Whether tables, or places in them, wait for walks that are under way.
     #[inline]
-    pub(crate) fn retires(&self) -> bool {
+    pub(crate) fn has_tables(&self) -> bool {
         self.shared_len > 0 || !self.tables.is_empty()
     }
 
     /// Tells the processors, then gives up what waited for that. No lock is held.
     #[inline]
     pub(crate) fn finish(&mut self) {
-        if self.len > 0 || self.retires() || !self.dead.is_empty() {
+        if self.len > 0 || self.has_tables() || !self.dead.is_empty() {
             self.finish_all();
         }
     }
@@ -317,10 +321,10 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
             let memory = self.memory;
             // SAFETY: written by `shared`, which counts them.
             let phys = unsafe { self.shared[i].assume_init() };
-            self.with_dead(|dead| let_go::<F, M>(memory, phys, dead), phys);
+            self.with_deferred(|dead| drop_table_user::<F, M>(memory, phys, dead), phys);
         }
         self.shared_len = 0;
-        self.memory.free_dead(&mut self.dead);
+        self.memory.free_deferred(&mut self.dead);
         if !self.tables.is_empty() {
             self.memory
                 .retire(core::mem::replace(&mut self.tables, Retired::new()));

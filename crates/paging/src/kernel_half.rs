@@ -24,30 +24,30 @@ use crate::table::Table;
 
 /// The addresses that tables map.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Half {
+pub(crate) struct AddressBounds {
     /// The first of them. Those of both halves follow each other across the end of all addresses.
     start: u64,
     len: u64,
-    owner: Owner,
+    role: Role,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Owner {
+enum Role {
     /// One for both halves, or for the lower one where there is no kernel.
-    Alone,
+    Standalone,
     Kernel,
     /// A process, under the kernel with this root.
-    Under(u64),
+    Process(u64),
 }
 
-impl Half {
+impl AddressBounds {
     pub(crate) fn whole<F: Format>() -> Self {
         let upper = F::kernel_start();
-        let start = if F::canonical(upper) { upper } else { 0 };
+        let start = if F::is_canonical(upper) { upper } else { 0 };
         Self {
             start,
             len: F::lower_end().wrapping_sub(start),
-            owner: Owner::Alone,
+            role: Role::Standalone,
         }
     }
 }
@@ -99,12 +99,12 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// ```
     pub fn new_kernel(memory: M, asid: Asid, ranges: &[Range<u64>]) -> Result<Self, Error> {
         let start = F::kernel_start();
-        let half = Half {
+        let bounds = AddressBounds {
             start,
             len: start.wrapping_neg(),
-            owner: Owner::Kernel,
+            role: Role::Kernel,
         };
-        let this = Self::with(memory, asid, half)?;
+        let this = Self::with(memory, asid, bounds)?;
         for range in ranges.iter().filter(|range| !range.is_empty()) {
             if !this.covers(range.start) {
                 return Err(Error::Misaligned);
@@ -123,7 +123,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         if root.load(entry) == 0 {
             let table = memory.alloc_empty_table()?;
             let mut root = root.lock();
-            root.store(entry, F::table(table, false));
+            root.store(entry, F::table_entry(table, false));
             root.add_used(1);
         }
         Ok(())
@@ -141,17 +141,17 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ///
     /// [`Error::NoMemory`]: the root table needs a frame.
     pub fn new_process(kernel: &Self, asid: Asid) -> Result<Self, Error> {
-        let root = match kernel.half.owner {
-            Owner::Alone => return Self::new(kernel.memory.clone(), asid),
-            Owner::Kernel => kernel.root,
-            Owner::Under(root) => root,
+        let root = match kernel.bounds.role {
+            Role::Standalone => return Self::new(kernel.memory.clone(), asid),
+            Role::Kernel => kernel.root,
+            Role::Process(root) => root,
         };
-        let half = Half {
+        let bounds = AddressBounds {
             start: 0,
             len: F::lower_end(),
-            owner: Owner::Under(root),
+            role: Role::Process(root),
         };
-        let this = Self::with(kernel.memory.clone(), asid, half)?;
+        let this = Self::with(kernel.memory.clone(), asid, bounds)?;
         let memory = this.physical();
         // Of those at hand, which have the same entries: the kernel's own may be gone.
         let (from, to) = (memory.table(kernel.root), memory.table(this.root).lock());
@@ -193,34 +193,35 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// Returns `true` if these are tables of a kernel.
     #[inline]
     pub(crate) fn is_kernel(&self) -> bool {
-        self.half.owner == Owner::Kernel
+        self.bounds.role == Role::Kernel
     }
 
     /// Returns `true` if these tables map this address, whatever is there.
     #[inline]
     pub(crate) fn covers(&self, addr: u64) -> bool {
-        addr.wrapping_sub(self.half.start) < self.half.len
+        addr.wrapping_sub(self.bounds.start) < self.bounds.len
     }
 
     /// The entries of the root that are not the kernel's, or are and these tables are, too.
     pub(crate) fn own_entries(&self) -> Range<usize> {
-        let shared = matches!(self.half.owner, Owner::Under(_)) && F::canonical(F::kernel_start());
+        let shared =
+            matches!(self.bounds.role, Role::Process(_)) && F::is_canonical(F::kernel_start());
         0..if shared { ENTRIES / 2 } else { ENTRIES }
     }
 
     /// Checks that `range` consists of pages of these tables, which may be changed.
     #[inline]
-    pub(crate) fn pages(&self, range: &Range<u64>) -> Result<(), Error> {
-        self.readable(range)?;
+    pub(crate) fn check_range(&self, range: &Range<u64>) -> Result<(), Error> {
+        self.check_readable(range)?;
         if self.is_kernel() {
-            return self.is_reached(range);
+            return self.check_kernel_range(range);
         }
         Ok(())
     }
 
     /// Checks that `range` consists of pages of these tables.
     #[inline]
-    pub(crate) fn readable(&self, range: &Range<u64>) -> Result<(), Error> {
+    pub(crate) fn check_readable(&self, range: &Range<u64>) -> Result<(), Error> {
         let aligned = (range.start | range.end).is_multiple_of(PAGE_SIZE);
         if !aligned || range.start > range.end {
             return Err(Error::Misaligned);
@@ -233,12 +234,12 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         if inside {
             return Ok(());
         }
-        Err(self.outside(range.start, range.end - range.start))
+        Err(self.range_error(range.start, range.end - range.start))
     }
 
     /// Why tables do not map these bytes: [`Error::OutOfRange`] if others could.
     #[cold]
-    pub(crate) fn outside(&self, addr: u64, len: u64) -> Error {
+    pub(crate) fn range_error(&self, addr: u64, len: u64) -> Error {
         let last = addr.saturating_add(len.saturating_sub(1));
         let lower = last < F::lower_end();
         let upper = addr >= F::kernel_start();
@@ -246,7 +247,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         if addr.is_multiple_of(PAGE_SIZE)
             && (lower || upper)
             && others
-            && self.half.owner != Owner::Alone
+            && self.bounds.role != Role::Standalone
         {
             Error::OutOfRange
         } else {
@@ -256,7 +257,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 
     /// Checks that a kernel's tables were made for this range.
     #[cold]
-    fn is_reached(&self, range: &Range<u64>) -> Result<(), Error> {
+    fn check_kernel_range(&self, range: &Range<u64>) -> Result<(), Error> {
         let root = self.physical().table(self.root);
         let mut at = range.start;
         while at < range.end {
@@ -270,9 +271,9 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 
     /// Checks that `range` can be copied to, or shared with, `child`.
     #[inline]
-    pub(crate) fn can_fork(&self, child: &Self, range: &Range<u64>) -> Result<(), Error> {
-        self.readable(range)?;
-        child.readable(range)?;
+    pub(crate) fn check_fork(&self, child: &Self, range: &Range<u64>) -> Result<(), Error> {
+        self.check_readable(range)?;
+        child.check_readable(range)?;
         if self.is_kernel() || child.is_kernel() {
             return Err(Error::OutOfRange);
         }
@@ -280,9 +281,9 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     }
 
     /// What [`Dump`](crate::Dump) prints.
-    pub(crate) fn half_to_print(&self) -> Range<u64> {
+    pub(crate) fn dump_range(&self) -> Range<u64> {
         if self.is_kernel() {
-            self.half.start..PAGE_SIZE.wrapping_neg()
+            self.bounds.start..PAGE_SIZE.wrapping_neg()
         } else {
             0..F::lower_end()
         }
@@ -290,7 +291,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 
     /// Checks that a process's root has the entries of its kernel, which is one of `spaces`.
     pub(crate) fn check_kernel(&self, spaces: &[&Self]) -> Result<(), String> {
-        let Owner::Under(kernel) = self.half.owner else {
+        let Role::Process(kernel) = self.bounds.role else {
             return Ok(());
         };
         if !spaces.iter().any(|space| space.root == kernel) {

@@ -3,7 +3,7 @@
 use crate::atomic::Ordering;
 use core::ops::Range;
 
-use crate::cursor::{Stop, indices, remembered, stretch_end};
+use crate::cursor::{Stop, indices, may_be_in_tlb, table_end};
 use crate::entry::{Attrs, Entry, PAGE_SIZE, PageSize, index, next, span, tag};
 use crate::error::Error;
 use crate::format::Format;
@@ -12,7 +12,7 @@ use crate::invalidate::{Changed, Invalidate};
 use crate::phys::Memory;
 use crate::prealloc::PreallocTables;
 use crate::space::PageTables;
-use crate::table::Locked;
+use crate::table::LockedTable;
 
 /// The frame of a page, and how it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ impl Source {
         phys
     }
 
-    const fn advanced(self, bytes: u64) -> Self {
+    const fn offset_by(self, bytes: u64) -> Self {
         match self {
             Self::Owned(phys) => Self::Owned(phys + bytes),
             Self::Counted(phys) => Self::Counted(phys + bytes),
@@ -52,8 +52,8 @@ impl Source {
     #[cold]
     fn uncount(self, frames: &Frames) {
         match self {
-            Self::Owned(phys) => frames.unmap_owned(phys),
-            Self::Counted(phys) => frames.unmap_kept(phys),
+            Self::Owned(phys) => frames.undo_map_owned(phys),
+            Self::Counted(phys) => frames.undo_map(phys),
             Self::Special(_) => {}
         }
     }
@@ -61,7 +61,7 @@ impl Source {
     /// Counts all frames of a page, or none.
     pub(crate) fn count_all(self, frames: &Frames, size: PageSize) -> Result<(), Error> {
         for i in 0..size.frames() {
-            if let Err(error) = self.advanced(i * PAGE_SIZE).count(frames) {
+            if let Err(error) = self.offset_by(i * PAGE_SIZE).count(frames) {
                 self.uncount_first(frames, i);
                 return Err(error);
             }
@@ -71,7 +71,7 @@ impl Source {
 
     fn uncount_first(self, frames: &Frames, count: u64) {
         for i in 0..count {
-            self.advanced(i * PAGE_SIZE).uncount(frames);
+            self.offset_by(i * PAGE_SIZE).uncount(frames);
         }
     }
 
@@ -100,14 +100,14 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         if size == PageSize::Small {
             return self.pte(addr, tlb).map(source, attrs);
         }
-        self.pages(&(addr..addr.saturating_add(size.bytes())))?;
+        self.check_range(&(addr..addr.saturating_add(size.bytes())))?;
         if !(addr | source.phys()).is_multiple_of(size.bytes()) {
             return Err(Error::Misaligned);
         }
         let level = size.level();
         let mut cursor = self.cursor(addr);
         let mut prealloc = PreallocTables::none(self.physical());
-        let mut table = cursor.lock_or_make(addr, level, &mut prealloc)?;
+        let mut table = cursor.lock_or_create(addr, level, &mut prealloc)?;
         if table.load(index(addr, level)) != 0 {
             return Err(Error::Exists);
         }
@@ -120,7 +120,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let raw = F::leaf(source.phys(), source.attrs(attrs), level);
         table.store(index(addr, level), raw);
         table.add_used(1);
-        self.next_generation();
+        self.bump_generation();
         drop(table);
         self.notify_mapped(tlb, addr, next(addr, level), attrs);
         Ok(())
@@ -140,7 +140,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
         self.map_with(addr, count, attrs, tlb, |i| {
-            source.advanced(i as u64 * PAGE_SIZE)
+            source.offset_by(i as u64 * PAGE_SIZE)
         })
     }
 
@@ -172,24 +172,24 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             .checked_mul(PAGE_SIZE)
             .ok_or(Error::Misaligned)?;
         let range = addr..addr.checked_add(len).ok_or(Error::Misaligned)?;
-        self.pages(&range)?;
+        self.check_range(&range)?;
         let memory = self.physical();
         let mut gather = self.gather(tlb);
         let mut prealloc = PreallocTables::none(memory);
         let mut cursor = self.cursor(addr);
         if count > 1 {
-            prealloc.ensure(cursor.missing(&range)?)?;
+            prealloc.ensure(cursor.count_missing(&range)?)?;
         }
-        let counted = F::rest(F::leaf(0, attrs - Attrs::SPECIAL, 0));
-        let special = F::rest(F::leaf(0, attrs | Attrs::SPECIAL, 0));
+        let counted = F::attr_bits(F::leaf(0, attrs - Attrs::SPECIAL, 0));
+        let special = F::attr_bits(F::leaf(0, attrs | Attrs::SPECIAL, 0));
         let mut at = range.start;
         let mut done = 0;
         let result = 'all: loop {
             if at == range.end {
                 break Ok(());
             }
-            let end = stretch_end(at, range.end);
-            let mut table = match cursor.lock_own(at, &mut prealloc, &mut gather) {
+            let end = table_end(at, range.end);
+            let mut table = match cursor.lock_unshared(at, &mut prealloc, &mut gather) {
                 Ok(table) => table,
                 Err(error) => break Err(error),
             };
@@ -212,7 +212,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                 } else {
                     counted
                 };
-                table.store(i, rest | F::frame(phys));
+                table.store(i, rest | F::frame_bits(phys));
                 table.add_used(1);
                 done += 1;
             }
@@ -240,11 +240,11 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             if let Ok(mut table) = cursor.lock(at, 0) {
                 let slot = index(at, 0);
                 let raw = table.load(slot);
-                if tag::holds(raw) && F::phys(raw) == source(i).phys() {
+                if tag::is_page(raw) && F::phys(raw) == source(i).phys() {
                     let old = table.update::<F>(slot, raw, |_| 0);
                     table.sub_used(1);
                     source(i).uncount(self.physical().frames());
-                    if remembered(old) {
+                    if may_be_in_tlb(old) {
                         gather.range(at, at + PAGE_SIZE, Changed::PAGES);
                     }
                 }
@@ -350,7 +350,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ) -> (usize, Result<(), Error>) {
         let memory = self.physical();
         let counts = memory.frames().counts();
-        let rest = F::rest(F::leaf(0, attrs - Attrs::SPECIAL, 0));
+        let rest = F::attr_bits(F::leaf(0, attrs - Attrs::SPECIAL, 0));
         let mut left = frames.iter();
         let result = self.populate_tables(range, attrs, tlb, |table, _, part| {
             let before = left.len();
@@ -364,14 +364,14 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                 };
                 if !phys.is_multiple_of(PAGE_SIZE) {
                     result = Err(Error::Misaligned);
-                } else if !counts.own(phys) {
+                } else if !counts.map_owned(phys) {
                     result = memory.frames().map_owned(phys);
                 }
                 if result.is_err() {
                     break;
                 }
-                // Release: as `Locked::store`.
-                slot.store(rest | F::frame(phys), Ordering::Release);
+                // Release: as `LockedTable::store`.
+                slot.store(rest | F::frame_bits(phys), Ordering::Release);
                 left.next();
             }
             (before - left.len(), result)
@@ -387,19 +387,19 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         range: Range<u64>,
         attrs: Attrs,
         tlb: &dyn Invalidate,
-        mut each: impl FnMut(&Locked<'_>, u64, Range<usize>) -> (usize, Result<(), Error>),
+        mut each: impl FnMut(&LockedTable<'_>, u64, Range<usize>) -> (usize, Result<(), Error>),
     ) -> Result<(), Error> {
-        self.pages(&range)?;
+        self.check_range(&range)?;
         let mut gather = self.gather(tlb);
         let mut prealloc = PreallocTables::none(self.physical());
         let mut cursor = self.cursor(range.start);
         let mut at = range.start;
         while at < range.end {
-            let mut table = match cursor.lock_or_make(at, 0, &mut prealloc) {
+            let mut table = match cursor.lock_or_create(at, 0, &mut prealloc) {
                 Ok(table) => table,
                 Err(Error::Exists) => {
                     // A huge page, if it is still there.
-                    if let Err(Stop { level, raw }) = cursor.descend_anew(at, 0)
+                    if let Err(Stop { level, raw }) = cursor.descend_from_root(at, 0)
                         && raw != 0
                     {
                         at = next(at, level);
@@ -408,7 +408,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                 }
                 Err(error) => return Err(error),
             };
-            let end = stretch_end(at, range.end);
+            let end = table_end(at, range.end);
             if cursor.shared {
                 let full = indices(at, end).all(|i| table.load(i) != 0);
                 drop(table);
@@ -447,17 +447,17 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         marker: Option<u32>,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
-        self.pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
+        self.check_range(&(addr..addr.saturating_add(PAGE_SIZE)))?;
         let mut gather = self.gather(tlb);
         let mut prealloc = PreallocTables::none(self.physical());
         let mut cursor = self.cursor(addr);
         if marker.is_none() && self.entry(addr) == Entry::Empty {
             return Ok(());
         }
-        let mut table = cursor.lock_own(addr, &mut prealloc, &mut gather)?;
+        let mut table = cursor.lock_unshared(addr, &mut prealloc, &mut gather)?;
         let slot = index(addr, 0);
         let old = table.load(slot);
-        if tag::holds(old) {
+        if tag::is_page(old) {
             return Err(Error::Exists);
         }
         let new = marker.map_or(0, tag::marker);
@@ -485,7 +485,7 @@ impl<F: Format, M: Memory> crate::cursor::Cursor<'_, F, M> {
     ) {
         let mut at = range.start;
         while at < range.end {
-            let (level, leaf) = match self.descend_anew(at, 0) {
+            let (level, leaf) = match self.descend_from_root(at, 0) {
                 Ok(_) => (0, false),
                 Err(Stop { level, raw }) => (level, raw != 0),
             };

@@ -5,13 +5,13 @@ use core::mem::MaybeUninit;
 use core::ops::{Deref, Range};
 use core::ptr::NonNull;
 
-use crate::dead::Dead;
+use crate::deferred_free::DeferredFree;
 use crate::entry::{ENTRIES, PAGE_SIZE};
 use crate::error::Error;
 use crate::frames::{Frames, Kind};
 use crate::invalidate::{Context, Retired};
-use crate::lane::Apart;
 use crate::reclaim::{Limbo, Reclaim};
+use crate::shard::CachePadded;
 use crate::spin::Spin;
 use crate::table::Table;
 use crate::zero;
@@ -39,7 +39,7 @@ pub unsafe trait FrameAllocator {
     /// Fills `frames` from its start with single frames, as many as there are: as so many calls of [`alloc`](Self::alloc) with order 0 would give. How
     /// many. An allocator does well to take its lock once for all of them.
     fn alloc_bulk(&self, frames: &mut [u64]) -> usize {
-        one_by_one(self, frames)
+        alloc_one_by_one(self, frames)
     }
 
     /// A frame for a table, of any content; freed by [`free_table`](Self::free_table). Tables stay where they are, and a fork looks at all of them: an
@@ -74,7 +74,10 @@ pub unsafe trait FrameAllocator {
 }
 
 /// [`FrameAllocator::alloc_bulk`] of allocators that give one frame at a time.
-pub(crate) fn one_by_one(backing: &(impl FrameAllocator + ?Sized), frames: &mut [u64]) -> usize {
+pub(crate) fn alloc_one_by_one(
+    backing: &(impl FrameAllocator + ?Sized),
+    frames: &mut [u64],
+) -> usize {
     let mut len = 0;
     for frame in frames {
         let Some(phys) = backing.alloc(0) else {
@@ -122,7 +125,7 @@ pub struct Physical<B: FrameAllocator + PhysMem, R: Reclaim> {
     reclaim: R,
     /// [`NONE`] only until there is one: memory may begin at 0.
     zero: u64,
-    tables: Apart<Tables>,
+    tables: CachePadded<Tables>,
 }
 
 /// So many frames that follow one another may be cleared past the cache: of fewer, the program will probably soon touch all.
@@ -216,7 +219,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
             frames,
             reclaim,
             zero: NONE,
-            tables: Apart(Tables {
+            tables: CachePadded(Tables {
                 limbo: Spin::new(Limbo::new()),
                 count: AtomicUsize::new(0),
                 shared: AtomicUsize::new(0),
@@ -303,7 +306,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
                 // SAFETY: so many new frames, which nobody else knows.
                 unsafe {
                     if past_cache {
-                        zero::clear_past_cache(at, count);
+                        zero::clear_nontemporal(at, count);
                     } else {
                         zero::clear(at, count);
                     }
@@ -352,7 +355,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
     pub fn alloc_zeroed_block(&self, order: u32, kind: Kind) -> Result<u64, Error> {
         let block = self.alloc_block(order, kind)?;
         // SAFETY: a new block of so many frames.
-        unsafe { zero::clear_past_cache(self.to_virt(block), 1 << order) };
+        unsafe { zero::clear_nontemporal(self.to_virt(block), 1 << order) };
         Ok(block)
     }
 
@@ -383,9 +386,9 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
     /// Gives a reference up; the frame is freed with the last of its references and mappings.
     pub fn put(&self, phys: u64) {
         if let Some(index) = self.frames.put(phys) {
-            let mut dead = Dead::new();
+            let mut dead = DeferredFree::new();
             dead.push(&self.frames, index, 1);
-            self.free_dead(&mut dead);
+            self.free_deferred(&mut dead);
         }
     }
 
@@ -398,7 +401,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
 
     /// Frees frames whose last mapping or reference has gone, and of which the processors know nothing.
     #[inline]
-    pub(crate) fn free_dead(&self, dead: &mut Dead) {
+    pub(crate) fn free_deferred(&self, dead: &mut DeferredFree) {
         dead.free(&self.frames, &self.backing);
     }
 

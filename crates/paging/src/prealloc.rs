@@ -57,14 +57,14 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         to: u64,
         len: u64,
     ) -> Result<Preallocation<'_, M>, Error> {
-        let (range, _) = self.both(from, to, len)?;
+        let (range, _) = self.check_move(from, to, len)?;
         let mut spare = Preallocation::none(self);
         // For each level, the place of the table that was counted last. All are counted, as if nothing were at the destination: some
         // that are there now may go with what is unmapped.
         let mut counted = [u64::MAX; MAX_LEVELS];
         let tables = self
             .cursor(from)
-            .tables_for(&range, to, true, |piece, lowest| {
+            .count_for_pieces(&range, to, true, |piece, lowest| {
                 let mut count = 0;
                 for (level, counted) in counted.iter_mut().enumerate().take(Self::TOP).skip(lowest)
                 {

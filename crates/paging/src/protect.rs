@@ -4,7 +4,7 @@ use crate::atomic::{AtomicU64, Ordering};
 use core::array;
 use core::ops::Range;
 
-use crate::cursor::{Cursor, Stop, indices, remembered, stretch_end};
+use crate::cursor::{Cursor, Stop, indices, may_be_in_tlb, table_end};
 use crate::entry::{Attrs, Entry, PAGE_SIZE, PageSize, index, next, span, tag};
 use crate::error::Error;
 use crate::format::Format;
@@ -13,7 +13,7 @@ use crate::invalidate::{Changed, Invalidate};
 use crate::phys::{Memory, Physical};
 use crate::prealloc::PreallocTables;
 use crate::space::PageTables;
-use crate::table::Locked;
+use crate::table::LockedTable;
 
 /// Who gets permission to write when a range becomes writable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ impl Change {
             PageFilter::All => false,
             PageFilter::ExceptSharedHuge if level == 0 => false,
             _ => {
-                F::special(raw)
+                F::is_special(raw)
                     || !frames.all_mapped_once(F::phys(raw), PageSize::of(level).order())
             }
         }
@@ -108,15 +108,15 @@ impl Change {
             _ if !self.set.contains(Attrs::WRITE) => false,
             WritePolicy::Never => false,
             WritePolicy::Always => true,
-            WritePolicy::Dirty => F::clean(raw) != raw,
+            WritePolicy::Dirty => F::without_dirty(raw) != raw,
             WritePolicy::Exclusive => {
                 let frames = memory.frames();
                 let order = PageSize::of(level).order();
                 let phys = F::phys(raw);
-                F::clean(raw) != raw
-                    && !F::special(raw)
+                F::without_dirty(raw) != raw
+                    && !F::is_special(raw)
                     && frames.is_anon(phys)
-                    && frames.all_alone(phys, order)
+                    && frames.all_exclusive(phys, order)
             }
         }
     }
@@ -204,20 +204,20 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         tlb: &dyn Invalidate,
         seen: &mut impl FnMut(u64, Entry),
     ) -> Result<(), Error> {
-        self.pages(&range)?;
+        self.check_range(&range)?;
         let memory = self.physical();
         let mut gather = self.gather(tlb);
         let mut prealloc = PreallocTables::none(memory);
         let mut cursor = self.cursor(range.start);
-        prealloc.ensure(cursor.needed(&range, true))?;
-        let mut alike = Alike::none();
+        prealloc.ensure(cursor.count_for_change(&range, true))?;
+        let mut alike = CachedChange::none();
         let each = change.write == WritePolicy::Exclusive && change.set.contains(Attrs::WRITE);
         let frames = memory.frames();
         let mut at = range.start;
         while at < range.end {
             at = match cursor.lock(at, 0) {
                 Ok(table) => {
-                    let end = stretch_end(at, range.end);
+                    let end = table_end(at, range.end);
                     if cursor.shared {
                         let others = table.users() > 1;
                         drop(table);
@@ -226,7 +226,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                             continue;
                         }
                         cursor.unshare(at, &mut prealloc, &mut gather)?;
-                        if each && gather.waits() {
+                        if each && gather.has_shared() {
                             // Until the place in the shared table is given up, no page counts as had alone.
                             gather.finish();
                         }
@@ -242,7 +242,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     gather.notify_mapped(at, end, change.set);
                     end
                 }
-                Err(Stop { level, raw: 0 }) => cursor.after_hole(at, level, range.end),
+                Err(Stop { level, raw: 0 }) => cursor.skip_hole(at, level, range.end),
                 Err(Stop { level, raw }) => {
                     let start = at & !(span(level) - 1);
                     let end = next(at, level);
@@ -268,11 +268,11 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     #[inline(never)]
     fn change_entries<const TOLD: bool>(
         &self,
-        table: &Locked<'_>,
+        table: &LockedTable<'_>,
         at: u64,
         part: Range<usize>,
         change: Change,
-        alike: &mut Alike,
+        alike: &mut CachedChange,
         seen: &mut impl FnMut(u64, Entry),
     ) -> Range<u64> {
         let memory = self.physical();
@@ -291,11 +291,11 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         while done < entries.len() {
             if at_once {
                 let raw = entries[done].load(Ordering::Relaxed);
-                if F::rest(raw) != known.rest && tag::holds(raw) {
-                    known = Alike::of::<F>(&change, raw);
+                if F::attr_bits(raw) != known.rest && tag::is_page(raw) {
+                    known = CachedChange::of::<F>(&change, raw);
                 }
                 let alike = known.change_all::<F>(&entries[done..]);
-                if alike > 0 && known.remembered && known.made != known.rest {
+                if alike > 0 && known.may_be_in_tlb && known.made != known.rest {
                     if last == 0 {
                         first = part.start + done;
                     }
@@ -308,12 +308,12 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             done += some.len();
             for (i, slot) in (from..).zip(some) {
                 let raw = slot.load(Ordering::Relaxed);
-                let rest = F::rest(raw);
+                let rest = F::attr_bits(raw);
                 if rest != known.rest {
-                    if !tag::holds(raw) {
+                    if !tag::is_page(raw) {
                         continue;
                     }
-                    known = Alike::of::<F>(&change, raw);
+                    known = CachedChange::of::<F>(&change, raw);
                 }
                 let mut made = known.made;
                 if asks {
@@ -337,7 +337,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                 if TOLD {
                     seen(addr(i), F::decode(old, 0));
                 }
-                if known.remembered {
+                if known.may_be_in_tlb {
                     if last == 0 {
                         first = i;
                     }
@@ -359,24 +359,24 @@ const CHUNK: usize = 8;
 
 /// What is known of pages that are alike but for their frames, as neighbours mostly are.
 #[derive(Clone, Copy)]
-struct Alike {
+struct CachedChange {
     /// The bits of their entries beside the frame; all, which no entry has there, if there are no such pages yet.
     rest: u64,
     /// What these bits become; and what they become of those pages alone that are found to be writable.
     made: u64,
     writable: u64,
     settled: bool,
-    remembered: bool,
+    may_be_in_tlb: bool,
 }
 
-impl Alike {
+impl CachedChange {
     const fn none() -> Self {
         Self {
             rest: u64::MAX,
             made: 0,
             writable: 0,
             settled: true,
-            remembered: false,
+            may_be_in_tlb: false,
         }
     }
 
@@ -393,13 +393,13 @@ impl Alike {
             let raw: [u64; CHUNK] = array::from_fn(|i| some[i].load(Ordering::Relaxed));
             let unlike = raw.iter().fold(0, |all, raw| all | (raw ^ rest));
             // Those bits that say which frame are the same in all entries: here it is known what the others are.
-            if F::rest(unlike) != 0 {
+            if F::attr_bits(unlike) != 0 {
                 break;
             }
             alike += CHUNK;
             if differ != 0 {
                 for (slot, raw) in some.iter().zip(raw) {
-                    // The processor has not written here since it was read. Release: as `Locked::store`.
+                    // The processor has not written here since it was read. Release: as `LockedTable::store`.
                     slot.store(raw ^ differ, Ordering::Release);
                 }
             }
@@ -410,23 +410,23 @@ impl Alike {
     #[inline(never)]
     fn of<F: Format>(change: &Change, raw: u64) -> Self {
         let attrs = change.base(F::attrs(raw));
-        let writable = F::rest(F::leaf(0, attrs | Attrs::WRITE, 0));
+        let writable = F::attr_bits(F::leaf(0, attrs | Attrs::WRITE, 0));
         let always = change.set.contains(Attrs::WRITE)
             && match change.write {
                 WritePolicy::Never | WritePolicy::Exclusive => false,
-                WritePolicy::Dirty => F::clean(raw) != raw,
+                WritePolicy::Dirty => F::without_dirty(raw) != raw,
                 WritePolicy::Always => true,
             };
         Self {
-            rest: F::rest(raw),
+            rest: F::attr_bits(raw),
             made: if always {
                 writable
             } else {
-                F::rest(F::leaf(0, attrs, 0))
+                F::attr_bits(F::leaf(0, attrs, 0))
             },
             writable,
-            settled: F::settled(raw),
-            remembered: remembered(raw),
+            settled: F::is_hw_stable(raw),
+            may_be_in_tlb: may_be_in_tlb(raw),
         }
     }
 }
@@ -446,13 +446,13 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         };
         let slot = index(addr, level);
         let raw = table.load(slot);
-        if !tag::holds(raw) || F::is_table(raw) {
+        if !tag::is_page(raw) || F::is_table(raw) {
             return false;
         }
         let memory = self.memory();
         let old = table.update::<F>(slot, raw, |raw| change.apply::<F, M>(memory, raw, level));
         seen(addr, F::decode(old, level));
-        if remembered(old) {
+        if may_be_in_tlb(old) {
             gather.range(addr, next(addr, level), Changed::PAGES);
         }
         gather.notify_mapped(addr, next(addr, level), change.set);

@@ -5,8 +5,8 @@
 
 use core::slice;
 
-use crate::cursor::{Cursor, Place, Stop, remembered};
-use crate::dead::Dead;
+use crate::cursor::{Cursor, FoundTable, Stop, may_be_in_tlb};
+use crate::deferred_free::DeferredFree;
 use crate::entry::{Attrs, Entry, PAGE_SIZE, PageSize, index, next, span, tag};
 use crate::error::Error;
 use crate::format::Format;
@@ -14,10 +14,10 @@ use crate::invalidate::{Changed, Gather, Invalidate};
 use crate::map::Source;
 use crate::phys::Memory;
 use crate::prealloc::PreallocTables;
-use crate::share::forget_page;
+use crate::share::release_page;
 use crate::space::PageTables;
-use crate::table::Locked;
-use crate::walk::behind;
+use crate::table::LockedTable;
+use crate::walk::mask_write;
 
 /// One page of an address space, found once: see [`PageTables::pte`].
 ///
@@ -29,7 +29,7 @@ pub struct PteRef<'a, F: Format, M: Memory> {
     addr: u64,
     tlb: &'a dyn Invalidate,
     /// The last-level table, if it has been found, and is this address space's own.
-    place: Option<Place<'a>>,
+    found: Option<FoundTable<'a>>,
 }
 
 impl<F: Format, M: Memory> PageTables<F, M> {
@@ -54,7 +54,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             cursor: self.cursor(addr),
             addr,
             tlb,
-            place: None,
+            found: None,
         }
     }
 }
@@ -68,40 +68,40 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
         }
         let space = self.cursor.space;
         loop {
-            let before = space.departures();
+            let before = space.unlink_seq();
             let (raw, level, guarded) = match self.find() {
-                Ok(place) => {
-                    let shared = F::is_shared(place.above);
-                    let raw = place.table.read(index(self.addr, 0));
-                    self.place = (!shared).then_some(place);
+                Ok(found) => {
+                    let shared = F::is_shared(found.parent_entry);
+                    let raw = found.table.read(index(self.addr, 0));
+                    self.found = (!shared).then_some(found);
                     (raw, 0, F::TABLES_FORBID_WRITES && shared)
                 }
                 Err(Stop { level, raw }) => (raw, level, false),
             };
-            if space.departures() == before {
-                return behind(F::decode(raw, level), guarded);
+            if space.unlink_seq() == before {
+                return mask_write(F::decode(raw, level), guarded);
             }
         }
     }
 
     /// The last-level table as it is now; what was found before is forgotten.
     #[inline(always)]
-    fn find(&mut self) -> Result<Place<'a>, Stop> {
-        self.place = None;
-        self.cursor.place(self.addr)
+    fn find(&mut self) -> Result<FoundTable<'a>, Stop> {
+        self.found = None;
+        self.cursor.find_table(self.addr)
     }
 
     /// Locks the last-level table, if there is one, and it is this address space's own. It is still on the way, and stays so until it is unlocked.
     #[inline(always)]
-    fn lock(&mut self) -> Option<Locked<'a>> {
-        if self.place.is_none() {
+    fn lock(&mut self) -> Option<LockedTable<'a>> {
+        if self.found.is_none() {
             let found = self.find().ok();
-            self.place = found.filter(|place| !F::is_shared(place.above));
+            self.found = found.filter(|found| !F::is_shared(found.parent_entry));
         }
         // Its entry above says still that it is not shared: that, too, is changed under the table's lock.
-        let locked = self.place.as_ref()?.lock();
+        let locked = self.found.as_ref()?.lock();
         if locked.is_none() {
-            self.place = None;
+            self.found = None;
         }
         locked
     }
@@ -124,7 +124,12 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
     }
 
     #[inline(always)]
-    fn map_in(&self, mut table: Locked<'_>, source: Source, attrs: Attrs) -> Result<(), Error> {
+    fn map_in(
+        &self,
+        mut table: LockedTable<'_>,
+        source: Source,
+        attrs: Attrs,
+    ) -> Result<(), Error> {
         let slot = index(self.addr, 0);
         if table.load(slot) != 0 {
             return Err(Error::Exists);
@@ -143,7 +148,9 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
         let space = self.cursor.space;
         let mut gather = space.gather(self.tlb);
         let mut prealloc = PreallocTables::none(space.physical());
-        let locked = self.cursor.lock_own(self.addr, &mut prealloc, &mut gather);
+        let locked = self
+            .cursor
+            .lock_unshared(self.addr, &mut prealloc, &mut gather);
         let result = locked.and_then(|table| self.map_in(table, source, attrs));
         if result.is_err() {
             // Tables that were made for nothing.
@@ -164,25 +171,25 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
         if !source.phys().is_multiple_of(PAGE_SIZE) {
             return Err(Error::Misaligned);
         }
-        let mut dead = Dead::new();
+        let mut dead = DeferredFree::new();
         let result = match self.lock() {
             Some(table) => {
-                self.holds(&table, old)?;
+                self.check_page(&table, old)?;
                 self.replace_in(table, source, attrs, &mut dead)
             }
             None => return self.replace_slow(old, source, attrs),
         };
         if !dead.is_empty() {
-            self.cursor.memory().free_dead(&mut dead);
+            self.cursor.memory().free_deferred(&mut dead);
         }
         result
     }
 
     /// Whether a small page on this frame is here; its entry.
     #[inline(always)]
-    fn holds(&self, table: &Locked<'_>, phys: u64) -> Result<u64, Error> {
+    fn check_page(&self, table: &LockedTable<'_>, phys: u64) -> Result<u64, Error> {
         let raw = table.load(index(self.addr, 0));
-        (tag::holds(raw) && F::phys(raw) == phys)
+        (tag::is_page(raw) && F::phys(raw) == phys)
             .then_some(raw)
             .ok_or(Error::NotMapped)
     }
@@ -190,16 +197,16 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
     #[inline(always)]
     fn replace_in(
         &self,
-        table: Locked<'_>,
+        table: LockedTable<'_>,
         source: Source,
         attrs: Attrs,
-        dead: &mut Dead,
+        dead: &mut DeferredFree,
     ) -> Result<(), Error> {
         let (addr, memory) = (self.addr, self.cursor.memory());
         let slot = index(addr, 0);
         source.count(memory.frames())?;
-        let was = table.update::<F>(slot, table.load(slot), hidden::<F>);
-        if remembered(was) {
+        let was = table.update::<F>(slot, table.load(slot), without_access::<F>);
+        if may_be_in_tlb(was) {
             // No processor may use the old frame while another uses the new one.
             let (context, range) = (self.cursor.space.context(), addr..addr + PAGE_SIZE);
             self.tlb
@@ -207,7 +214,7 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
         }
         table.store(slot, F::leaf(source.phys(), source.attrs(attrs), 0));
         self.notify_mapped(attrs);
-        forget_page::<F, M>(memory, memory.frames().counts(), was, dead);
+        release_page::<F, M>(memory, memory.frames().counts(), was, dead);
         Ok(())
     }
 
@@ -218,7 +225,7 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
         let mut prealloc = PreallocTables::none(self.cursor.memory());
         let locked = (self.cursor).lock_page(self.addr, old, &mut prealloc, &mut gather);
         let result = match locked {
-            Ok((table, 0)) => self.replace_in(table, source, attrs, gather.dead()),
+            Ok((table, 0)) => self.replace_in(table, source, attrs, gather.deferred()),
             Ok(_) => Err(Error::NotMapped),
             Err(error) => Err(error),
         };
@@ -238,7 +245,7 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
         self.aligned()?;
         match self.lock() {
             Some(table) => {
-                let raw = self.holds(&table, phys)?;
+                let raw = self.check_page(&table, phys)?;
                 Ok(self.reuse_in(&table, raw))
             }
             None => self.reuse_slow(phys),
@@ -249,16 +256,21 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
     #[inline]
     pub fn seems_exclusive(&self, phys: u64) -> bool {
         let frames = self.cursor.memory().frames();
-        frames.contains(phys) && frames.is_own(phys)
+        frames.contains(phys) && frames.is_exclusive_anon(phys)
     }
 
     /// Allows a write to a small page of private memory that this address space has alone.
     #[inline(always)]
-    fn reuse_in(&self, table: &Locked<'_>, raw: u64) -> bool {
-        let own = !F::special(raw) && self.cursor.memory().frames().is_own(F::phys(raw));
+    fn reuse_in(&self, table: &LockedTable<'_>, raw: u64) -> bool {
+        let own = !F::is_special(raw)
+            && self
+                .cursor
+                .memory()
+                .frames()
+                .is_exclusive_anon(F::phys(raw));
         if own {
-            table.update::<F>(index(self.addr, 0), raw, |raw| F::written(raw, 0));
-            if !remembered(raw) {
+            table.update::<F>(index(self.addr, 0), raw, |raw| F::after_write(raw, 0));
+            if !may_be_in_tlb(raw) {
                 self.notify_mapped(Attrs::WRITE | F::attrs(raw));
             }
             // A processor that remembers the page as read-only takes a fault, which finds it writable: no other must be told.
@@ -330,16 +342,16 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
                 self.lock().ok_or(Error::NotMapped)?
             }
         };
-        let raw = self.holds(&table, old)?;
+        let raw = self.check_page(&table, old)?;
         // Again: what is pinned for a device now must stay.
         if self.reuse_in(&table, raw) {
             return Ok(false);
         }
-        copy(!F::special(raw) && self.cursor.memory().frames().is_anon(old));
-        let mut dead = Dead::new();
+        copy(!F::is_special(raw) && self.cursor.memory().frames().is_anon(old));
+        let mut dead = DeferredFree::new();
         let result = self.replace_in(table, Source::Owned(new), attrs, &mut dead);
         if !dead.is_empty() {
-            self.cursor.memory().free_dead(&mut dead);
+            self.cursor.memory().free_deferred(&mut dead);
         }
         result.map(|()| true)
     }
@@ -358,7 +370,7 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
         let mut prealloc = PreallocTables::none(self.cursor.memory());
         let (mut table, mut level) = self.cursor.lock_page(addr, phys, &mut prealloc, gather)?;
         // The place in a table that was copied just now is given up only after the processors know: until then the frame counts as had by two.
-        if gather.waits() {
+        if gather.has_shared() {
             drop(table);
             self.cursor.outside_section(|| gather.finish());
             (table, level) = self.cursor.lock_page(addr, phys, &mut prealloc, gather)?;
@@ -370,11 +382,11 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
         }
         let frames = self.cursor.memory().frames();
         let order = PageSize::of(level).order();
-        if F::special(raw) || !frames.is_anon(phys) || !frames.all_alone(phys, order) {
+        if F::is_special(raw) || !frames.is_anon(phys) || !frames.all_exclusive(phys, order) {
             return Ok(false);
         }
-        table.update::<F>(slot, raw, |raw| F::written(raw, level));
-        if !remembered(raw) {
+        table.update::<F>(slot, raw, |raw| F::after_write(raw, level));
+        if !may_be_in_tlb(raw) {
             let start = addr & !(span(level) - 1);
             gather.notify_mapped(start, next(addr, level), Attrs::WRITE | F::attrs(raw));
         }
@@ -383,19 +395,19 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
 
     /// Runs `work` outside of the section: what waits for walks does not wait for this one. What is found before says nothing after.
     pub fn outside_section<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        self.place = None;
+        self.found = None;
         self.cursor.outside_section(work)
     }
 
     #[inline]
     fn aligned(&self) -> Result<(), Error> {
-        // As `PageTables::pages` says of the range from here to the next page, which there must be.
+        // As `PageTables::check_range` says of the range from here to the next page, which there must be.
         let last = PAGE_SIZE.wrapping_neg();
         let page = self.addr.is_multiple_of(PAGE_SIZE) && self.addr != last;
         if page && self.cursor.space.covers(self.addr) {
             return Ok(());
         }
-        Err(self.cursor.space.outside(self.addr, PAGE_SIZE))
+        Err(self.cursor.space.range_error(self.addr, PAGE_SIZE))
     }
 
     /// Tells the processors that the page has become accessible.
@@ -408,14 +420,14 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
     /// Tables that wait for walks do not wait for this one.
     #[inline]
     fn finish(&mut self, gather: &mut Gather<'a, F, M>) {
-        self.place = None;
-        if gather.retires() {
+        self.found = None;
+        if gather.has_tables() {
             self.cursor.outside_section(|| gather.finish());
         }
     }
 }
 
 /// A small page as it stands while processors forget it: nobody has access.
-pub(crate) fn hidden<F: Format>(raw: u64) -> u64 {
+pub(crate) fn without_access<F: Format>(raw: u64) -> u64 {
     F::leaf(F::phys(raw), F::attrs(raw) - Attrs::ACCESS, 0)
 }

@@ -7,8 +7,8 @@
 use crate::atomic::{AtomicUsize, Ordering};
 
 use crate::invalidate::Retired;
-use crate::lane::{self, Apart, LANES};
 use crate::phys::{FrameAllocator, PhysMem, Physical};
+use crate::shard::{self, CachePadded, SHARDS};
 
 /// How the library learns that no walk can hold a table any more.
 ///
@@ -51,7 +51,7 @@ pub unsafe trait Reclaim {
 pub struct Grace {
     epoch: AtomicUsize,
     /// Each section is counted in one, whichever it is.
-    lanes: [Apart<[AtomicUsize; 2]>; LANES],
+    lanes: [CachePadded<[AtomicUsize; 2]>; SHARDS],
 }
 
 impl Grace {
@@ -81,9 +81,9 @@ unsafe impl Reclaim for Grace {
         let lane = if cfg!(samara_loom) {
             ((near >> 21) ^ (near >> 30)) as usize
         } else {
-            lane::here()
+            shard::current()
         };
-        let lane = &self.lanes[lane % LANES].0;
+        let lane = &self.lanes[lane % SHARDS].0;
         loop {
             let parity = self.epoch.load(Ordering::SeqCst) & 1;
             let counter = &lane[parity];

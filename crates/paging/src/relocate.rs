@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use crate::cursor::{Cursor, Stop, indices, remembered};
+use crate::cursor::{Cursor, Stop, indices, may_be_in_tlb};
 use crate::entry::{Attrs, PAGE_SIZE, index, next, span, tag};
 use crate::error::Error;
 use crate::format::Format;
@@ -11,7 +11,7 @@ use crate::phys::Memory;
 use crate::prealloc::PreallocTables;
 use crate::prealloc::Preallocation;
 use crate::space::PageTables;
-use crate::table::Locked;
+use crate::table::LockedTable;
 
 impl<F: Format, M: Memory> PageTables<F, M> {
     /// Moves what is mapped in `from .. from + len` to `to`, where nothing is mapped; both ranges belong to the caller until this returns. Where both lie alike
@@ -82,12 +82,12 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         tlb: &dyn Invalidate,
         mut piecewise: impl FnMut(u64, u64),
     ) -> Result<(), Error> {
-        let (range, there) = self.both(from, to, len)?;
+        let (range, there) = self.check_move(from, to, len)?;
         let mut gather = self.gather(tlb);
         let mut source = self.cursor(from);
         let mut dest = self.cursor(to);
-        dest.missing(&there).and_then(|_| {
-            let tables = source.tables_elsewhere(&mut dest, &range, to, true)?;
+        dest.count_missing(&there).and_then(|_| {
+            let tables = source.count_for_dest(&mut dest, &range, to, true)?;
             prealloc.ensure(tables)
         })?;
         let shift = to.wrapping_sub(from);
@@ -158,7 +158,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 
 impl<F: Format, M: Memory> PageTables<F, M> {
     /// Two ranges of pages that do not overlap.
-    pub(crate) fn both(
+    pub(crate) fn check_move(
         &self,
         from: u64,
         to: u64,
@@ -167,8 +167,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let end_of = |start: u64| start.checked_add(len).ok_or(Error::Misaligned);
         let range = from..end_of(from)?;
         let there = to..end_of(to)?;
-        self.pages(&range)?;
-        self.pages(&there)?;
+        self.check_range(&range)?;
+        self.check_range(&there)?;
         if range.start < there.end && there.start < range.end {
             return Err(Error::Exists);
         }
@@ -183,7 +183,7 @@ fn lock_both<'a, F: Format, M: Memory>(
     b: &mut Cursor<'a, F, M>,
     there: u64,
     level: usize,
-) -> Option<(Locked<'a>, Option<Locked<'a>>)> {
+) -> Option<(LockedTable<'a>, Option<LockedTable<'a>>)> {
     loop {
         let first = a.descend(at, level).ok()?.phys;
         let second = b.descend(there, level).ok()?.phys;
@@ -204,8 +204,8 @@ fn lock_both<'a, F: Format, M: Memory>(
             return Some((x, y));
         }
         drop((x, y));
-        a.forget();
-        b.forget();
+        a.reset();
+        b.reset();
     }
 }
 
@@ -219,7 +219,7 @@ fn move_entry<'a, F: Format, M: Memory>(
     prealloc: &mut PreallocTables<'_, M>,
     gather: &mut Gather<'_, F, M>,
 ) -> Result<bool, Error> {
-    drop(dest.lock_or_make(there, level, prealloc)?);
+    drop(dest.lock_or_create(there, level, prealloc)?);
     let Some((mut from, mut to)) = lock_both(source, at, dest, there, level) else {
         return Ok(false);
     };
@@ -237,13 +237,13 @@ fn move_entry<'a, F: Format, M: Memory>(
     let below = is_table.then(|| source.memory().table(F::phys(raw)).lock());
     let raw = if is_table {
         from.unlink(slot, 0);
-        source.space.departed();
+        source.space.bump_unlink_seq();
         raw
     } else {
         from.update::<F>(slot, raw, |_| 0)
     };
     target.store(new, raw);
-    source.space.departed();
+    source.space.bump_unlink_seq();
     if let Some(to) = &mut to {
         from.sub_used(1);
         to.add_used(1);
@@ -251,7 +251,7 @@ fn move_entry<'a, F: Format, M: Memory>(
     drop(below);
     let empty = from.used() == 0;
     drop((from, to));
-    source.forget();
+    source.reset();
     let changed = if is_table {
         Changed::PAGES | Changed::TABLES
     } else {
@@ -276,9 +276,9 @@ fn move_pages<'a, F: Format, M: Memory>(
     gather: &mut Gather<'_, F, M>,
 ) -> Result<bool, Error> {
     let (mut from, mut to) = loop {
-        drop(dest.lock_own(there, prealloc, gather)?);
+        drop(dest.lock_unshared(there, prealloc, gather)?);
         let Some((from, to)) = lock_both(source, at, dest, there, 0) else {
-            if source.descend_anew(at, 0).is_err() {
+            if source.descend_from_root(at, 0).is_err() {
                 return Ok(false);
             }
             continue;
@@ -302,7 +302,7 @@ fn move_pages<'a, F: Format, M: Memory>(
         let old = from.update::<F>(i, raw, |_| 0);
         target.store(new + step, old);
         moved += 1;
-        if tag::holds(old) && remembered(old) {
+        if tag::is_page(old) && may_be_in_tlb(old) {
             let addr = at + step as u64 * PAGE_SIZE;
             first = first.min(addr);
             last = addr + PAGE_SIZE;

@@ -16,16 +16,16 @@
 
 use core::ops::Range;
 
-use crate::cursor::{Cursor, Stop, indices, stretch_end};
+use crate::cursor::{Cursor, Stop, indices, table_end};
 use crate::entry::{PAGE_SIZE, index, next, span, tag};
 use crate::error::Error;
 use crate::format::Format;
 use crate::invalidate::{Changed, Gather, Invalidate};
 use crate::phys::Memory;
-use crate::pte_ref::hidden;
-use crate::share::forget_page;
+use crate::pte_ref::without_access;
+use crate::share::release_page;
 use crate::space::PageTables;
-use crate::table::Locked;
+use crate::table::LockedTable;
 use crate::unmap::UnmapFilter;
 
 impl<F: Format, M: Memory> PageTables<F, M> {
@@ -41,7 +41,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         filter: UnmapFilter,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
-        self.pages(&range)?;
+        self.check_range(&range)?;
         let frames = self.physical().frames();
         // Dropped in the opposite order.
         let mut gather;
@@ -51,13 +51,13 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         while at < range.end {
             at = match cursor.lock(at, 0) {
                 Ok(table) => {
-                    let end = stretch_end(at, range.end);
+                    let end = table_end(at, range.end);
                     if cursor.shared {
                         let base = at & !(span(1) - 1);
                         for i in indices(at, end) {
                             let raw = table.load(i);
                             if filter.matches::<F>(frames, raw, 0) {
-                                table.update::<F>(i, raw, hidden::<F>);
+                                table.update::<F>(i, raw, without_access::<F>);
                                 let page = base + i as u64 * PAGE_SIZE;
                                 gather.range(page, page + PAGE_SIZE, Changed::PAGES);
                             }
@@ -65,7 +65,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     }
                     end
                 }
-                Err(Stop { level, raw: 0 }) => cursor.after_hole(at, level, range.end),
+                Err(Stop { level, raw: 0 }) => cursor.skip_hole(at, level, range.end),
                 Err(Stop { level, .. }) => next(at, level),
             };
         }
@@ -109,7 +109,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         filter: UnmapFilter,
         tlb: &dyn Invalidate,
     ) -> Result<bool, Error> {
-        self.pages(&range)?;
+        self.check_range(&range)?;
         // Dropped in the opposite order: what has been gathered is freed when the cursor's section is over.
         let mut gather;
         let mut cursor = self.cursor(range.start);
@@ -119,7 +119,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         while at < range.end {
             at = match cursor.lock(at, 0) {
                 Ok(mut table) => {
-                    let end = stretch_end(at, range.end);
+                    let end = table_end(at, range.end);
                     let shared = cursor.shared;
                     if shared && table.users() == 1 {
                         drop(table);
@@ -137,7 +137,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     drop(table);
                     if empty && shared {
                         // It stays empty, since each user needs a table of its own to map anything. If the others have left meanwhile, this one is found anew.
-                        cursor.give_up::<false>(at, &mut gather, &mut |_, _| {});
+                        cursor.drop_shared::<false>(at, &mut gather, &mut |_, _| {});
                         continue;
                     }
                     if empty {
@@ -145,7 +145,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     }
                     end
                 }
-                Err(Stop { level, raw: 0 }) => cursor.after_hole(at, level, range.end),
+                Err(Stop { level, raw: 0 }) => cursor.skip_hole(at, level, range.end),
                 Err(Stop { level, raw }) => {
                     let start = at & !(span(level) - 1);
                     let end = next(at, level);
@@ -168,7 +168,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// Takes out of a shared table what is hidden; whether that was all.
     fn rmap_unmap_entries(
         &self,
-        table: &mut Locked<'_>,
+        table: &mut LockedTable<'_>,
         at: u64,
         end: u64,
         filter: UnmapFilter,
@@ -188,7 +188,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             }
             table.store(i, 0);
             gone += 1;
-            forget_page::<F, M>(memory, counts, raw, gather.dead());
+            release_page::<F, M>(memory, counts, raw, gather.deferred());
         }
         table.sub_used(gone);
         complete
@@ -208,8 +208,8 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         }
         let table = self.memory().table(F::phys(raw)).lock();
         if table.users() == 1 {
-            upper.store(slot, F::table(table.table.phys, false));
-            self.space.next_generation();
+            upper.store(slot, F::table_entry(table.table.phys, false));
+            self.space.bump_generation();
         }
     }
 }

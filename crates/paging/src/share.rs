@@ -17,9 +17,9 @@
 //! same tables, and nothing is nested.
 
 use crate::atomic::Ordering;
-use crate::copy::{Own, copy_entries};
+use crate::copy::{Unshare, copy_entries};
 use crate::cursor::{Cursor, Stop};
-use crate::dead::Dead;
+use crate::deferred_free::DeferredFree;
 use crate::entry::{Attrs, ENTRIES, Entry, PAGE_SIZE, PageSize, index, next, span, tag};
 use crate::error::Error;
 use crate::fork::{Fork, ForkFilter, Mapping};
@@ -29,17 +29,17 @@ use crate::invalidate::{Changed, Gather, Invalidate};
 use crate::phys::{Memory, Physical};
 use crate::prealloc::PreallocTables;
 use crate::space::PageTables;
-use crate::table::{Locked, SPARSE};
+use crate::table::{LockedTable, SPARSE};
 use core::ops::Range;
 
 /// The mappings of a leaf, which has left its table, go; dead frames are noted.
-pub(crate) fn forget_leaf<F: Format, M: Memory>(
+pub(crate) fn release_leaf<F: Format, M: Memory>(
     memory: &Physical<M::Backing, M::Reclaim>,
     raw: u64,
     level: usize,
-    dead: &mut Dead,
+    dead: &mut DeferredFree,
 ) {
-    if tag::holds(raw) && !F::special(raw) {
+    if tag::is_page(raw) && !F::is_special(raw) {
         let order = PageSize::of(level).order();
         memory.frames().unmap_leaf(F::phys(raw), order, dead);
     }
@@ -47,26 +47,26 @@ pub(crate) fn forget_leaf<F: Format, M: Memory>(
 
 /// The same for one of many small pages.
 #[inline(always)]
-pub(crate) fn forget_page<F: Format, M: Memory>(
+pub(crate) fn release_page<F: Format, M: Memory>(
     memory: &Physical<M::Backing, M::Reclaim>,
     counts: Counts<'_>,
     raw: u64,
-    dead: &mut Dead,
+    dead: &mut DeferredFree,
 ) {
-    if F::plain(raw)
-        && let Some(index) = counts.last(F::phys(raw))
+    if F::is_counted(raw)
+        && let Some(index) = counts.last_mapping(F::phys(raw))
     {
         dead.push(memory.frames(), index, 1);
     } else {
-        forget_leaf::<F, M>(memory, raw, 0, dead);
+        release_leaf::<F, M>(memory, raw, 0, dead);
     }
 }
 
 /// One user of a last-level table less; with the last, its mappings go, and the table is the caller's to retire.
-pub(crate) fn let_go<F: Format, M: Memory>(
+pub(crate) fn drop_table_user<F: Format, M: Memory>(
     memory: &Physical<M::Backing, M::Reclaim>,
     phys: u64,
-    dead: &mut Dead,
+    dead: &mut DeferredFree,
 ) -> bool {
     let table = memory.table(phys);
     let mut locked = table.lock();
@@ -82,16 +82,16 @@ pub(crate) fn let_go<F: Format, M: Memory>(
     let counts = memory.frames().counts();
     let used = locked.used();
     if used < SPARSE {
-        table.each(0..ENTRIES, |index, raw| {
+        table.for_each_used(0..ENTRIES, |index, raw| {
             locked.store(index, 0);
-            forget_page::<F, M>(memory, counts, raw, dead);
+            release_page::<F, M>(memory, counts, raw, dead);
         });
     } else {
         for slot in table.entries(0..ENTRIES) {
             let raw = slot.load(Ordering::Relaxed);
             if raw != 0 {
                 slot.store(0, Ordering::Release);
-                forget_page::<F, M>(memory, counts, raw, dead);
+                release_page::<F, M>(memory, counts, raw, dead);
             }
         }
     }
@@ -122,33 +122,33 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         }
         let old = memory.table(F::phys(raw)).lock();
         if old.users() == 1 {
-            upper.store(slot, F::table(old.table.phys, false));
-            self.space.departed();
+            upper.store(slot, F::table_entry(old.table.phys, false));
+            self.space.bump_unlink_seq();
             prealloc.give(copy);
             return Ok(());
         }
         let new = memory.table(copy);
         let (_, result) =
-            copy_entries::<F, Own, _, _, true>(memory, ForkFilter::All, &old, &new, 0..ENTRIES);
+            copy_entries::<F, Unshare, _, _, true>(memory, ForkFilter::All, &old, &new, 0..ENTRIES);
         if let Err(error) = result {
             drop((old, upper));
             prealloc.give(copy);
             return Err(error);
         }
         new.lock().add_used(old.used());
-        upper.unlink(slot, F::table(copy, false));
+        upper.unlink(slot, F::table_entry(copy, false));
         // Before the old table's lock is released, and with it the chance for others to change it: see `PageTables`.
-        self.space.departed();
+        self.space.bump_unlink_seq();
         let phys = old.table.phys;
         drop((old, upper));
-        self.forget();
-        self.left(addr, phys, gather);
+        self.reset();
+        self.defer_drop(addr, phys, gather);
         Ok(())
     }
 
     /// Gives up the place in the shared table at `addr` with all that is in its 2 MiB, if it is still shared. If `seen` is to be `TOLD`, it is, of each
     /// entry.
-    pub(crate) fn give_up<const TOLD: bool>(
+    pub(crate) fn drop_shared<const TOLD: bool>(
         &mut self,
         addr: u64,
         gather: &mut Gather<'_, F, M>,
@@ -164,8 +164,8 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         }
         let old = self.memory().table(F::phys(raw)).lock();
         if old.users() == 1 {
-            upper.store(slot, F::table(old.table.phys, false));
-            self.space.departed();
+            upper.store(slot, F::table_entry(old.table.phys, false));
+            self.space.bump_unlink_seq();
             return;
         }
         if TOLD {
@@ -179,23 +179,23 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         }
         upper.unlink(slot, 0);
         upper.sub_used(1);
-        self.space.departed();
+        self.space.bump_unlink_seq();
         let phys = old.table.phys;
         drop(old);
         let empty = upper.used() == 0;
         drop(upper);
-        self.forget();
-        self.left(addr, phys, gather);
+        self.reset();
+        self.defer_drop(addr, phys, gather);
         if empty {
             self.prune_from(addr, 1, gather);
         }
     }
 
     /// The processors are to forget a shared table, and then its place is given up.
-    fn left(&mut self, addr: u64, table: u64, gather: &mut Gather<'_, F, M>) {
+    fn defer_drop(&mut self, addr: u64, table: u64, gather: &mut Gather<'_, F, M>) {
         let start = addr & !(span(1) - 1);
         gather.range(start, next(addr, 1), Changed::PAGES | Changed::TABLES);
-        if gather.shared(table) {
+        if gather.defer_shared(table) {
             gather.finish();
         }
     }
@@ -218,7 +218,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         range: Range<u64>,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
-        self.can_fork(child, &range)?;
+        self.check_fork(child, &range)?;
         let mut fork = Fork::new(self, child, &range, Mapping::Private, ForkFilter::All, tlb);
         fork.preallocate(&range, true)?;
         let mut at = range.start;
@@ -258,7 +258,7 @@ impl<F: Format, M: Memory> Fork<'_, F, M> {
             return (next(at, 1), Ok(()));
         };
         // Made when there is something to share.
-        let mut child: Option<Locked<'_>> = None;
+        let mut child: Option<LockedTable<'_>> = None;
         // How many tables have two users now, and what processors may remember as writable.
         let (mut shared, mut guarded) = (0, end..start);
         let mut result = Ok(());
@@ -293,7 +293,7 @@ impl<F: Format, M: Memory> Fork<'_, F, M> {
             }
             let child = match &mut child {
                 Some(child) => child,
-                None => match self.to.lock_or_make(at, 1, &mut self.prealloc) {
+                None => match self.to.lock_or_create(at, 1, &mut self.prealloc) {
                     Ok(locked) => child.insert(locked),
                     Err(error) => {
                         result = Err(error);
@@ -310,7 +310,7 @@ impl<F: Format, M: Memory> Fork<'_, F, M> {
                 break;
             }
             shared += isize::from(table.users() == 2);
-            let entry = F::table(phys, true);
+            let entry = F::table_entry(phys, true);
             if !F::is_shared(raw) {
                 if !F::TABLES_FORBID_WRITES {
                     protect_all::<F>(&table);
@@ -323,10 +323,10 @@ impl<F: Format, M: Memory> Fork<'_, F, M> {
             at += span(1);
         }
         memory.count_shared(shared);
-        self.to.space.next_generation();
+        self.to.space.bump_generation();
         drop(parent);
         if !guarded.is_empty() {
-            self.from.space.departed();
+            self.from.space.bump_unlink_seq();
             let changed = Changed::PAGES | Changed::TABLES;
             self.gather.range(guarded.start, guarded.end, changed);
         }
@@ -345,10 +345,10 @@ const AHEAD: usize = 16;
 
 /// Where the entry above cannot forbid stores, the pages themselves do: also those that all may write to. So nothing is ever stored through a table that
 /// is shared, and no page in it becomes dirty after its users have looked.
-fn protect_all<F: Format>(table: &Locked<'_>) {
+fn protect_all<F: Format>(table: &LockedTable<'_>) {
     for i in 0..ENTRIES {
         let raw = table.load(i);
-        if tag::holds(raw) && F::writable(raw) {
+        if tag::is_page(raw) && F::is_writable(raw) {
             table.update::<F>(i, raw, F::write_protected);
         }
     }

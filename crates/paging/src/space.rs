@@ -8,11 +8,11 @@ use crate::entry::{Attrs, ENTRIES};
 use crate::error::Error;
 use crate::format::Format;
 use crate::invalidate::{Asid, Context, Gather, Invalidate, notify_mapped};
-use crate::kernel_half::Half;
-use crate::lane::Apart;
+use crate::kernel_half::AddressBounds;
 use crate::phys::{Memory, Physical};
 use crate::reclaim::Reclaim;
-use crate::share::{forget_leaf, let_go};
+use crate::shard::CachePadded;
+use crate::share::{drop_table_user, release_leaf};
 
 /// The page tables of one address space, in the format `F`.
 ///
@@ -27,14 +27,14 @@ use crate::share::{forget_leaf, let_go};
 /// - A walk takes no lock. It reads entries one after the other within a section of [`Reclaim`], until which no table that it may hold becomes
 ///   something else.
 /// - A table that leaves this address space, while others go on using it or it goes on elsewhere in this one, is a danger to walks: they
-///   would read what is not theirs. `departures` is counted up after the table has left and before anybody else changes it. A walk reads it before
+///   would read what is not theirs. `unlink_seq` is counted up after the table has left and before anybody else changes it. A walk reads it before
 ///   it starts and after it has read a leaf, and begins again if it differs. If the walk found the table before it left, it read the counter before
 ///   that, too; if it then read something that another has changed later, it reads the counter after that, and sees that it is higher. If it read
 ///   nothing of that kind, it read what was this address space's. A table that leaves because it is empty is not counted: it stays as it is until the walk is
 ///   over, and there was nothing when it left, which was after the walk had found it.
 /// - A [`View`](crate::View) remembers a last-level table from one look-up to the next. So `generation` is counted up whenever such a table, or a huge page,
 ///   has come, gone or become shared, before the call that did so returns. If a look-up reads the counter after that, it goes down anew. If before, it
-///   runs beside that call, and may find what was there until then: in a table that has left the tree, nothing. All that counts for `departures` counts here, too.
+///   runs beside that call, and may find what was there until then: in a table that has left the tree, nothing. All that counts for `unlink_seq` counts here, too.
 ///   Tables come and go all the time, so that faults do without this counter: it would come from another processor each time.
 /// - An entry above a last-level table may say that the table is shared: then nobody changes the table by way of this entry. See
 ///   [`share_range`](Self::share_range).
@@ -44,10 +44,10 @@ use crate::share::{forget_leaf, let_go};
 pub struct PageTables<F: Format, M: Memory> {
     pub(crate) memory: M,
     pub(crate) root: u64,
-    context: Apart<Context>,
-    pub(crate) half: Half,
-    departures: AtomicUsize,
-    generation: Apart<AtomicUsize>,
+    context: CachePadded<Context>,
+    pub(crate) bounds: AddressBounds,
+    unlink_seq: AtomicUsize,
+    generation: CachePadded<AtomicUsize>,
     format: PhantomData<fn() -> F>,
 }
 
@@ -61,18 +61,18 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ///
     /// [`Error::NoMemory`]: the root table needs a frame.
     pub fn new(memory: M, asid: Asid) -> Result<Self, Error> {
-        Self::with(memory, asid, Half::whole::<F>())
+        Self::with(memory, asid, AddressBounds::whole::<F>())
     }
 
-    pub(crate) fn with(memory: M, asid: Asid, half: Half) -> Result<Self, Error> {
+    pub(crate) fn with(memory: M, asid: Asid, bounds: AddressBounds) -> Result<Self, Error> {
         let root = memory.physical().alloc_empty_table()?;
         Ok(Self {
             memory,
             root,
-            context: Apart(Context::new(asid)),
-            half,
-            departures: AtomicUsize::new(0),
-            generation: Apart(AtomicUsize::new(0)),
+            context: CachePadded(Context::new(asid)),
+            bounds,
+            unlink_seq: AtomicUsize::new(0),
+            generation: CachePadded(AtomicUsize::new(0)),
             format: PhantomData,
         })
     }
@@ -120,14 +120,14 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     }
 
     /// A table or a huge page has come, or an empty table has gone: see the protocol.
-    pub(crate) fn next_generation(&self) {
+    pub(crate) fn bump_generation(&self) {
         self.generation.0.fetch_add(1, Ordering::SeqCst);
     }
 
     /// What walks have found until now is not what they go on with.
-    pub(crate) fn departed(&self) {
-        self.departures.fetch_add(1, Ordering::SeqCst);
-        self.next_generation();
+    pub(crate) fn bump_unlink_seq(&self) {
+        self.unlink_seq.fetch_add(1, Ordering::SeqCst);
+        self.bump_generation();
     }
 
     #[inline]
@@ -136,8 +136,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     }
 
     #[inline]
-    pub(crate) fn departures(&self) -> usize {
-        self.departures.load(Ordering::SeqCst)
+    pub(crate) fn unlink_seq(&self) -> usize {
+        self.unlink_seq.load(Ordering::SeqCst)
     }
 
     /// Gives up all below a table, which nobody but this address space's drop can reach.
@@ -149,19 +149,20 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         } else {
             0..ENTRIES
         };
-        table.each(own, |_, raw| {
+        table.for_each_used(own, |_, raw| {
             if level > 0 && F::is_table(raw) {
                 let below = F::phys(raw);
                 if level > 1 {
                     self.tear_down(gather, below, level - 1);
                 } else {
-                    gather.with_dead(|dead| let_go::<F, M>(memory, below, dead), below);
+                    gather
+                        .with_deferred(|dead| drop_table_user::<F, M>(memory, below, dead), below);
                 }
             } else {
-                forget_leaf::<F, M>(memory, raw, level, gather.dead());
+                release_leaf::<F, M>(memory, raw, level, gather.deferred());
             }
         });
-        gather.table(phys);
+        gather.retire_table(phys);
     }
 }
 

@@ -1,7 +1,7 @@
 //! A number in the place of a page, and a page in the place of a number: what goes to swap, and comes back.
 
-use crate::cursor::{Cursor, remembered};
-use crate::dead::Dead;
+use crate::cursor::{Cursor, may_be_in_tlb};
+use crate::deferred_free::DeferredFree;
 use crate::entry::{Attrs, PAGE_SIZE, index, tag};
 use crate::error::Error;
 use crate::format::Format;
@@ -9,9 +9,9 @@ use crate::invalidate::{Gather, Invalidate};
 use crate::map::Source;
 use crate::phys::Memory;
 use crate::prealloc::PreallocTables;
-use crate::share::forget_leaf;
+use crate::share::release_leaf;
 use crate::space::PageTables;
-use crate::table::Locked;
+use crate::table::LockedTable;
 
 impl<F: Format, M: Memory> PageTables<F, M> {
     /// Puts a marker in the place of a small page of private memory that only this entry maps, and nobody refers to: the frame is freed, once the
@@ -49,7 +49,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         marker: u32,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
-        self.pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
+        self.check_range(&(addr..addr.saturating_add(PAGE_SIZE)))?;
         let memory = self.physical();
         let frames = memory.frames();
         let mut gather = self.gather(tlb);
@@ -58,18 +58,18 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let (table, level) = cursor.lock_page(addr, old, &mut prealloc, &mut gather)?;
         let slot = index(addr, level);
         let raw = table.load(slot);
-        if level > 0 || remembered(raw) {
+        if level > 0 || may_be_in_tlb(raw) {
             return Err(Error::NotMapped);
         }
-        if F::special(raw) || !frames.is_anon(old) || !frames.is_single(old) {
+        if F::is_special(raw) || !frames.is_anon(old) || !frames.is_sole(old) {
             return Err(Error::Exists);
         }
         // Not valid: no processor writes to it.
         table.store(slot, tag::marker(marker));
-        let mut dead = Dead::new();
-        forget_leaf::<F, M>(memory, raw, 0, &mut dead);
+        let mut dead = DeferredFree::new();
+        release_leaf::<F, M>(memory, raw, 0, &mut dead);
         drop(table);
-        memory.free_dead(&mut dead);
+        memory.free_deferred(&mut dead);
         Ok(())
     }
 
@@ -88,7 +88,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         attrs: Attrs,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
-        self.pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
+        self.check_range(&(addr..addr.saturating_add(PAGE_SIZE)))?;
         if !source.phys().is_multiple_of(PAGE_SIZE) {
             return Err(Error::Misaligned);
         }
@@ -111,7 +111,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ///
     /// [`Error::NotMapped`]: it is not there (any more); [`Error::NoMemory`], [`Error::Misaligned`]. Nothing has changed then.
     pub fn clear_marker(&self, addr: u64, marker: u32, tlb: &dyn Invalidate) -> Result<(), Error> {
-        self.pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
+        self.check_range(&(addr..addr.saturating_add(PAGE_SIZE)))?;
         let mut gather = self.gather(tlb);
         let mut prealloc = PreallocTables::none(self.physical());
         let mut cursor = self.cursor(addr);
@@ -135,10 +135,10 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         marker: u32,
         prealloc: &mut PreallocTables<'_, M>,
         gather: &mut Gather<'_, F, M>,
-    ) -> Result<Locked<'a>, Error> {
+    ) -> Result<LockedTable<'a>, Error> {
         loop {
             let table = self.lock(addr, 0).map_err(|_| Error::NotMapped)?;
-            if tag::payload(table.load(index(addr, 0))) != Some(marker) {
+            if tag::marker_payload(table.load(index(addr, 0))) != Some(marker) {
                 return Err(Error::NotMapped);
             }
             if !self.shared {

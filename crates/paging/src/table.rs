@@ -70,12 +70,12 @@ impl<'a> Table<'a> {
 
     /// Waits for the table's lock. Tables above are locked before those below, and of two on a level the one at the lower physical address.
     #[inline]
-    pub(crate) fn lock(&self) -> Locked<'a> {
+    pub(crate) fn lock(&self) -> LockedTable<'a> {
         let mut rounds = 0;
         loop {
             let word = self.word.fetch_or(LOCK, Ordering::Acquire);
             if word & LOCK == 0 {
-                return Locked { table: *self, word };
+                return LockedTable { table: *self, word };
             }
             while self.word.load(Ordering::Relaxed) & LOCK != 0 {
                 relax(&mut rounds);
@@ -105,7 +105,7 @@ impl<'a> Table<'a> {
 
     /// Returns the first entry of a part whose line of the cache is not empty, or the end.
     #[inline]
-    pub(crate) fn after_empty(&self, part: Range<usize>) -> usize {
+    pub(crate) fn skip_empty_lines(&self, part: Range<usize>) -> usize {
         let mut at = part.start;
         while at < part.end {
             let end = (at / LINE * LINE + LINE).min(part.end);
@@ -119,7 +119,7 @@ impl<'a> Table<'a> {
 
     /// Calls `seen` for each entry of a part that is not empty, as the holder of the lock reads it. Quick where most are.
     #[inline(always)]
-    pub(crate) fn each(&self, part: Range<usize>, mut seen: impl FnMut(usize, u64)) {
+    pub(crate) fn for_each_used(&self, part: Range<usize>, mut seen: impl FnMut(usize, u64)) {
         let mut at = part.start;
         while at < part.end {
             let end = (at / LINE * LINE + LINE).min(part.end);
@@ -157,13 +157,13 @@ impl<'a> Table<'a> {
 
 /// A table whose lock is held.
 #[derive(Debug)]
-pub(crate) struct Locked<'a> {
+pub(crate) struct LockedTable<'a> {
     pub(crate) table: Table<'a>,
     /// The table's word without the lock, written back when it is released.
     word: u32,
 }
 
-impl Locked<'_> {
+impl LockedTable<'_> {
     #[inline]
     pub(crate) fn used(&self) -> u32 {
         self.word & USED
@@ -223,7 +223,7 @@ impl Locked<'_> {
         old: u64,
         mut new: impl FnMut(u64) -> u64,
     ) -> u64 {
-        if F::settled(old) {
+        if F::is_hw_stable(old) {
             // Of the entry's bits, processors change only accessed and dirty, and only upwards. Both are as they will be.
             self.store(index, new(old));
             return old;
@@ -239,7 +239,7 @@ impl Locked<'_> {
     }
 }
 
-impl Drop for Locked<'_> {
+impl Drop for LockedTable<'_> {
     #[inline]
     fn drop(&mut self) {
         // A plain store suffices: others only set the lock's bit, which was set. If their `fetch_or` comes before this store, it found the lock

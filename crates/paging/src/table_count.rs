@@ -10,7 +10,7 @@ use crate::phys::Memory;
 use crate::table::Table;
 
 /// Tables of levels below `level` for `range`, of which there are none yet.
-pub(crate) fn missing_below(level: usize, lowest: usize, range: &Range<u64>) -> usize {
+pub(crate) fn count_missing_below(level: usize, lowest: usize, range: &Range<u64>) -> usize {
     (lowest..level)
         .map(|level| {
             let shift = span(level + 1).trailing_zeros();
@@ -21,7 +21,7 @@ pub(crate) fn missing_below(level: usize, lowest: usize, range: &Range<u64>) -> 
 
 impl<F: Format, M: Memory> Cursor<'_, F, M> {
     /// How many tables it takes, at most, before `range` can be filled with small pages; or `Exists`, if something is mapped there.
-    pub(crate) fn missing(&mut self, range: &Range<u64>) -> Result<usize, Error> {
+    pub(crate) fn count_missing(&mut self, range: &Range<u64>) -> Result<usize, Error> {
         let mut count = 0;
         let mut at = range.start;
         // Neighbouring holes that end within one upper table need that table once: each hole counts its own parts, which is never too few.
@@ -34,14 +34,14 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
                             return Err(Error::Exists);
                         }
                     }
-                    if F::is_shared(self.above(0)) {
+                    if F::is_shared(self.parent_entry(0)) {
                         count += 1;
                     }
                     at = end;
                 }
                 Err(Stop { level, raw: 0 }) => {
                     let end = range.end.min(next(at, level));
-                    count += missing_below(level, 0, &(at..end));
+                    count += count_missing_below(level, 0, &(at..end));
                     at = end;
                 }
                 Err(_) => return Err(Error::Exists),
@@ -52,7 +52,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
 
     /// How many tables it takes, at most, to have what `range` holds at `dest` of `to` as well, where nothing may be yet (`Exists`). `sharing`: tables of
     /// whole stretches of 2 MiB go there as they are.
-    pub(crate) fn tables_elsewhere(
+    pub(crate) fn count_for_dest(
         &mut self,
         to: &mut Self,
         range: &Range<u64>,
@@ -61,13 +61,13 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
     ) -> Result<usize, Error> {
         // For each level, the place of the missing table that was counted last.
         let mut counted = [u64::MAX; MAX_LEVELS];
-        self.tables_for(range, dest, sharing, |piece, lowest| {
-            to.missing_at(piece, lowest, &mut counted)
+        self.count_for_pieces(range, dest, sharing, |piece, lowest| {
+            to.count_missing_at(piece, lowest, &mut counted)
         })
     }
 
     /// The same, where `missing` tells how many tables are missing for a piece of the destination, down to a level.
-    pub(crate) fn tables_for(
+    pub(crate) fn count_for_pieces(
         &mut self,
         range: &Range<u64>,
         dest: u64,
@@ -79,7 +79,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         let mut at = range.start;
         while at < range.end {
             let (level, table, above) = match self.descend(at, 0) {
-                Ok(table) => (1, Some(table), self.above(0)),
+                Ok(table) => (1, Some(table), self.parent_entry(0)),
                 Err(Stop { level, raw }) => (level, None, raw),
             };
             let leaf = table.is_none() && above != 0;
@@ -124,7 +124,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
     }
 
     /// Tables that are missing before a part of one table of this level can be filled.
-    pub(crate) fn missing_at(
+    pub(crate) fn count_missing_at(
         &mut self,
         range: Range<u64>,
         lowest: usize,
@@ -137,7 +137,9 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
                 if (first..first + entries).any(|i| table.read(i) != 0) {
                     return Err(Error::Exists);
                 }
-                return Ok(usize::from(lowest == 0 && F::is_shared(self.above(0))));
+                return Ok(usize::from(
+                    lowest == 0 && F::is_shared(self.parent_entry(0)),
+                ));
             }
             Err(Stop { raw, .. }) if raw != 0 => return Err(Error::Exists),
             Err(Stop { level, .. }) => level,
@@ -155,20 +157,20 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
 
     /// How many tables it takes, at most, before entries of `range` can be changed one by one: for huge pages that reach beyond it, and for
     /// shared tables, where those wholly within count only if `all`.
-    pub(crate) fn needed(&mut self, range: &Range<u64>, all: bool) -> usize {
+    pub(crate) fn count_for_change(&mut self, range: &Range<u64>, all: bool) -> usize {
         let mut count = 0;
         let mut at = range.start;
         while at < range.end {
             let (level, shared) = match self.descend(at, 0) {
-                Ok(_) => (1, F::is_shared(self.above(0))),
+                Ok(_) => (1, F::is_shared(self.parent_entry(0))),
                 Err(Stop { level, raw: 0 }) => {
-                    at = self.after_hole(at, level, range.end);
+                    at = self.skip_hole(at, level, range.end);
                     continue;
                 }
                 Err(Stop { level, raw }) => {
                     let start = at & !(span(level) - 1);
                     let whole = start >= range.start && next(at, level) <= range.end;
-                    if tag::holds(raw) && !whole {
+                    if tag::is_page(raw) && !whole {
                         // At each end, one table of each level.
                         count += 2 * level;
                     }

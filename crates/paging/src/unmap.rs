@@ -3,7 +3,7 @@
 use crate::atomic::{AtomicU64, Ordering};
 use core::ops::Range;
 
-use crate::cursor::{Cursor, Stop, indices, remembered, stretch_end};
+use crate::cursor::{Cursor, Stop, indices, may_be_in_tlb, table_end};
 use crate::entry::{ENTRIES, Entry, PAGE_SIZE, PageSize, index, next, span, tag};
 use crate::error::Error;
 use crate::format::Format;
@@ -11,9 +11,9 @@ use crate::frames::Frames;
 use crate::invalidate::{Changed, Gather, Invalidate};
 use crate::phys::Memory;
 use crate::prealloc::PreallocTables;
-use crate::share::{forget_leaf, forget_page};
+use crate::share::{release_leaf, release_page};
 use crate::space::PageTables;
-use crate::table::Locked;
+use crate::table::LockedTable;
 
 /// What a call takes out of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,13 +37,15 @@ impl UnmapFilter {
     pub(crate) fn matches<F: Format>(self, frames: &Frames, raw: u64, level: usize) -> bool {
         match self {
             Self::All => raw != 0,
-            Self::Pages => tag::holds(raw),
-            Self::FilePages => tag::holds(raw) && !F::special(raw) && !frames.is_anon(F::phys(raw)),
+            Self::Pages => tag::is_page(raw),
+            Self::FilePages => {
+                tag::is_page(raw) && !F::is_special(raw) && !frames.is_anon(F::phys(raw))
+            }
             Self::Marker(marker) => raw == tag::marker(marker),
             Self::Reclaimable => {
-                tag::holds(raw)
-                    && !F::special(raw)
-                    && (F::clean(raw) == raw || !frames.is_anon(F::phys(raw)))
+                tag::is_page(raw)
+                    && !F::is_special(raw)
+                    && (F::without_dirty(raw) == raw || !frames.is_anon(F::phys(raw)))
                     && frames.all_mapped_once(F::phys(raw), PageSize::of(level).order())
             }
         }
@@ -148,22 +150,22 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         tlb: &dyn Invalidate,
         seen: &mut impl FnMut(u64, Entry),
     ) -> Result<[bool; 2], Error> {
-        self.pages(&range)?;
+        self.check_range(&range)?;
         let mut emptied = [false; 2];
         // Dropped in the opposite order: what has been gathered is freed when the cursor's section is over.
         let (mut gather, mut prealloc);
         let mut cursor = self.cursor(range.start);
-        if cursor.finds_nothing(&range) {
+        if cursor.range_is_empty(&range) {
             return Ok(emptied);
         }
         gather = self.gather(tlb);
         prealloc = PreallocTables::none(self.physical());
-        prealloc.ensure(cursor.needed(&range, filter != UnmapFilter::All))?;
+        prealloc.ensure(cursor.count_for_change(&range, filter != UnmapFilter::All))?;
         let mut at = range.start;
         while at < range.end {
             at = match cursor.lock(at, 0) {
                 Ok(table) if cursor.shared => {
-                    let end = stretch_end(at, range.end);
+                    let end = table_end(at, range.end);
                     let frames = self.physical().frames();
                     let kept = |i: usize| {
                         let raw = table.load(i);
@@ -177,14 +179,14 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     if nothing {
                         at = end;
                     } else if whole {
-                        cursor.give_up::<TOLD>(at, &mut gather, seen);
+                        cursor.drop_shared::<TOLD>(at, &mut gather, seen);
                     } else {
                         cursor.unshare(at, &mut prealloc, &mut gather)?;
                     }
                     continue;
                 }
                 Ok(mut table) => {
-                    let end = stretch_end(at, range.end);
+                    let end = table_end(at, range.end);
                     self.unmap_entries::<TOLD>(&mut table, at, end, filter, &mut gather, seen);
                     let empty = table.used() == 0;
                     drop(table);
@@ -195,7 +197,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     }
                     end
                 }
-                Err(Stop { level, raw: 0 }) => cursor.after_hole(at, level, range.end),
+                Err(Stop { level, raw: 0 }) => cursor.skip_hole(at, level, range.end),
                 Err(Stop { level, raw }) => {
                     let start = at & !(span(level) - 1);
                     let end = next(at, level);
@@ -219,7 +221,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     #[inline]
     pub(crate) fn unmap_entries<const TOLD: bool>(
         &self,
-        table: &mut Locked<'_>,
+        table: &mut LockedTable<'_>,
         at: u64,
         end: u64,
         filter: UnmapFilter,
@@ -235,7 +237,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let part = indices(at, end);
         let entries = table.table.entries(part.clone());
         for (some, from) in entries.chunks(LINE).zip(part.step_by(LINE)) {
-            if are_empty(some) {
+            if is_empty_line(some) {
                 continue;
             }
             for (i, slot) in (from..).zip(some) {
@@ -246,14 +248,14 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                 let old = table.update::<F>(i, raw, |_| 0);
                 gone += 1;
                 let addr = base + i as u64 * PAGE_SIZE;
-                if remembered(old) {
+                if may_be_in_tlb(old) {
                     first = first.min(addr);
                     last = addr + PAGE_SIZE;
                 }
                 if TOLD {
                     seen(addr, F::decode(old, 0));
                 }
-                forget_page::<F, M>(memory, counts, old, gather.dead());
+                release_page::<F, M>(memory, counts, old, gather.deferred());
             }
         }
         if last > 0 {
@@ -268,7 +270,7 @@ const LINE: usize = 8;
 
 /// Whether all of these are empty; true is not told of a part of a line.
 #[inline]
-fn are_empty(entries: &[AtomicU64]) -> bool {
+fn is_empty_line(entries: &[AtomicU64]) -> bool {
     <&[AtomicU64; LINE]>::try_from(entries).is_ok_and(|line| {
         let raw = |slot: &AtomicU64| slot.load(Ordering::Relaxed);
         line.iter().fold(0, |all, slot| all | raw(slot)) == 0
@@ -284,11 +286,11 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
     /// came after; what was mapped before this began is seen, since the way goes down from the root. A table in which nothing is at all is not
     /// passed over: it is to go.
     #[inline]
-    fn finds_nothing(&mut self, range: &Range<u64>) -> bool {
+    fn range_is_empty(&mut self, range: &Range<u64>) -> bool {
         if range.is_empty() {
             return false;
         }
-        let end = stretch_end(range.start, range.end);
+        let end = table_end(range.start, range.end);
         match self.descend(range.start, 0) {
             Ok(table) => {
                 let part = indices(range.start, end);
@@ -298,7 +300,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
                 }
             }
             Err(Stop { level, raw: 0 }) => {
-                self.after_hole(range.start, level, range.end) == range.end
+                self.skip_hole(range.start, level, range.end) == range.end
             }
             Err(_) => false,
         }
@@ -322,11 +324,11 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         }
         let old = table.update::<F>(slot, raw, |_| 0);
         table.sub_used(1);
-        if remembered(old) {
+        if may_be_in_tlb(old) {
             gather.range(addr, next(addr, level), Changed::PAGES);
         }
         seen(addr, F::decode(old, level));
-        forget_leaf::<F, M>(self.memory(), old, level, gather.dead());
+        release_leaf::<F, M>(self.memory(), old, level, gather.deferred());
         let empty = table.used() == 0;
         drop(table);
         if empty {

@@ -160,14 +160,14 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         range: Range<u64>,
         mut seen: impl FnMut(u64, Entry) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
-        if self.readable(&range).is_err() {
+        if self.check_readable(&range).is_err() {
             return ControlFlow::Continue(());
         }
         let mut cursor = self.cursor(range.start);
         let mut at = range.start;
         'tables: while at < range.end {
             let before = self.generation();
-            match cursor.descend_anew(at, 0) {
+            match cursor.descend_from_root(at, 0) {
                 Ok(table) => {
                     let end = range.end.min(next(at, 1));
                     let guarded = cursor.guarded();
@@ -209,13 +209,13 @@ fn seen_entry<F: Format, B>(
     match F::decode(raw, level) {
         // The first entry of a table that has just left the tree.
         Entry::Empty => ControlFlow::Continue(()),
-        entry => seen(addr, behind(entry, guarded)),
+        entry => seen(addr, mask_write(entry, guarded)),
     }
 }
 
 /// An entry as the processor sees it, behind an entry above that may forbid stores.
 #[inline]
-pub(crate) fn behind(mut entry: Entry, guarded: bool) -> Entry {
+pub(crate) fn mask_write(mut entry: Entry, guarded: bool) -> Entry {
     if let Entry::Page { attrs, .. } = &mut entry
         && guarded
     {
@@ -228,7 +228,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
     /// Whether the entry above the last-level table just found forbids stores.
     #[inline]
     pub(crate) fn guarded(&self) -> bool {
-        F::TABLES_FORBID_WRITES && F::is_shared(self.above(0))
+        F::TABLES_FORBID_WRITES && F::is_shared(self.parent_entry(0))
     }
 }
 
@@ -263,7 +263,7 @@ impl<F: Format, M: Memory> View<'_, F, M> {
     #[inline]
     pub fn entry(&mut self, addr: u64) -> Entry {
         let found = self.find(addr);
-        behind(F::decode(found.raw, found.level), found.guarded)
+        mask_write(F::decode(found.raw, found.level), found.guarded)
     }
 
     /// As [`PageTables::translate`].
@@ -281,7 +281,7 @@ impl<F: Format, M: Memory> View<'_, F, M> {
     fn find(&mut self, addr: u64) -> Found {
         let space = self.space;
         if let Some(last) = self.last
-            && last.stretch == addr >> STRETCH_SHIFT
+            && last.stretch == addr >> TABLE_SHIFT
             && space.generation() == self.generation
         {
             let raw = last.table.read(index(addr, 0));
@@ -327,7 +327,7 @@ impl<F: Format, M: Memory> View<'_, F, M> {
             }
             if level == 0 {
                 self.last = Some(Last {
-                    stretch: addr >> STRETCH_SHIFT,
+                    stretch: addr >> TABLE_SHIFT,
                     table: memory.table(table),
                     guarded,
                 });
@@ -353,7 +353,7 @@ impl<F: Format, M: Memory> View<'_, F, M> {
 }
 
 /// Of the addresses that one last-level table stands for, all bits from here on are the same.
-const STRETCH_SHIFT: u32 = span(1).trailing_zeros();
+const TABLE_SHIFT: u32 = span(1).trailing_zeros();
 
 impl<F: Format, M: Memory> fmt::Debug for View<'_, F, M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

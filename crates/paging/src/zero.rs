@@ -23,7 +23,7 @@ pub(crate) unsafe fn clear(at: NonNull<u8>, frames: usize) {
 /// # Safety
 ///
 /// As of [`clear`]; `at` is aligned to a frame.
-pub(crate) unsafe fn clear_past_cache(at: NonNull<u8>, frames: usize) {
+pub(crate) unsafe fn clear_nontemporal(at: NonNull<u8>, frames: usize) {
     // SAFETY: the caller's promise.
     unsafe { imp::clear(at, frames) };
 }
@@ -77,7 +77,7 @@ mod imp {
 
     /// # Safety
     ///
-    /// As of [`clear_past_cache`](super::clear_past_cache).
+    /// As of [`clear_nontemporal`](super::clear_nontemporal).
     pub(super) unsafe fn clear(at: NonNull<u8>, frames: usize) {
         // Only a hosted program knows that whoever switches threads keeps the wider registers.
         #[cfg(feature = "hosted")]
@@ -106,7 +106,7 @@ mod tests {
     fn these_frames_are_cleared_and_no_others() {
         #[repr(align(4096))]
         struct Frames([u8; 4 * PAGE]);
-        for clear in [super::clear, clear_past_cache] {
+        for clear in [super::clear, clear_nontemporal] {
             let mut frames = Box::new(Frames([0xee; 4 * PAGE]));
             let first = NonNull::from(&mut frames.0).cast::<u8>();
             // SAFETY: two of four frames, aligned to 4,096 bytes.

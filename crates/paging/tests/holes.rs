@@ -3,7 +3,7 @@
 #![cfg(not(miri))]
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod kept;
+mod leaked;
 mod world;
 
 use std::mem::MaybeUninit;
@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
-use kept::kept;
+use leaked::leaked;
 use samara_paging::format::{Sv39, X86_64};
 use samara_paging::{
     Arena, Attrs, Error, Exclusive, Frames, Kind, PAGE_SIZE, PageSize, PageTables, PhysMem,
@@ -87,7 +87,7 @@ unsafe impl PhysMem for Scattered {
 fn counts(ranges: &[Range<u64>]) -> &'static mut [MaybeUninit<u8>] {
     let size = Frames::size_for(ranges).unwrap();
     // Not zero at first.
-    kept(size, 0xa5)
+    leaked(size, 0xa5)
 }
 
 /// 24 MiB: the first at 0, the largest around 3 GiB, one above a hole of a terabyte, one that touches it.
@@ -289,7 +289,7 @@ unsafe impl PhysMem for Given {
 fn what_cannot_be_counted_is_refused() {
     let new = |ranges: &[Range<u64>], less: usize| {
         let size = Frames::size_for(ranges).unwrap_or(0);
-        let counts = kept(size - less.min(size), 0);
+        let counts = leaked(size - less.min(size), 0);
         // SAFETY: one thread.
         let exclusive = unsafe { Exclusive::new() };
         Physical::with_counts(

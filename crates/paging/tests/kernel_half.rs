@@ -68,7 +68,7 @@ fn through<F: Format>(memory: &Memory, root: u64, addr: u64) -> Entry {
 
 /// Whether processes have the kernel's entries in their roots.
 fn has_one_root<F: Format>() -> bool {
-    F::canonical(F::kernel_start())
+    F::is_canonical(F::kernel_start())
 }
 
 macro_rules! every_format {

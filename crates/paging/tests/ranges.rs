@@ -3,7 +3,7 @@
 #![cfg(not(miri))]
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-mod kept;
+mod leaked;
 
 use std::cell::{Cell, UnsafeCell};
 use std::collections::BTreeSet;
@@ -19,7 +19,7 @@ use samara_paging::{
     PAGE_SIZE, PageSize, PageTables, Physical, Ranges, Source, check,
 };
 
-use kept::kept;
+use leaked::leaked;
 
 const LARGE: u64 = 2 << 20;
 const GIANT: u64 = 1 << 30;
@@ -80,7 +80,7 @@ unsafe impl DirectMap for Mapped {
 
 fn room(ranges: &[Range<u64>]) -> &'static mut [MaybeUninit<u8>] {
     let size = Arena::<Ranges<Mapped>>::size_for(ranges).unwrap();
-    kept(size, 0x5a)
+    leaked(size, 0x5a)
 }
 
 fn empty(map: Mapped, ranges: &[Range<u64>]) -> Arena<Ranges<Mapped>> {
@@ -194,7 +194,7 @@ fn holes_take_no_memory() {
     let two = size(&[0..GIANT, 1 << 45..(1 << 45) + GIANT]);
     assert!(one < 512 * 72 + 10_000, "{one}");
     assert!(two < 2 * 512 * 72 + 36 * 1024 + 10_000, "{two}");
-    let small = kept(one - 1000, 0);
+    let small = leaked(one - 1000, 0);
     let made = Arena::over_ranges(Mapped::none(), &[0..GIANT, GIANT..GIANT], small);
     assert_eq!(made.err(), Some(Error::NoMemory));
     let crossed = [GIANT..2 * GIANT, 0..GIANT];
@@ -261,7 +261,7 @@ fn tables_over_ranges_of_physical_memory() {
     let arena = full(Mapped::of(&ranges), &ranges);
     let free = arena.free_frames();
     let size = Frames::size_for(&ranges).unwrap();
-    let counts = kept(size, 0);
+    let counts = leaked(size, 0);
     let memory = Physical::with_counts(arena, Grace::new(), &ranges, counts).unwrap();
     let memory = Arc::new(memory);
     let start = 0xffff_8000_0000_0000;

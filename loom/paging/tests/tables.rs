@@ -43,21 +43,21 @@ impl Format for Two {
     const TABLES_FORBID_WRITES: bool = X86_64::TABLES_FORBID_WRITES;
 
     as_x86! {
-        canonical(addr: u64) -> bool;
-        frame(phys: u64) -> u64;
-        rest(raw: u64) -> u64;
+        is_canonical(addr: u64) -> bool;
+        frame_bits(phys: u64) -> u64;
+        attr_bits(raw: u64) -> u64;
         leaf(phys: u64, attrs: Attrs, level: usize) -> u64;
-        table(phys: u64, shared: bool) -> u64;
+        table_entry(phys: u64, shared: bool) -> u64;
         is_table(raw: u64) -> bool;
         is_shared(raw: u64) -> bool;
         phys(raw: u64) -> u64;
         attrs(raw: u64) -> Attrs;
-        writable(raw: u64) -> bool;
+        is_writable(raw: u64) -> bool;
         write_protected(raw: u64) -> u64;
-        old(raw: u64) -> u64;
-        clean(raw: u64) -> u64;
-        special(raw: u64) -> bool;
-        settled(raw: u64) -> bool;
+        without_accessed(raw: u64) -> u64;
+        without_dirty(raw: u64) -> u64;
+        is_special(raw: u64) -> bool;
+        is_hw_stable(raw: u64) -> bool;
     }
 }
 

@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use super::Arena;
 use crate::entry::PAGE_SIZE;
 use crate::error::Error;
-use crate::lane;
+use crate::shard;
 
 /// Bytes that an [`Arena`] gives out.
 ///
@@ -25,7 +25,7 @@ pub unsafe trait Bytes: Send + Sync {
     /// Hosted programs number their threads; otherwise the place of the stack decides.
     #[inline]
     fn processor(&self) -> usize {
-        lane::here()
+        shard::current()
     }
 }
 

@@ -1,12 +1,12 @@
 //! An allocator of frames: over one piece of memory, for tests and hosted programs, or over ranges of physical memory, for kernels.
 
-mod aside;
-mod bits;
 mod bytes;
-mod place;
+mod fixed_array;
+mod free_bitmap;
+mod memory;
+mod per_cpu;
 mod ranges;
 mod recency;
-mod room;
 
 use core::fmt;
 use core::ops::Range;
@@ -15,16 +15,16 @@ use core::ptr::NonNull;
 use crate::atomic::{AtomicBool, Ordering};
 use crate::entry::PAGE_SIZE;
 use crate::error::Error;
-use crate::lane::{Apart, LANES};
-use crate::phys::{FrameAllocator, PhysMem, one_by_one};
+use crate::frame_cache::{BATCH, FrameCache};
+use crate::phys::{FrameAllocator, PhysMem, alloc_one_by_one};
+use crate::shard::{CachePadded, SHARDS};
 use crate::spin::Spin;
-use crate::stock::{BATCH, Stock};
 
-use bits::State;
 pub use bytes::{Bytes, HeapBytes};
-pub use place::Place;
+use fixed_array::FixedArray;
+use free_bitmap::FreeBitmap;
+pub use memory::ArenaMemory;
 pub use ranges::{DirectMap, Ranges};
-use room::Room;
 
 /// Frames out of one piece of memory, where physical addresses start at [`base`](Self::BASE), or out of [ranges](Self::over_ranges) of physical memory.
 ///
@@ -39,8 +39,8 @@ pub struct Arena<S> {
     bytes: S,
     /// Whether allocations are counted down: then nothing is set aside.
     counted: AtomicBool,
-    state: Apart<Spin<State>>,
-    stocks: Room<Apart<Spin<Stock>>>,
+    state: CachePadded<Spin<FreeBitmap>>,
+    caches: FixedArray<CachePadded<Spin<FrameCache>>>,
 }
 
 impl<S: Bytes> Arena<S> {
@@ -57,18 +57,18 @@ impl<S: Bytes> Arena<S> {
         if u32::try_from(frames).is_err() {
             return Err(Error::TooMany);
         }
-        let state = State::new(frames)?;
-        let stocks = Room::on_heap(LANES, |_| Apart(Spin::new(Stock::new())))?;
+        let state = FreeBitmap::new(frames)?;
+        let caches = FixedArray::on_heap(SHARDS, |_| CachePadded(Spin::new(FrameCache::new())))?;
         Ok(Self {
             bytes,
             counted: AtomicBool::new(false),
-            state: Apart(Spin::new(state)),
-            stocks,
+            state: CachePadded(Spin::new(state)),
+            caches,
         })
     }
 }
 
-impl<S: Place> Arena<S> {
+impl<S: ArenaMemory> Arena<S> {
     /// How many frames there are, free or not.
     pub fn frames(&self) -> u64 {
         self.bytes.frames()
@@ -76,7 +76,7 @@ impl<S: Place> Arena<S> {
 
     /// How many are free. Beside allocations and frees of other threads, up to 32 for each of them may be missed.
     pub fn free_frames(&self) -> u64 {
-        let aside: usize = self.stocks.iter().map(|stock| stock.0.lock().len()).sum();
+        let aside: usize = self.caches.iter().map(|cache| cache.0.lock().len()).sum();
         (self.state.0.lock().total + aside) as u64
     }
 
@@ -109,16 +109,16 @@ const FEW: u64 = BATCH as u64 / 2 * PAGE_SIZE;
 
 // SAFETY: a bit for each frame says whether it is free and not set aside, and is cleared when it is given out or set aside; what is set aside is popped when it
 // is given out. Numbers of frames are those of physical memory modulo 1 GiB, so that pieces and groups of pieces are aligned to their sizes.
-unsafe impl<S: Place> FrameAllocator for Arena<S> {
+unsafe impl<S: ArenaMemory> FrameAllocator for Arena<S> {
     #[inline]
     fn alloc(&self, order: u32) -> Option<u64> {
         if order > 0 {
-            return self.block(order).map(|frame| self.phys(frame));
+            return self.alloc_block(order).map(|frame| self.phys(frame));
         }
-        let aside = self.stock().and_then(|stock| stock.lock().pop());
+        let aside = self.cache().and_then(|cache| cache.lock().pop());
         let frame = match aside {
             Some(frame) => frame as usize,
-            None => self.fill()?,
+            None => self.alloc_refilling()?,
         };
         Some(self.phys(frame))
     }
@@ -127,21 +127,21 @@ unsafe impl<S: Place> FrameAllocator for Arena<S> {
     unsafe fn free(&self, phys: u64, order: u32) {
         let frame = self.frame(phys);
         match order {
-            0 => self.give(frame),
+            0 => self.free_page(frame),
             _ => self.state.0.lock().free_block(frame, order),
         }
     }
 
     fn alloc_bulk(&self, frames: &mut [u64]) -> usize {
-        let Some(stock) = self.stock() else {
-            return one_by_one(self, frames);
+        let Some(cache) = self.cache() else {
+            return alloc_one_by_one(self, frames);
         };
         let mut left = frames.iter_mut();
         if left.len() >= BATCH {
             // So many are neither set aside first nor taken one by one from what is.
             let mut state = self.state.0.lock();
             while left.len() >= BATCH
-                && let Some((first, count)) = state.run(left.len())
+                && let Some((first, count)) = state.take_run(left.len())
             {
                 let run = self.phys(first)..;
                 let places = left.by_ref().take(count);
@@ -150,9 +150,9 @@ unsafe impl<S: Place> FrameAllocator for Arena<S> {
         }
         loop {
             {
-                let mut stock = stock.lock();
+                let mut cache = cache.lock();
                 while left.len() > 0
-                    && let Some(frame) = stock.pop()
+                    && let Some(frame) = cache.pop()
                     && let Some(place) = left.next()
                 {
                     *place = self.phys(frame as usize);
@@ -162,7 +162,7 @@ unsafe impl<S: Place> FrameAllocator for Arena<S> {
                 break;
             }
             // One, and a batch that is set aside for the next round.
-            let Some(frame) = self.fill() else {
+            let Some(frame) = self.alloc_refilling() else {
                 break;
             };
             if let Some(place) = left.next() {
@@ -174,7 +174,8 @@ unsafe impl<S: Place> FrameAllocator for Arena<S> {
     }
 
     fn alloc_table(&self) -> Option<u64> {
-        self.last(State::table).map(|frame| self.phys(frame))
+        self.alloc_draining(FreeBitmap::take_table)
+            .map(|frame| self.phys(frame))
     }
 
     unsafe fn free_table(&self, phys: u64) {
@@ -188,15 +189,15 @@ unsafe impl<S: Place> FrameAllocator for Arena<S> {
             // The lowest come out first.
             let mut highest_first = runs.iter().rev().flat_map(|run| self.numbers(run).rev());
             // One lock for those for which there is room.
-            if let Some(stock) = self.stock() {
-                let mut stock = stock.lock();
-                while !stock.is_full()
+            if let Some(cache) = self.cache() {
+                let mut cache = cache.lock();
+                while !cache.is_full()
                     && let Some(frame) = highest_first.next()
                 {
-                    stock.push(frame as u32);
+                    cache.push(frame as u32);
                 }
             }
-            highest_first.for_each(|frame| self.give(frame));
+            highest_first.for_each(|frame| self.free_page(frame));
             return;
         }
         let mut state = self.state.0.lock();
@@ -206,8 +207,8 @@ unsafe impl<S: Place> FrameAllocator for Arena<S> {
     }
 }
 
-// SAFETY: the promise of `Place`.
-unsafe impl<S: Place> PhysMem for Arena<S> {
+// SAFETY: the promise of `ArenaMemory`.
+unsafe impl<S: ArenaMemory> PhysMem for Arena<S> {
     #[inline]
     fn to_virt(&self, phys: u64) -> NonNull<u8> {
         self.bytes.to_virt(phys)

@@ -4,17 +4,17 @@ use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::ptr::NonNull;
 
-use super::bits::{PIECE, State};
+use super::fixed_array::FixedArray;
+use super::free_bitmap::{FreeBitmap, PAGEBLOCK};
 use super::recency::Recency;
-use super::room::Room;
-use super::{Arena, Place};
+use super::{Arena, ArenaMemory};
 use crate::atomic::AtomicBool;
 use crate::entry::PAGE_SIZE;
 use crate::error::Error;
-use crate::frames::pieces::{self, Piece, Plan};
-use crate::lane::{Apart, LANES};
+use crate::frame_cache::FrameCache;
+use crate::frames::numbering::{self, FrameRange, Numbering};
+use crate::shard::{CachePadded, SHARDS};
 use crate::spin::Spin;
-use crate::stock::Stock;
 
 /// Frames of the largest block.
 const GROUP: u64 = 1 << 18;
@@ -41,28 +41,28 @@ pub struct Ranges<D> {
     start: u64,
     first: u64,
     main: u64,
-    others: &'static [Piece],
+    others: &'static [FrameRange],
     frames: u64,
 }
 
 impl<D> Ranges<D> {
     #[cold]
     fn elsewhere(&self, phys: u64) -> Option<u64> {
-        let mut found = self.others.iter().filter_map(|piece| piece.index(phys));
+        let mut found = self.others.iter().filter_map(|range| range.index(phys));
         found.next().map(|index| self.first + u64::from(index))
     }
 
     #[cold]
-    fn phys_elsewhere(&self, index: u64) -> Option<u64> {
+    fn phys_slow(&self, index: u64) -> Option<u64> {
         let index = u32::try_from(index).ok()?;
-        let mut found = self.others.iter().filter_map(|piece| piece.phys(index));
+        let mut found = self.others.iter().filter_map(|range| range.phys(index));
         found.next()
     }
 }
 
 // SAFETY: each frame of the ranges has one number, and each number that is one's gives it back; numbers of a range follow each other, and are those of the
 // frames modulo the largest block, by the plan and `first`. What is mapped is the promise of `DirectMap`.
-unsafe impl<D: DirectMap> Place for Ranges<D> {
+unsafe impl<D: DirectMap> ArenaMemory for Ranges<D> {
     #[inline]
     fn frame(&self, phys: u64) -> usize {
         let frame = phys.wrapping_sub(self.start) / PAGE_SIZE;
@@ -79,7 +79,7 @@ unsafe impl<D: DirectMap> Place for Ranges<D> {
         if index < self.main {
             return self.start + index * PAGE_SIZE;
         }
-        self.phys_elsewhere(index).unwrap_or(u64::MAX)
+        self.phys_slow(index).unwrap_or(u64::MAX)
     }
 
     fn frames(&self) -> u64 {
@@ -102,9 +102,9 @@ unsafe impl<D: DirectMap> Place for Ranges<D> {
 }
 
 /// How many pieces of 2 MiB the numbers lie in, and the number of the largest range's first frame.
-fn numbered(plan: &Plan) -> (usize, u64) {
+fn numbered(plan: &Numbering) -> (usize, u64) {
     let first = plan.main.start / PAGE_SIZE % GROUP;
-    ((first as usize + plan.numbers).div_ceil(PIECE), first)
+    ((first as usize + plan.numbers).div_ceil(PAGEBLOCK), first)
 }
 
 impl<D: DirectMap> Arena<Ranges<D>> {
@@ -115,11 +115,11 @@ impl<D: DirectMap> Arena<Ranges<D>> {
     ///
     /// As of [`over_ranges`](Self::over_ranges).
     pub fn size_for(ranges: &[Range<u64>]) -> Result<usize, Error> {
-        let plan = Plan::new(ranges, GROUP, |_| {})?;
-        let (pieces, _) = numbered(&plan);
-        Ok(State::size_of(pieces)
-            + Room::<Apart<Spin<Stock>>>::size_of(LANES)
-            + pieces::size_of(plan.others))
+        let plan = Numbering::new(ranges, GROUP, |_| {})?;
+        let (pageblocks, _) = numbered(&plan);
+        Ok(FreeBitmap::size_of(pageblocks)
+            + FixedArray::<CachePadded<Spin<FrameCache>>>::size_of(SHARDS)
+            + numbering::size_of(plan.others))
     }
 
     /// An arena over ranges of physical memory (each start inclusive, end exclusive, ascending), in which nothing is free yet: [`add`](Self::add) says what is. `memory`
@@ -168,13 +168,15 @@ impl<D: DirectMap> Arena<Ranges<D>> {
         ranges: &[Range<u64>],
         mut memory: &'static mut [MaybeUninit<u8>],
     ) -> Result<Self, Error> {
-        let plan = Plan::new(ranges, GROUP, |_| {})?;
-        let (pieces, first) = numbered(&plan);
+        let plan = Numbering::new(ranges, GROUP, |_| {})?;
+        let (pageblocks, first) = numbered(&plan);
         let main = (plan.main.end - plan.main.start) / PAGE_SIZE;
-        let main_pieces = ((first + main) as usize).div_ceil(PIECE);
-        let state = State::within(pieces, main_pieces, &mut memory)?;
-        let stocks = Room::within(&mut memory, LANES, |_| Apart(Spin::new(Stock::new())))?;
-        let others = pieces::place(ranges, GROUP, plan.others, memory)?;
+        let main_pageblocks = ((first + main) as usize).div_ceil(PAGEBLOCK);
+        let state = FreeBitmap::within(pageblocks, main_pageblocks, &mut memory)?;
+        let caches = FixedArray::within(&mut memory, SHARDS, |_| {
+            CachePadded(Spin::new(FrameCache::new()))
+        })?;
+        let others = numbering::place(ranges, GROUP, plan.others, memory)?;
         let ranges = Ranges {
             map,
             start: plan.main.start,
@@ -186,8 +188,8 @@ impl<D: DirectMap> Arena<Ranges<D>> {
         Ok(Self {
             bytes: ranges,
             counted: AtomicBool::new(false),
-            state: Apart(Spin::new(state)),
-            stocks,
+            state: CachePadded(Spin::new(state)),
+            caches,
         })
     }
 
@@ -206,15 +208,15 @@ impl<D: DirectMap> Arena<Ranges<D>> {
                 .unwrap_or(range.end);
             let end = range.end & !(PAGE_SIZE - 1);
             let main = self.bytes.start..self.bytes.start + self.bytes.main * PAGE_SIZE;
-            let others = self.bytes.others.iter().map(Piece::range);
-            for piece in others.chain([main]) {
-                let part = piece.start.max(start)..piece.end.min(end);
+            let others = self.bytes.others.iter().map(FrameRange::range);
+            for range in others.chain([main]) {
+                let part = range.start.max(start)..range.end.min(end);
                 if !part.is_empty() {
                     let count = (part.end - part.start) / PAGE_SIZE;
                     let first = self.bytes.frame(part.start);
                     // Cut so that the lock is not held for long.
-                    for at in (first..first + count as usize).step_by(PIECE) {
-                        let next = (at + PIECE).min(first + count as usize);
+                    for at in (first..first + count as usize).step_by(PAGEBLOCK) {
+                        let next = (at + PAGEBLOCK).min(first + count as usize);
                         self.state.0.lock().free_run(at..next);
                     }
                     added += count;
@@ -225,10 +227,10 @@ impl<D: DirectMap> Arena<Ranges<D>> {
     }
 }
 
-impl State {
-    fn size_of(pieces: usize) -> usize {
-        Room::<[u64; PIECE / 64]>::size_of(pieces)
-            + Room::<u16>::size_of(pieces)
-            + Recency::size_of(pieces)
+impl FreeBitmap {
+    fn size_of(pageblocks: usize) -> usize {
+        FixedArray::<[u64; PAGEBLOCK / 64]>::size_of(pageblocks)
+            + FixedArray::<u16>::size_of(pageblocks)
+            + Recency::size_of(pageblocks)
     }
 }

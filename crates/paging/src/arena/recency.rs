@@ -5,8 +5,8 @@
 
 use core::ops::Range;
 
-use super::bits::PIECE;
-use super::room::{Given, Room};
+use super::fixed_array::{FixedArray, GivenMemory};
+use super::free_bitmap::PAGEBLOCK;
 use crate::error::Error;
 
 /// So many frames later, 4 MiB, what was in a frame has left the caches of one processor.
@@ -14,7 +14,7 @@ const REMEMBERED: u32 = 1024;
 
 pub(super) struct Recency {
     now: u32,
-    freed: Room<u32>,
+    freed: FixedArray<u32>,
 }
 
 impl Recency {
@@ -22,23 +22,23 @@ impl Recency {
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    pub(super) fn new(pieces: usize) -> Result<Self, Error> {
-        Ok(Self::of(Room::on_heap(pieces, |_| 0)?))
+    pub(super) fn new(pageblocks: usize) -> Result<Self, Error> {
+        Ok(Self::of(FixedArray::on_heap(pageblocks, |_| 0)?))
     }
 
     /// The same in memory that is given.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    pub(super) fn within(pieces: usize, memory: &mut Given) -> Result<Self, Error> {
-        Ok(Self::of(Room::within(memory, pieces, |_| 0)?))
+    pub(super) fn within(pageblocks: usize, memory: &mut GivenMemory) -> Result<Self, Error> {
+        Ok(Self::of(FixedArray::within(memory, pageblocks, |_| 0)?))
     }
 
-    pub(super) const fn size_of(pieces: usize) -> usize {
-        Room::<u32>::size_of(pieces)
+    pub(super) const fn size_of(pageblocks: usize) -> usize {
+        FixedArray::<u32>::size_of(pageblocks)
     }
 
-    fn of(freed: Room<u32>) -> Self {
+    fn of(freed: FixedArray<u32>) -> Self {
         Recency {
             now: REMEMBERED + 1,
             freed,
@@ -53,7 +53,7 @@ impl Recency {
     /// These are freed, now.
     pub(super) fn free(&mut self, run: Range<usize>) {
         self.give(run.len());
-        for freed in &mut self.freed[run.start / PIECE..run.end.div_ceil(PIECE)] {
+        for freed in &mut self.freed[run.start / PAGEBLOCK..run.end.div_ceil(PAGEBLOCK)] {
             *freed = self.now;
         }
     }
@@ -61,7 +61,7 @@ impl Recency {
     /// Whether a frame may have been freed a few frames ago.
     pub(super) fn is_recent(&self, frame: usize) -> bool {
         // After 2^32 frames the clock begins anew, and what lay untouched so long may seem recent once.
-        self.now.wrapping_sub(self.freed[frame / PIECE]) <= REMEMBERED
+        self.now.wrapping_sub(self.freed[frame / PAGEBLOCK]) <= REMEMBERED
     }
 }
 
@@ -72,15 +72,15 @@ mod tests {
     #[test]
     fn what_was_just_freed_is_recent_and_the_rest_is_not() {
         let mut recency = Recency::new(3).unwrap();
-        assert!((0..3 * PIECE).all(|frame| !recency.is_recent(frame)));
+        assert!((0..3 * PAGEBLOCK).all(|frame| !recency.is_recent(frame)));
         recency.free(10..20);
-        assert!(recency.is_recent(10) && recency.is_recent(PIECE - 1));
-        assert!(!recency.is_recent(PIECE));
+        assert!(recency.is_recent(10) && recency.is_recent(PAGEBLOCK - 1));
+        assert!(!recency.is_recent(PAGEBLOCK));
         recency.give(REMEMBERED as usize);
         assert!(recency.is_recent(10));
         recency.give(1);
         assert!(!recency.is_recent(10));
-        recency.free(PIECE - 1..2 * PIECE + 1);
-        assert!((0..3 * PIECE).all(|frame| recency.is_recent(frame)));
+        recency.free(PAGEBLOCK - 1..2 * PAGEBLOCK + 1);
+        assert!((0..3 * PAGEBLOCK).all(|frame| recency.is_recent(frame)));
     }
 }

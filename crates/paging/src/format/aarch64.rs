@@ -39,17 +39,17 @@ impl Format for Aarch64 {
     const TABLES_FORBID_WRITES: bool = true;
     const BREAK_BEFORE_MAKE: bool = true;
 
-    fn canonical(addr: u64) -> bool {
+    fn is_canonical(addr: u64) -> bool {
         addr >> 48 == 0
     }
 
     #[inline]
-    fn frame(phys: u64) -> u64 {
+    fn frame_bits(phys: u64) -> u64 {
         phys & PHYS
     }
 
     #[inline]
-    fn rest(raw: u64) -> u64 {
+    fn attr_bits(raw: u64) -> u64 {
         raw & !PHYS
     }
 
@@ -98,7 +98,7 @@ impl Format for Aarch64 {
     }
 
     #[inline]
-    fn table(phys: u64, shared: bool) -> u64 {
+    fn table_entry(phys: u64, shared: bool) -> u64 {
         let guard = if shared { NO_WRITE_TABLE } else { 0 };
         (phys & PHYS) | VALID | TYPE | guard
     }
@@ -156,7 +156,7 @@ impl Format for Aarch64 {
     }
 
     #[inline]
-    fn writable(raw: u64) -> bool {
+    fn is_writable(raw: u64) -> bool {
         raw & DBM != 0
     }
 
@@ -167,22 +167,22 @@ impl Format for Aarch64 {
     }
 
     #[inline]
-    fn old(raw: u64) -> u64 {
+    fn without_accessed(raw: u64) -> u64 {
         raw & !ACCESS
     }
 
     #[inline]
-    fn clean(raw: u64) -> u64 {
+    fn without_dirty(raw: u64) -> u64 {
         raw & !DIRTY | READ_ONLY
     }
 
     #[inline]
-    fn special(raw: u64) -> bool {
+    fn is_special(raw: u64) -> bool {
         raw & SPECIAL != 0
     }
 
     #[inline]
-    fn settled(raw: u64) -> bool {
+    fn is_hw_stable(raw: u64) -> bool {
         raw & VALID == 0 || raw & ACCESS != 0 && (raw & DBM == 0 || raw & READ_ONLY == 0)
     }
 }

@@ -8,7 +8,7 @@
 macro_rules! bit_for_bit {
     ($write:ident, $accessed:ident, $dirty:ident, $special:ident) => {
         #[inline]
-        fn writable(raw: u64) -> bool {
+        fn is_writable(raw: u64) -> bool {
             raw & $write != 0
         }
 
@@ -18,28 +18,28 @@ macro_rules! bit_for_bit {
         }
 
         #[inline]
-        fn old(raw: u64) -> u64 {
+        fn without_accessed(raw: u64) -> u64 {
             raw & !$accessed
         }
 
         #[inline]
-        fn clean(raw: u64) -> u64 {
+        fn without_dirty(raw: u64) -> u64 {
             raw & !$dirty
         }
 
         #[inline]
-        fn special(raw: u64) -> bool {
+        fn is_special(raw: u64) -> bool {
             raw & $special != 0
         }
 
         #[inline]
-        fn settled(raw: u64) -> bool {
+        fn is_hw_stable(raw: u64) -> bool {
             let written = raw & $dirty != 0 || raw & $write == 0;
             raw & tag::VALID == 0 || raw & $accessed != 0 && written
         }
 
         #[inline(always)]
-        fn usual(raw: u64) -> bool {
+        fn is_common(raw: u64) -> bool {
             const SET: u64 = tag::VALID | $accessed | $dirty;
             raw & (SET | $special) == SET
         }
@@ -78,32 +78,32 @@ pub trait Format: Copy + Send + Sync + 'static {
     const NOTIFIES_MAPPED: bool = true;
 
     /// Whether the processor translates this address by one root table.
-    fn canonical(addr: u64) -> bool;
+    fn is_canonical(addr: u64) -> bool;
 
-    /// The first address above those that are [canonical](Self::canonical) from 0 on, as those of programs are.
+    /// The first address above those that are [canonical](Self::is_canonical) from 0 on, as those of programs are.
     fn lower_end() -> u64 {
         let all = 1 << (12 + 9 * Self::LEVELS);
-        if Self::canonical(all - 1) {
+        if Self::is_canonical(all - 1) {
             all
         } else {
             all >> 1
         }
     }
 
-    /// The first address of the kernel's half, which reaches to the highest address of all. It is [canonical](Self::canonical) if the root of the running
+    /// The first address of the kernel's half, which reaches to the highest address of all. It is [canonical](Self::is_canonical) if the root of the running
     /// program translates it, too (x86-64, RISC-V); otherwise the kernel has a root of its own (AArch64's TTBR1).
     fn kernel_start() -> u64 {
         Self::lower_end().wrapping_neg()
     }
 
     /// The bits of an entry that say which frame.
-    fn frame(phys: u64) -> u64;
+    fn frame_bits(phys: u64) -> u64;
     /// All other bits of an entry.
-    fn rest(raw: u64) -> u64;
+    fn attr_bits(raw: u64) -> u64;
     /// A leaf. Without any access it is not valid, and still a page to us.
     fn leaf(phys: u64, attrs: Attrs, level: usize) -> u64;
     /// An entry that points to a table; `shared`: it is not to be written through.
-    fn table(phys: u64, shared: bool) -> u64;
+    fn table_entry(phys: u64, shared: bool) -> u64;
     /// Whether this entry of a level above 0 points to a table.
     fn is_table(raw: u64) -> bool;
     /// Whether an entry that points to a table has been made as shared.
@@ -115,44 +115,44 @@ pub trait Format: Copy + Send + Sync + 'static {
 
     /// Whether stores succeed, perhaps after the processor has set the dirty bit. A bit says so that is set: of all bits of several leaves, it tells whether
     /// one is.
-    fn writable(raw: u64) -> bool;
+    fn is_writable(raw: u64) -> bool;
     /// The leaf without permission to store; a dirty page stays dirty.
     fn write_protected(raw: u64) -> u64;
     /// The leaf as if it had not been used.
-    fn old(raw: u64) -> u64;
+    fn without_accessed(raw: u64) -> u64;
     /// The leaf as if it had not been written.
-    fn clean(raw: u64) -> u64;
+    fn without_dirty(raw: u64) -> u64;
     /// The leaf of this level after a write that is allowed from now on.
     #[inline]
-    fn written(raw: u64, level: usize) -> u64 {
+    fn after_write(raw: u64, level: usize) -> u64 {
         let add = Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED | Attrs::SOFT_DIRTY;
         Self::leaf(Self::phys(raw), Self::attrs(raw) | add, level)
     }
     /// Whether the leaf is not counted.
-    fn special(raw: u64) -> bool;
+    fn is_special(raw: u64) -> bool;
     /// Whether this is an accessible page whose frame is counted: most are.
     #[inline(always)]
-    fn plain(raw: u64) -> bool {
-        raw & tag::VALID != 0 && !Self::special(raw)
+    fn is_counted(raw: u64) -> bool {
+        raw & tag::VALID != 0 && !Self::is_special(raw)
     }
     /// Whether the processor has nothing left to write into this entry by itself, so that software that holds the table's lock may store.
-    fn settled(raw: u64) -> bool;
-    /// Whether the leaf is [plain](Self::plain) and [settled](Self::settled): those that were written are. May say no of others that are, too.
+    fn is_hw_stable(raw: u64) -> bool;
+    /// Whether the leaf is [plain](Self::is_counted) and [settled](Self::is_hw_stable): those that were written are. May say no of others that are, too.
     #[inline(always)]
-    fn usual(raw: u64) -> bool {
-        Self::plain(raw) && Self::settled(raw)
+    fn is_common(raw: u64) -> bool {
+        Self::is_counted(raw) && Self::is_hw_stable(raw)
     }
 
     /// What an entry says.
     fn decode(raw: u64, level: usize) -> Entry {
-        if tag::holds(raw) {
+        if tag::is_page(raw) {
             Entry::Page {
                 phys: Self::phys(raw),
                 attrs: Self::attrs(raw),
                 size: PageSize::of(level),
             }
         } else {
-            tag::payload(raw).map_or(Entry::Empty, Entry::Marker)
+            tag::marker_payload(raw).map_or(Entry::Empty, Entry::Marker)
         }
     }
 }
@@ -174,7 +174,7 @@ mod tests {
             for level in 0..3 {
                 let phys = 3 * span(level);
                 let raw = F::leaf(phys, attrs, level);
-                assert!(tag::holds(raw));
+                assert!(tag::is_page(raw));
                 assert!(level == 0 || !F::is_table(raw), "{} {raw:#x}", F::NAME);
                 assert_eq!(F::phys(raw), phys);
                 let back = F::attrs(raw);
@@ -194,21 +194,21 @@ mod tests {
                 );
                 assert_eq!(back.contains(Attrs::WRITE), access.contains(Attrs::WRITE));
                 assert_eq!(back.contains(Attrs::EXEC), access.contains(Attrs::EXEC));
-                assert_eq!(F::writable(raw), access.contains(Attrs::WRITE));
-                assert_eq!(F::special(raw), attrs.contains(Attrs::SPECIAL));
+                assert_eq!(F::is_writable(raw), access.contains(Attrs::WRITE));
+                assert_eq!(F::is_special(raw), attrs.contains(Attrs::SPECIAL));
                 assert_eq!(
                     F::attrs(F::write_protected(raw)) & !Attrs::READ,
                     back & !(Attrs::WRITE | Attrs::READ)
                 );
-                assert_eq!(F::attrs(F::old(raw)), back - Attrs::ACCESSED);
-                assert_eq!(F::attrs(F::clean(raw)), back - Attrs::DIRTY);
+                assert_eq!(F::attrs(F::without_accessed(raw)), back - Attrs::ACCESSED);
+                assert_eq!(F::attrs(F::without_dirty(raw)), back - Attrs::DIRTY);
                 // Encoding what was read gives the same entry.
                 assert_eq!(F::leaf(phys, back, level), raw, "{} {attrs:?}", F::NAME);
                 if attrs.contains(Attrs::ACCESSED | Attrs::DIRTY) {
-                    assert!(F::settled(raw));
+                    assert!(F::is_hw_stable(raw));
                 }
-                assert!(!F::usual(raw) || F::plain(raw) && F::settled(raw));
-                assert_eq!(F::settled(raw) || access.is_empty(), {
+                assert!(!F::is_common(raw) || F::is_counted(raw) && F::is_hw_stable(raw));
+                assert_eq!(F::is_hw_stable(raw) || access.is_empty(), {
                     access.is_empty()
                         || attrs.contains(Attrs::ACCESSED)
                             && (attrs.contains(Attrs::DIRTY) || !attrs.contains(Attrs::WRITE))
@@ -216,7 +216,7 @@ mod tests {
             }
         }
         for shared in [false, true] {
-            let raw = F::table(0x1234_5000, shared);
+            let raw = F::table_entry(0x1234_5000, shared);
             assert!(F::is_table(raw) && raw & tag::VALID != 0);
             assert_eq!(F::phys(raw), 0x1234_5000);
             assert_eq!(F::is_shared(raw), shared);
@@ -227,12 +227,12 @@ mod tests {
             assert!(!F::is_table(raw));
         }
         assert_eq!(F::decode(0, 0), Entry::Empty);
-        assert!(F::canonical(0) && F::canonical(0x1f_ffff_f000));
-        assert!(F::canonical(F::lower_end() - 1) && !F::canonical(F::lower_end()));
+        assert!(F::is_canonical(0) && F::is_canonical(0x1f_ffff_f000));
+        assert!(F::is_canonical(F::lower_end() - 1) && !F::is_canonical(F::lower_end()));
         let below = F::kernel_start() - 1;
-        assert!(!F::canonical(below));
+        assert!(!F::is_canonical(below));
         assert_eq!(
-            F::canonical(F::kernel_start()),
+            F::is_canonical(F::kernel_start()),
             F::NAME != Aarch64::NAME,
             "{}",
             F::NAME

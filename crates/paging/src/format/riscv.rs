@@ -43,17 +43,17 @@ macro_rules! riscv {
             const LEVELS: usize = $levels;
             const TABLES_FORBID_WRITES: bool = false;
 
-            fn canonical(addr: u64) -> bool {
+            fn is_canonical(addr: u64) -> bool {
                 is_sign_extended(addr, $levels)
             }
 
             #[inline]
-            fn frame(phys: u64) -> u64 {
+            fn frame_bits(phys: u64) -> u64 {
                 (phys >> 2) & PPN
             }
 
             #[inline]
-            fn rest(raw: u64) -> u64 {
+            fn attr_bits(raw: u64) -> u64 {
                 raw & !PPN
             }
 
@@ -79,7 +79,7 @@ macro_rules! riscv {
             }
 
             #[inline]
-            fn table(phys: u64, shared: bool) -> u64 {
+            fn table_entry(phys: u64, shared: bool) -> u64 {
                 (phys >> 2) & PPN | VALID | if shared { SHARED } else { 0 }
             }
 

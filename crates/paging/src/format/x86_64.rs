@@ -56,17 +56,17 @@ macro_rules! x86 {
             // It remembers nothing of entries that are not valid, finds what was stored, and executes what was written.
             const NOTIFIES_MAPPED: bool = false;
 
-            fn canonical(addr: u64) -> bool {
+            fn is_canonical(addr: u64) -> bool {
                 is_sign_extended(addr, $levels)
             }
 
             #[inline]
-            fn frame(phys: u64) -> u64 {
+            fn frame_bits(phys: u64) -> u64 {
                 phys & PHYS
             }
 
             #[inline]
-            fn rest(raw: u64) -> u64 {
+            fn attr_bits(raw: u64) -> u64 {
                 raw & !PHYS
             }
 
@@ -88,7 +88,7 @@ macro_rules! x86 {
             }
 
             #[inline]
-            fn table(phys: u64, shared: bool) -> u64 {
+            fn table_entry(phys: u64, shared: bool) -> u64 {
                 let write = if shared { 0 } else { WRITE };
                 // Set from the start, so that the processor has no reason to write here.
                 (phys & PHYS) | PRESENT | USER | ACCESSED | write
@@ -119,7 +119,7 @@ macro_rules! x86 {
             }
 
             #[inline]
-            fn written(raw: u64, level: usize) -> u64 {
+            fn after_write(raw: u64, level: usize) -> u64 {
                 // A page that was not accessible becomes so.
                 let attrs = Self::attrs(raw) | SAME_WRITTEN;
                 if raw & PRESENT == 0 {

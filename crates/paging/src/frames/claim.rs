@@ -10,7 +10,7 @@ const BLOCK_SHIFT: u32 = 30;
 const BLOCK_INSIDE: u32 = 3 << BLOCK_SHIFT;
 
 /// What dead frames were allocated as.
-pub(crate) enum Buried {
+pub(crate) enum FreeUnit {
     /// One by one.
     Singles,
     /// Parts of a block, others of which are alive.
@@ -79,19 +79,19 @@ impl Frames {
     }
 
     /// The end of the piece of 2 MiB that a frame is in.
-    pub(crate) fn stretch_end(&self, index: u32) -> u32 {
+    pub(crate) fn pageblock_end(&self, index: u32) -> u32 {
         let skew = (self.base / PAGE_SIZE % 512) as u32;
         ((index + skew) | 511) + 1 - skew
     }
 
     /// Notes that frames, which lie in one piece of 2 MiB, are free; what is to be given back.
-    pub(crate) fn bury(&self, run: Range<u32>) -> Buried {
+    pub(crate) fn mark_free(&self, run: Range<u32>) -> FreeUnit {
         for word in &self.words[run.start as usize..run.end as usize] {
             word.store(0, Ordering::Relaxed);
         }
         let mut word = self.block(run.start).load(Ordering::Acquire);
         if word == 0 {
-            return Buried::Singles;
+            return FreeUnit::Singles;
         }
         let start_of_block = |order: u32| {
             let bytes = PAGE_SIZE << order;
@@ -106,11 +106,11 @@ impl Frames {
         let less = run.end - run.start;
         let before = self.block(head).fetch_sub(less, Ordering::AcqRel);
         if before & !(3 << BLOCK_SHIFT) != less {
-            return Buried::Part;
+            return FreeUnit::Part;
         }
         for piece in (0..1u32 << order).step_by(512) {
             self.block(head + piece).store(0, Ordering::Relaxed);
         }
-        Buried::Block(self.phys(head), order)
+        FreeUnit::Block(self.phys(head), order)
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Counts<'a> {
 impl<'a> Counts<'a> {
     /// The number of a frame, if it has this one mapping and no reference, so that it is dead with the mapping.
     #[inline(always)]
-    pub(crate) fn last(&self, phys: u64) -> Option<u32> {
+    pub(crate) fn last_mapping(&self, phys: u64) -> Option<u32> {
         let index = (phys.wrapping_sub(self.base) >> 12) as usize;
         // Acquire: what others wrote to the frame comes before what is done with it next.
         let word = self.words.get(index)?.load(Ordering::Acquire);
@@ -33,7 +33,7 @@ impl<'a> Counts<'a> {
 
     /// The caller's reference, the only one on a frame that nothing maps, becomes a mapping. False: nothing was done.
     #[inline(always)]
-    pub(crate) fn own(&self, phys: u64) -> bool {
+    pub(crate) fn map_owned(&self, phys: u64) -> bool {
         let index = (phys.wrapping_sub(self.base) >> 12) as usize;
         let Some(word) = self.words.get(index) else {
             return false;
@@ -49,7 +49,7 @@ impl<'a> Counts<'a> {
 
     /// A second mapping of private memory that has one mapping, in a table whose lock the caller holds, and no reference. False: nothing was done.
     #[inline(always)]
-    pub(crate) fn twice(&self, phys: u64) -> bool {
+    pub(crate) fn map_second(&self, phys: u64) -> bool {
         let index = (phys.wrapping_sub(self.base) >> 12) as usize;
         let Some(word) = self.words.get(index) else {
             return false;
@@ -64,7 +64,7 @@ impl<'a> Counts<'a> {
 
     /// The same of all of `N` frames, each behind the one before, or of none.
     #[inline(always)]
-    pub(crate) fn twice_all<const N: usize>(&self, first: u64) -> bool {
+    pub(crate) fn map_second_run<const N: usize>(&self, first: u64) -> bool {
         let index = (first.wrapping_sub(self.base) >> 12) as usize;
         let words = self.words.get(index..);
         let Some(words) = words.and_then(|words| words.first_chunk::<N>()) else {

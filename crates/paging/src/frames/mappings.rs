@@ -2,7 +2,7 @@
 
 use super::{ANON, COUNTS, Frames, KIND, MAPPINGS, ONE_REFERENCE, PINNED, TABLE};
 use crate::atomic::Ordering;
-use crate::dead::Dead;
+use crate::deferred_free::DeferredFree;
 use crate::entry::PAGE_SIZE;
 use crate::error::Error;
 
@@ -29,7 +29,7 @@ impl Frames {
     }
 
     /// Undoes [`map`](Self::map).
-    pub(crate) fn unmap_kept(&self, phys: u64) {
+    pub(crate) fn undo_map(&self, phys: u64) {
         self.word(phys).fetch_sub(1, Ordering::AcqRel);
     }
 
@@ -51,7 +51,7 @@ impl Frames {
     }
 
     /// Undoes [`map_owned`](Self::map_owned).
-    pub(crate) fn unmap_owned(&self, phys: u64) {
+    pub(crate) fn undo_map_owned(&self, phys: u64) {
         self.word(phys)
             .fetch_add(ONE_REFERENCE - 1, Ordering::Relaxed);
     }
@@ -64,11 +64,11 @@ impl Frames {
         if word.load(Ordering::Acquire) & COUNTS == 1 {
             return Some(index);
         }
-        self.less(phys, 1)
+        self.sub(phys, 1)
     }
 
     #[inline]
-    pub(super) fn less(&self, phys: u64, count: u32) -> Option<u32> {
+    pub(super) fn sub(&self, phys: u64, count: u32) -> Option<u32> {
         let index = self.index(phys);
         // Release: what this user wrote to the frame comes before whatever the last one does with it. Acquire: so that the last one is after
         // all others.
@@ -83,7 +83,7 @@ impl Frames {
         for i in 0..1u64 << order {
             if let Err(error) = self.map(phys + i * PAGE_SIZE) {
                 for i in 0..i {
-                    self.unmap_kept(phys + i * PAGE_SIZE);
+                    self.undo_map(phys + i * PAGE_SIZE);
                 }
                 return Err(error);
             }
@@ -93,8 +93,8 @@ impl Frames {
 
     /// The mappings of a leaf have gone: notes which frames are dead now. The caller holds the lock of the leaf's table.
     #[inline]
-    pub(crate) fn unmap_leaf(&self, phys: u64, order: u32, dead: &mut Dead) {
-        if order > 0 && self.all_single(phys, order) {
+    pub(crate) fn unmap_leaf(&self, phys: u64, order: u32, dead: &mut DeferredFree) {
+        if order > 0 && self.all_sole(phys, order) {
             dead.push(self, self.index(phys), 1 << order);
             return;
         }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! *Mappings* are entries of tables that point to the frame; a huge page counts once for each of its frames, so that splitting it changes no
-//! count. *References* are all others: a page cache, a copy under way. A frame with neither is dead: see [`Dead`](crate::dead::Dead).
+//! count. *References* are all others: a page cache, a copy under way. A frame with neither is dead: see [`DeferredFree`](crate::deferred_free::DeferredFree).
 //!
 //! # One mapping and no reference
 //!
@@ -22,12 +22,12 @@
 //! long as there is a reference it gets no second mapping (a fork copies its bytes), and a write to it needs no copy, whatever its references. When
 //! the references are gone, the next mapping takes the mark away.
 
-mod alone;
 mod claim;
 mod counts;
+mod exclusive;
 mod info;
 mod mappings;
-pub(crate) mod pieces;
+pub(crate) mod numbering;
 mod references;
 mod words;
 
@@ -38,12 +38,12 @@ use core::slice;
 use crate::atomic::{AtomicU32, Ordering};
 use crate::entry::PAGE_SIZE;
 use crate::error::Error;
-use crate::lane::Apart;
+use crate::shard::CachePadded;
 
-pub(crate) use claim::Buried;
+pub(crate) use claim::FreeUnit;
 pub(crate) use counts::Counts;
 pub use info::{Census, FrameInfo};
-use pieces::{PIECE, Piece, Plan};
+use numbering::{FrameRange, Numbering, PAGEBLOCK};
 use words::Words;
 
 /// What a frame is used for.
@@ -76,7 +76,7 @@ const FILE: u32 = 2 << 30;
 const TABLE: u32 = 3 << 30;
 
 /// No number of a frame.
-const NOWHERE: u32 = u32::MAX;
+const NO_INDEX: u32 = u32::MAX;
 
 /// The end of a list of dead frames.
 pub(crate) const NO_FRAME: u32 = (1 << 30) - 1;
@@ -92,11 +92,11 @@ pub struct Frames {
     /// a block) and how many of its frames are alive.
     blocks: Words,
     /// The other ranges.
-    others: &'static [Piece],
+    others: &'static [FrameRange],
     /// Of all ranges.
     count: u64,
     /// The lowest frame that was ever given out, and the one after the highest. They change, while all read what is above.
-    edges: Apart<Edges>,
+    edges: CachePadded<Edges>,
 }
 
 #[derive(Debug)]
@@ -111,8 +111,8 @@ impl Frames {
             .checked_mul(PAGE_SIZE)
             .and_then(|len| base.checked_add(len));
         let range = base..end.ok_or(Error::TooMany)?;
-        let plan = Plan::new(slice::from_ref(&range), PIECE, |_| {})?;
-        let (words, blocks) = (Words::new(plan.numbers)?, Words::new(plan.stretches())?);
+        let plan = Numbering::new(slice::from_ref(&range), PAGEBLOCK, |_| {})?;
+        let (words, blocks) = (Words::new(plan.numbers)?, Words::new(plan.pageblocks())?);
         Ok(Self::of(plan, words, blocks, &[]))
     }
 
@@ -121,14 +121,14 @@ impl Frames {
         ranges: &[Range<u64>],
         memory: &'static mut [MaybeUninit<u8>],
     ) -> Result<Self, Error> {
-        let plan = Plan::new(ranges, PIECE, |_| {})?;
+        let plan = Numbering::new(ranges, PAGEBLOCK, |_| {})?;
         let (words, memory) = Words::within(plan.numbers, memory)?;
-        let (blocks, memory) = Words::within(plan.stretches(), memory)?;
-        let others = pieces::place(ranges, PIECE, plan.others, memory)?;
+        let (blocks, memory) = Words::within(plan.pageblocks(), memory)?;
+        let others = numbering::place(ranges, PAGEBLOCK, plan.others, memory)?;
         Ok(Self::of(plan, words, blocks, others))
     }
 
-    fn of(plan: Plan, words: Words, blocks: Words, others: &'static [Piece]) -> Self {
+    fn of(plan: Numbering, words: Words, blocks: Words, others: &'static [FrameRange]) -> Self {
         Self {
             base: plan.main.start,
             main: (plan.main.end - plan.main.start) / PAGE_SIZE,
@@ -136,7 +136,7 @@ impl Frames {
             blocks,
             others,
             count: plan.frames,
-            edges: Apart(Edges {
+            edges: CachePadded(Edges {
                 lowest: AtomicU32::new(u32::MAX),
                 highest: AtomicU32::new(0),
             }),
@@ -150,10 +150,10 @@ impl Frames {
     ///
     /// As there.
     pub fn size_for(ranges: &[Range<u64>]) -> Result<usize, Error> {
-        let plan = Plan::new(ranges, PIECE, |_| {})?;
+        let plan = Numbering::new(ranges, PAGEBLOCK, |_| {})?;
         Ok(Words::size_of(plan.numbers)
-            + Words::size_of(plan.stretches())
-            + pieces::size_of(plan.others))
+            + Words::size_of(plan.pageblocks())
+            + numbering::size_of(plan.others))
     }
 
     /// Numbers of frames among which lie those of all that were ever given out.
@@ -201,24 +201,23 @@ impl Frames {
 
     /// Whether this is an address in one of the frames.
     pub fn contains(&self, phys: u64) -> bool {
-        phys.wrapping_sub(self.base) / PAGE_SIZE < self.main
-            || self.index_elsewhere(phys) != NOWHERE
+        phys.wrapping_sub(self.base) / PAGE_SIZE < self.main || self.index_slow(phys) != NO_INDEX
     }
 
-    /// The number of a frame; [`NOWHERE`] if it is none.
+    /// The number of a frame; [`NO_INDEX`] if it is none.
     #[inline]
     pub(crate) fn index(&self, phys: u64) -> u32 {
         let frame = phys.wrapping_sub(self.base) / PAGE_SIZE;
         if frame < self.main {
             return frame as u32;
         }
-        self.index_elsewhere(phys)
+        self.index_slow(phys)
     }
 
     #[cold]
-    fn index_elsewhere(&self, phys: u64) -> u32 {
+    fn index_slow(&self, phys: u64) -> u32 {
         let mut found = self.others.iter().filter_map(|piece| piece.index(phys));
-        found.next().unwrap_or(NOWHERE)
+        found.next().unwrap_or(NO_INDEX)
     }
 
     /// The physical address of the frame with this number; beyond all memory if none has it.
@@ -227,11 +226,11 @@ impl Frames {
         if u64::from(index) < self.main {
             return self.base + u64::from(index) * PAGE_SIZE;
         }
-        self.phys_elsewhere(index)
+        self.phys_slow(index)
     }
 
     #[cold]
-    fn phys_elsewhere(&self, index: u32) -> u64 {
+    fn phys_slow(&self, index: u32) -> u64 {
         let mut found = self.others.iter().filter_map(|piece| piece.phys(index));
         found.next().unwrap_or(u64::MAX)
     }
@@ -251,14 +250,14 @@ impl Frames {
             // SAFETY: the frames of the largest range have the first words.
             return unsafe { self.words.get_unchecked(frame as usize) };
         }
-        self.word_elsewhere(phys)
+        self.word_slow(phys)
     }
 
     /// A call of its own, so that loops have the registers.
     #[cold]
     #[inline(never)]
-    fn word_elsewhere(&self, phys: u64) -> &AtomicU32 {
-        self.at(self.index_elsewhere(phys))
+    fn word_slow(&self, phys: u64) -> &AtomicU32 {
+        self.at(self.index_slow(phys))
     }
 
     #[inline]

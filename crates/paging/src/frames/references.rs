@@ -17,7 +17,7 @@ impl Frames {
 
     /// A reference less; the frame, if it is dead now.
     pub(crate) fn put(&self, phys: u64) -> Option<u32> {
-        self.less(phys, ONE_REFERENCE)
+        self.sub(phys, ONE_REFERENCE)
     }
 
     /// A reference that makes the frame pinned. It is private memory, which one entry maps and nobody else has, or which is pinned already; the caller holds

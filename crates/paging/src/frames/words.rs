@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use crate::atomic::AtomicU32;
 use crate::error::Error;
 
-/// The first word begins two lines of the cache, as those of [`Apart`](crate::lane::Apart) do: then frames that are allocated together share lines with no others.
+/// The first word begins two lines of the cache, as those of [`CachePadded`](crate::shard::CachePadded) do: then frames that are allocated together share lines with no others.
 const ALIGN: usize = 128;
 
 /// So many words.

@@ -1,24 +1,24 @@
 //! Frames that are set aside for processors, and those that are found without them.
 
-use super::bits::State;
-use super::{Arena, Place};
+use super::free_bitmap::FreeBitmap;
+use super::{Arena, ArenaMemory};
 use crate::atomic::Ordering;
-use crate::lane::LANES;
+use crate::frame_cache::{BATCH, FrameCache};
+use crate::shard::SHARDS;
 use crate::spin::Spin;
-use crate::stock::{BATCH, Stock};
 
-impl<S: Place> Arena<S> {
+impl<S: ArenaMemory> Arena<S> {
     /// Takes back what is set aside for processors; how many frames that were. An allocation that would fail otherwise does so by itself.
     pub fn trim(&self) -> usize {
         let mut batch = [0; BATCH];
         let mut all = 0;
-        for stock in self.stocks.iter() {
+        for cache in self.caches.iter() {
             loop {
-                let count = stock.0.lock().oldest(&mut batch);
+                let count = cache.0.lock().oldest(&mut batch);
                 if count == 0 {
                     break;
                 }
-                self.take_back(&batch[..count]);
+                self.return_frames(&batch[..count]);
                 all += count;
             }
         }
@@ -27,43 +27,46 @@ impl<S: Place> Arena<S> {
 
     /// What is set aside for the processor that this runs on, unless allocations are counted.
     #[inline]
-    pub(super) fn stock(&self) -> Option<&Spin<Stock>> {
+    pub(super) fn cache(&self) -> Option<&Spin<FrameCache>> {
         if self.counted.load(Ordering::Relaxed) {
             return None;
         }
-        let stock = self.stocks.get(self.bytes.processor() % LANES)?;
-        Some(&stock.0)
+        let cache = self.caches.get(self.bytes.processor() % SHARDS)?;
+        Some(&cache.0)
     }
 
     /// A single frame, where none is set aside for this processor.
     #[cold]
-    pub(super) fn fill(&self) -> Option<usize> {
+    pub(super) fn alloc_refilling(&self) -> Option<usize> {
         let mut batch = [0; BATCH];
-        let Some(stock) = self.stock() else {
-            return self.last(State::single);
+        let Some(cache) = self.cache() else {
+            return self.alloc_draining(FreeBitmap::take_page);
         };
-        let count = self.state.0.lock().some(&mut batch);
+        let count = self.state.0.lock().take_batch(&mut batch);
         if count == 0 {
-            return self.last(State::single);
+            return self.alloc_draining(FreeBitmap::take_page);
         }
         // The lowest come out first. Others may have filled it meanwhile.
         let left = {
-            let mut stock = stock.lock();
+            let mut cache = cache.lock();
             let mut left = count;
-            while left > 1 && stock.push(batch[left - 1]) {
+            while left > 1 && cache.push(batch[left - 1]) {
                 left -= 1;
             }
             left
         };
         if left > 1 {
-            self.take_back(&batch[1..left]);
+            self.return_frames(&batch[1..left]);
         }
         Some(batch[0] as usize)
     }
 
     /// A frame that `alloc` finds, at last among those that were set aside.
     #[cold]
-    pub(super) fn last(&self, alloc: impl Fn(&mut State) -> Option<usize>) -> Option<usize> {
+    pub(super) fn alloc_draining(
+        &self,
+        alloc: impl Fn(&mut FreeBitmap) -> Option<usize>,
+    ) -> Option<usize> {
         if self.state.0.lock().refuses() {
             return None;
         }
@@ -77,18 +80,18 @@ impl<S: Place> Arena<S> {
     }
 
     /// A block, perhaps together with frames that were set aside.
-    pub(super) fn block(&self, order: u32) -> Option<usize> {
+    pub(super) fn alloc_block(&self, order: u32) -> Option<usize> {
         if self.state.0.lock().refuses() {
             return None;
         }
-        let alloc = || self.state.0.lock().block(order);
+        let alloc = || self.state.0.lock().take_block(order);
         // Once: others set frames aside all the time, also where no block is.
         alloc().or_else(|| (self.trim() > 0).then(alloc)?)
     }
 
     /// Single frames that are no longer set aside.
     #[cold]
-    fn take_back(&self, frames: &[u32]) {
+    fn return_frames(&self, frames: &[u32]) {
         let mut state = self.state.0.lock();
         for &frame in frames {
             state.free_run(frame as usize..frame as usize + 1);
@@ -97,23 +100,23 @@ impl<S: Place> Arena<S> {
 
     /// A single frame is free: sets it aside for the processor that gave it.
     #[inline]
-    pub(super) fn give(&self, frame: usize) {
-        match self.stock() {
-            Some(stock) if stock.lock().push(frame as u32) => {}
-            Some(stock) => self.give_oldest(stock, frame),
-            None => self.take_back(&[frame as u32]),
+    pub(super) fn free_page(&self, frame: usize) {
+        match self.cache() {
+            Some(cache) if cache.lock().push(frame as u32) => {}
+            Some(cache) => self.free_page_draining(cache, frame),
+            None => self.return_frames(&[frame as u32]),
         }
     }
 
     /// The same where there is no room: those that were set aside longest go back.
     #[cold]
-    fn give_oldest(&self, stock: &Spin<Stock>, frame: usize) {
+    fn free_page_draining(&self, cache: &Spin<FrameCache>, frame: usize) {
         let mut batch = [0; BATCH];
         let (count, done) = {
-            let mut stock = stock.lock();
-            (stock.oldest(&mut batch), stock.push(frame as u32))
+            let mut cache = cache.lock();
+            (cache.oldest(&mut batch), cache.push(frame as u32))
         };
         debug_assert!(done, "room was made");
-        self.take_back(&batch[..count]);
+        self.return_frames(&batch[..count]);
     }
 }

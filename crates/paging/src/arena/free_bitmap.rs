@@ -2,17 +2,17 @@
 
 use core::ops::Range;
 
+use super::fixed_array::{FixedArray, GivenMemory};
 use super::recency::Recency;
-use super::room::{Given, Room};
 use crate::error::Error;
-use crate::stock::BATCH;
+use crate::frame_cache::BATCH;
 
 /// Frames in a piece of 2 MiB.
-pub(super) const PIECE: usize = 512;
+pub(super) const PAGEBLOCK: usize = 512;
 
-pub(super) struct State {
-    free: Room<[u64; PIECE / 64]>,
-    counts: Room<u16>,
+pub(super) struct FreeBitmap {
+    free: FixedArray<[u64; PAGEBLOCK / 64]>,
+    counts: FixedArray<u16>,
     pub(super) total: usize,
     pub(super) recency: Recency,
     /// No piece below has a frame.
@@ -24,30 +24,30 @@ pub(super) struct State {
     pub(super) refuse: Option<u64>,
 }
 
-impl State {
+impl FreeBitmap {
     /// All of so many frames are free.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
     pub(super) fn new(frames: usize) -> Result<Self, Error> {
-        let pieces = frames.div_ceil(PIECE);
-        let here = |piece: usize| (frames - piece * PIECE).min(PIECE);
-        let free = Room::on_heap(pieces, |piece| {
-            let mut bits = [0; PIECE / 64];
-            for i in 0..here(piece) {
+        let pageblocks = frames.div_ceil(PAGEBLOCK);
+        let here = |pageblock: usize| (frames - pageblock * PAGEBLOCK).min(PAGEBLOCK);
+        let free = FixedArray::on_heap(pageblocks, |pageblock| {
+            let mut bits = [0; PAGEBLOCK / 64];
+            for i in 0..here(pageblock) {
                 bits[i / 64] |= 1 << (i % 64);
             }
             bits
         })?;
-        let counts = Room::on_heap(pieces, |piece| here(piece) as u16)?;
-        Ok(State {
+        let counts = FixedArray::on_heap(pageblocks, |pageblock| here(pageblock) as u16)?;
+        Ok(FreeBitmap {
             free,
             counts,
             total: frames,
-            recency: Recency::new(pieces)?,
+            recency: Recency::new(pageblocks)?,
             hint: 0,
-            main: pieces,
-            tables: pieces,
+            main: pageblocks,
+            tables: pageblocks,
             refuse: None,
         })
     }
@@ -56,12 +56,16 @@ impl State {
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    pub(super) fn within(pieces: usize, main: usize, memory: &mut Given) -> Result<Self, Error> {
-        Ok(State {
-            free: Room::within(memory, pieces, |_| [0; PIECE / 64])?,
-            counts: Room::within(memory, pieces, |_| 0)?,
+    pub(super) fn within(
+        pageblocks: usize,
+        main: usize,
+        memory: &mut GivenMemory,
+    ) -> Result<Self, Error> {
+        Ok(FreeBitmap {
+            free: FixedArray::within(memory, pageblocks, |_| [0; PAGEBLOCK / 64])?,
+            counts: FixedArray::within(memory, pageblocks, |_| 0)?,
             total: 0,
-            recency: Recency::within(pieces, memory)?,
+            recency: Recency::within(pageblocks, memory)?,
             hint: 0,
             main,
             tables: main,
@@ -82,41 +86,41 @@ impl State {
 
     /// A piece that has a frame, and a word of its bits that has one.
     fn lowest(&mut self) -> Option<(usize, usize)> {
-        let piece = match self.counts.get(self.hint) {
+        let pageblock = match self.counts.get(self.hint) {
             Some(1..) => self.hint,
-            _ => self.next_piece()?,
+            _ => self.next_pageblock()?,
         };
-        let word = self.free[piece].iter().position(|&word| word != 0)?;
-        Some((piece, word))
+        let word = self.free[pageblock].iter().position(|&word| word != 0)?;
+        Some((pageblock, word))
     }
 
     /// Takes the lowest frames, as many as follow one another in a word of bits, and no more than asked for: the first, and how many.
-    pub(super) fn run(&mut self, most: usize) -> Option<(usize, usize)> {
-        let (piece, word) = self.lowest()?;
-        let bits = &mut self.free[piece][word];
+    pub(super) fn take_run(&mut self, most: usize) -> Option<(usize, usize)> {
+        let (pageblock, word) = self.lowest()?;
+        let bits = &mut self.free[pageblock][word];
         let first = bits.trailing_zeros() as usize;
         let count = ((!(*bits >> first)).trailing_zeros() as usize).min(most);
         *bits &= !(u64::MAX >> (64 - count) << first);
-        self.counts[piece] -= count as u16;
+        self.counts[pageblock] -= count as u16;
         self.total -= count;
         self.recency.give(count);
-        Some((piece * PIECE + word * 64 + first, count))
+        Some((pageblock * PAGEBLOCK + word * 64 + first, count))
     }
 
     /// Takes a batch: frames whose counts fill lines of the cache, if the lowest piece has such, so that no two processors write to the same lines. Else the lowest frames of a
     /// word of bits; how many.
-    pub(super) fn some(&mut self, into: &mut [u32; BATCH]) -> usize {
-        let Some((piece, word)) = self.lowest() else {
+    pub(super) fn take_batch(&mut self, into: &mut [u32; BATCH]) -> usize {
+        let Some((pageblock, word)) = self.lowest() else {
             return 0;
         };
-        let words = &mut self.free[piece];
+        let words = &mut self.free[pageblock];
         let whole = words.iter().enumerate().find_map(|(word, &bits)| {
             let mut halves = [0, 32].into_iter();
             let shift = halves.find(|shift| (bits >> shift) as u32 == u32::MAX)?;
             Some((word, u64::from(u32::MAX) << shift))
         });
         let (word, within) = whole.unwrap_or((word, u64::MAX));
-        let first = piece * PIECE + word * 64;
+        let first = pageblock * PAGEBLOCK + word * 64;
         let bits = &mut words[word];
         let mut count = 0;
         while *bits & within != 0 && count < BATCH {
@@ -125,71 +129,71 @@ impl State {
             *bits &= !(1 << bit);
             count += 1;
         }
-        self.counts[piece] -= count as u16;
+        self.counts[pageblock] -= count as u16;
         self.total -= count;
         self.recency.give(count);
         count
     }
 
-    pub(super) fn single(&mut self) -> Option<usize> {
-        let (piece, word) = self.lowest()?;
-        let bits = &mut self.free[piece][word];
+    pub(super) fn take_page(&mut self) -> Option<usize> {
+        let (pageblock, word) = self.lowest()?;
+        let bits = &mut self.free[pageblock][word];
         let bit = bits.trailing_zeros() as usize;
         *bits &= *bits - 1;
-        self.counts[piece] -= 1;
+        self.counts[pageblock] -= 1;
         self.total -= 1;
-        Some(piece * PIECE + word * 64 + bit)
+        Some(pageblock * PAGEBLOCK + word * 64 + bit)
     }
 
-    pub(super) fn block(&mut self, order: u32) -> Option<usize> {
-        let pieces = 1usize << order.checked_sub(9)?;
+    pub(super) fn take_block(&mut self, order: u32) -> Option<usize> {
+        let pageblocks = 1usize << order.checked_sub(9)?;
         // From the top, so that single frames and blocks do not get into each other's way.
-        let groups = self.counts.len() / pieces;
+        let groups = self.counts.len() / pageblocks;
         let whole = |group: &usize| {
-            let from = group * pieces;
-            self.counts[from..from + pieces]
+            let from = group * pageblocks;
+            self.counts[from..from + pageblocks]
                 .iter()
-                .all(|&count| count as usize == PIECE)
+                .all(|&count| count as usize == PAGEBLOCK)
         };
-        let from = (0..groups).rev().find(whole)? * pieces;
-        for piece in from..from + pieces {
-            self.free[piece] = [0; PIECE / 64];
-            self.counts[piece] = 0;
+        let from = (0..groups).rev().find(whole)? * pageblocks;
+        for pageblock in from..from + pageblocks {
+            self.free[pageblock] = [0; PAGEBLOCK / 64];
+            self.counts[pageblock] = 0;
         }
-        self.total -= pieces * PIECE;
-        Some(from * PIECE)
+        self.total -= pageblocks * PAGEBLOCK;
+        Some(from * PAGEBLOCK)
     }
 
     /// The first piece that has a frame, from the hint on, where there is none.
     #[cold]
-    fn next_piece(&mut self) -> Option<usize> {
+    fn next_pageblock(&mut self) -> Option<usize> {
         let counts = &self.counts;
-        let mut pieces = (self.hint..counts.len()).chain(0..self.hint);
-        self.hint = pieces.find(|&piece| counts[piece] > 0)?;
+        let mut pageblocks = (self.hint..counts.len()).chain(0..self.hint);
+        self.hint = pageblocks.find(|&pageblock| counts[pageblock] > 0)?;
         Some(self.hint)
     }
 
     /// A frame of the highest piece that has one, of the largest range if that has any: the words of its frames are found soonest. One table's neighbours are
     /// 32 frames away, so that the words of tables that are made one after the other, which are their locks, lie in different cache lines, of which processors fetch
     /// two at once.
-    pub(super) fn table(&mut self) -> Option<usize> {
+    pub(super) fn take_table(&mut self) -> Option<usize> {
         const EACH: u64 = 0x0000_0001_0000_0001;
         let counts = &self.counts;
-        let piece = (0..self.tables)
+        let pageblock = (0..self.tables)
             .rev()
             .chain((self.main..counts.len()).rev())
-            .find(|&piece| counts[piece] > 0)?;
-        self.tables = (piece + 1).min(self.main);
-        let bits = &mut self.free[piece];
+            .find(|&pageblock| counts[pageblock] > 0)?;
+        self.tables = (pageblock + 1).min(self.main);
+        let bits = &mut self.free[pageblock];
         // Of each 32 frames, the one with this number: the lowest that is free in any of the words.
         let all = bits.iter().fold(0, |all, word| all | word);
-        let lane = (all | all >> 32).trailing_zeros() % 32;
-        let word = bits.iter().position(|word| word & EACH << lane != 0)?;
-        let bit = (bits[word] & EACH << lane).trailing_zeros();
+        let offset = (all | all >> 32).trailing_zeros() % 32;
+        let word = bits.iter().position(|word| word & EACH << offset != 0)?;
+        let bit = (bits[word] & EACH << offset).trailing_zeros();
         bits[word] &= !(1 << bit);
-        self.counts[piece] -= 1;
+        self.counts[pageblock] -= 1;
         self.total -= 1;
-        Some(piece * PIECE + word * 64 + bit as usize)
+        Some(pageblock * PAGEBLOCK + word * 64 + bit as usize)
     }
 
     /// Single frames, from the first to before the last.
@@ -197,26 +201,26 @@ impl State {
         let mut at = run.start;
         while at < run.end {
             let word_end = ((at | 63) + 1).min(run.end);
-            let piece = at / PIECE;
+            let pageblock = at / PAGEBLOCK;
             let bits = u64::MAX >> (64 - (word_end - at)) << (at % 64);
-            debug_assert!(self.free[piece][at % PIECE / 64] & bits == 0);
-            self.free[piece][at % PIECE / 64] |= bits;
-            self.counts[piece] += (word_end - at) as u16;
+            debug_assert!(self.free[pageblock][at % PAGEBLOCK / 64] & bits == 0);
+            self.free[pageblock][at % PAGEBLOCK / 64] |= bits;
+            self.counts[pageblock] += (word_end - at) as u16;
             at = word_end;
         }
         self.total += run.len();
         self.recency.free(run.clone());
-        self.hint = self.hint.min(run.start / PIECE);
-        self.has_frame_below(run.end.div_ceil(PIECE));
+        self.hint = self.hint.min(run.start / PAGEBLOCK);
+        self.has_frame_below(run.end.div_ceil(PAGEBLOCK));
     }
 
     pub(super) fn free_block(&mut self, frame: usize, order: u32) {
-        let piece = frame / PIECE;
-        for piece in piece..piece + (1 << (order - 9)) {
-            self.free[piece] = [u64::MAX; PIECE / 64];
-            self.counts[piece] = PIECE as u16;
+        let pageblock = frame / PAGEBLOCK;
+        for pageblock in pageblock..pageblock + (1 << (order - 9)) {
+            self.free[pageblock] = [u64::MAX; PAGEBLOCK / 64];
+            self.counts[pageblock] = PAGEBLOCK as u16;
         }
-        self.has_frame_below(piece + (1 << (order - 9)));
+        self.has_frame_below(pageblock + (1 << (order - 9)));
         self.total += 1 << order;
     }
 

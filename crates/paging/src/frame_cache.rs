@@ -8,12 +8,12 @@ const ROOM: usize = 2 * BATCH;
 
 /// A stack of frames.
 #[derive(Debug)]
-pub(crate) struct Stock {
+pub(crate) struct FrameCache {
     len: usize,
     frames: [u32; ROOM],
 }
 
-impl Stock {
+impl FrameCache {
     pub(crate) const fn new() -> Self {
         Self {
             len: 0,
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn the_last_comes_out_first_and_the_oldest_go_back() {
-        let mut stock = Stock::new();
+        let mut stock = FrameCache::new();
         for frame in 0..ROOM as u32 {
             assert!(stock.push(frame));
         }

@@ -14,18 +14,18 @@ use crate::error::Error;
 use crate::frames::NO_FRAME;
 
 /// Frames of a piece of 2 MiB.
-pub(crate) const PIECE: u64 = 512;
+pub(crate) const PAGEBLOCK: u64 = 512;
 
 /// A range of frames other than the largest.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct FrameRange {
     start: u64,
     count: u32,
     /// The number of its first frame.
     first: u32,
 }
 
-impl Piece {
+impl FrameRange {
     pub(crate) fn range(&self) -> Range<u64> {
         self.start..self.start + u64::from(self.count) * PAGE_SIZE
     }
@@ -52,7 +52,7 @@ impl Piece {
 
 /// Bytes that so many take of memory that is given, wherever it begins.
 pub(crate) const fn size_of(count: usize) -> usize {
-    (count + 1) * core::mem::size_of::<Piece>()
+    (count + 1) * core::mem::size_of::<FrameRange>()
 }
 
 /// Writes down the ranges other than the largest in memory that stays.
@@ -61,24 +61,24 @@ pub(crate) fn place(
     group: u64,
     count: usize,
     memory: &'static mut [MaybeUninit<u8>],
-) -> Result<&'static [Piece], Error> {
+) -> Result<&'static [FrameRange], Error> {
     // SAFETY: bytes that may have any content are as good as places for pieces of which nothing is known.
-    let (_, places, _) = unsafe { memory.align_to_mut::<MaybeUninit<Piece>>() };
+    let (_, places, _) = unsafe { memory.align_to_mut::<MaybeUninit<FrameRange>>() };
     let places = places.get_mut(..count).ok_or(Error::NoMemory)?;
     let mut left = places.iter_mut();
-    Plan::new(ranges, group, |piece| {
+    Numbering::new(ranges, group, |piece| {
         if let Some(place) = left.next() {
             place.write(piece);
         }
     })?;
-    let first = NonNull::from(places).cast::<Piece>();
+    let first = NonNull::from(places).cast::<FrameRange>();
     // SAFETY: there are as many pieces as were counted from the same ranges, and all have been written.
     Ok(unsafe { slice::from_raw_parts(first.as_ptr(), count) })
 }
 
 /// How frames are numbered.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct Numbering {
     /// The largest range.
     pub(crate) main: Range<u64>,
     /// How many other ranges there are.
@@ -88,7 +88,7 @@ pub(crate) struct Plan {
     pub(crate) frames: u64,
 }
 
-impl Plan {
+impl Numbering {
     /// Numbers the frames of ranges of physical addresses, which ascend, so that places are the same modulo `group`; `each` is given those other than the largest.
     ///
     /// # Errors
@@ -96,7 +96,7 @@ impl Plan {
     pub(crate) fn new(
         ranges: &[Range<u64>],
         group: u64,
-        mut each: impl FnMut(Piece),
+        mut each: impl FnMut(FrameRange),
     ) -> Result<Self, Error> {
         let mut before = 0;
         for range in ranges.iter().filter(|range| !range.is_empty()) {
@@ -127,7 +127,7 @@ impl Plan {
             if next >= u64::from(NO_FRAME) {
                 return Err(Error::TooMany);
             }
-            each(Piece {
+            each(FrameRange {
                 start: range.start,
                 count: count as u32,
                 first: first as u32,
@@ -147,9 +147,9 @@ impl Plan {
     }
 
     /// How many pieces of 2 MiB, counted from physical address 0, the numbers lie in.
-    pub(crate) fn stretches(&self) -> usize {
-        let skew = (self.main.start / PAGE_SIZE % PIECE) as usize;
-        (skew + self.numbers).div_ceil(PIECE as usize)
+    pub(crate) fn pageblocks(&self) -> usize {
+        let skew = (self.main.start / PAGE_SIZE % PAGEBLOCK) as usize;
+        (skew + self.numbers).div_ceil(PAGEBLOCK as usize)
     }
 }
 

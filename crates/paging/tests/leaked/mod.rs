@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::sync::Mutex;
 
 /// Returns so many bytes with this value, which are never freed. A checker for leaks finds where they are.
-pub(crate) fn kept(size: usize, value: u8) -> &'static mut [MaybeUninit<u8>] {
+pub(crate) fn leaked(size: usize, value: u8) -> &'static mut [MaybeUninit<u8>] {
     static ALL: Mutex<Vec<usize>> = Mutex::new(Vec::new());
     let memory = Box::leak(vec![MaybeUninit::new(value); size].into_boxed_slice());
     ALL.lock().unwrap().push(memory.as_ptr().addr());

@@ -9,10 +9,10 @@ use core::slice;
 use crate::error::Error;
 
 /// Memory that stays, from which arrays are taken one after the other.
-pub(super) type Given = &'static mut [MaybeUninit<u8>];
+pub(super) type GivenMemory = &'static mut [MaybeUninit<u8>];
 
 /// An array.
-pub(super) struct Room<T> {
+pub(super) struct FixedArray<T> {
     first: NonNull<T>,
     len: usize,
     /// What the heap's array was allocated with.
@@ -20,11 +20,11 @@ pub(super) struct Room<T> {
 }
 
 // SAFETY: it owns the values.
-unsafe impl<T: Send> Send for Room<T> {}
+unsafe impl<T: Send> Send for FixedArray<T> {}
 // SAFETY: as above.
-unsafe impl<T: Sync> Sync for Room<T> {}
+unsafe impl<T: Sync> Sync for FixedArray<T> {}
 
-impl<T> Room<T> {
+impl<T> FixedArray<T> {
     /// So many values on the heap.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl<T> Room<T> {
     /// # Errors
     /// [`Error::NoMemory`]: it is too small.
     pub(super) fn within(
-        memory: &mut Given,
+        memory: &mut GivenMemory,
         count: usize,
         mut make: impl FnMut(usize) -> T,
     ) -> Result<Self, Error> {
@@ -78,7 +78,7 @@ impl<T> Room<T> {
     }
 }
 
-impl<T> Deref for Room<T> {
+impl<T> Deref for FixedArray<T> {
     type Target = [T];
 
     #[inline]
@@ -88,7 +88,7 @@ impl<T> Deref for Room<T> {
     }
 }
 
-impl<T> DerefMut for Room<T> {
+impl<T> DerefMut for FixedArray<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: so many values, which this owns.
@@ -96,7 +96,7 @@ impl<T> DerefMut for Room<T> {
     }
 }
 
-impl<T> Drop for Room<T> {
+impl<T> Drop for FixedArray<T> {
     fn drop(&mut self) {
         if let Some(capacity) = self.capacity {
             // SAFETY: the parts of a vector, which nothing else has. Values in given memory have nothing to drop that would be missed.

@@ -11,14 +11,14 @@ use crate::atomic::Ordering;
 use core::ops::Range;
 
 use crate::entry::PAGE_SIZE;
-use crate::frames::{Buried, Frames, NO_FRAME};
+use crate::frames::{Frames, FreeUnit, NO_FRAME};
 use crate::phys::FrameAllocator;
 
 const SEVERAL: u32 = 1 << 30;
 
 /// Dead frames.
 #[derive(Debug)]
-pub(crate) struct Dead {
+pub(crate) struct DeferredFree {
     /// The run that may still grow, in no list: none if its length is 0.
     start: u32,
     len: u32,
@@ -26,7 +26,7 @@ pub(crate) struct Dead {
     others: u32,
 }
 
-impl Dead {
+impl DeferredFree {
     pub(crate) const fn new() -> Self {
         Self {
             start: 0,
@@ -41,14 +41,14 @@ impl Dead {
         if first == self.start + self.len {
             self.len += count;
         } else {
-            self.put_away(frames);
+            self.push_run(frames);
             self.start = first;
             self.len = count;
         }
     }
 
     #[inline]
-    fn put_away(&mut self, frames: &Frames) {
+    fn push_run(&mut self, frames: &Frames) {
         if self.len == 0 {
             return;
         }
@@ -92,12 +92,12 @@ impl Dead {
     pub(crate) fn free(&mut self, frames: &Frames, backing: &impl FrameAllocator) {
         if self.len == 1 && self.others == NO_FRAME {
             self.len = 0;
-            match frames.bury(self.start..self.start + 1) {
+            match frames.mark_free(self.start..self.start + 1) {
                 // SAFETY: a single frame, which was allocated alone, and which nothing has any more.
-                Buried::Singles => unsafe { backing.free(frames.phys(self.start), 0) },
-                Buried::Part => {}
+                FreeUnit::Singles => unsafe { backing.free(frames.phys(self.start), 0) },
+                FreeUnit::Part => {}
                 // SAFETY: as below.
-                Buried::Block(phys, order) => unsafe { backing.free(phys, order) },
+                FreeUnit::Block(phys, order) => unsafe { backing.free(phys, order) },
             }
             return;
         }
@@ -112,15 +112,15 @@ impl Dead {
         };
         while let Some(mut run) = self.pop(frames) {
             while !run.is_empty() {
-                let end = frames.stretch_end(run.start).min(run.end);
-                match frames.bury(run.start..end) {
-                    Buried::Singles => {
+                let end = frames.pageblock_end(run.start).min(run.end);
+                match frames.mark_free(run.start..end) {
+                    FreeUnit::Singles => {
                         let phys = frames.phys(run.start);
                         singles.add(phys..phys + u64::from(end - run.start) * PAGE_SIZE);
                     }
-                    Buried::Part => {}
+                    FreeUnit::Part => {}
                     // SAFETY: all frames of the block have been given up, and this is what the allocator gave.
-                    Buried::Block(phys, order) => unsafe { backing.free(phys, order) },
+                    FreeUnit::Block(phys, order) => unsafe { backing.free(phys, order) },
                 }
                 run.start = end;
             }

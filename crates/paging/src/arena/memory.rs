@@ -11,7 +11,7 @@ use crate::entry::PAGE_SIZE;
 ///
 /// Each frame has one number, which gives it back; numbers of frames that follow one another do so, too, and are those of physical memory modulo 1 GiB. What frames
 /// that were given out are mapped at is as [`PhysMem`](crate::PhysMem) promises.
-pub unsafe trait Place: Send + Sync {
+pub unsafe trait ArenaMemory: Send + Sync {
     /// The number of the frame at a physical address.
     fn frame(&self, phys: u64) -> usize;
     /// The physical address of the frame with this number.
@@ -27,7 +27,7 @@ pub unsafe trait Place: Send + Sync {
 }
 
 // SAFETY: frames count from 1 GiB on, and those that were given out lie within the bytes.
-unsafe impl<S: Bytes> Place for S {
+unsafe impl<S: Bytes> ArenaMemory for S {
     #[inline(always)]
     fn frame(&self, phys: u64) -> usize {
         ((phys - Arena::<S>::BASE) / PAGE_SIZE) as usize

@@ -1,15 +1,15 @@
 //! Of things that threads change all the time there are several, so that each thread has one in its own processor's cache.
 
 /// How many of each.
-pub(crate) const LANES: usize = 16;
+pub(crate) const SHARDS: usize = 16;
 
 /// Alone in its lines of the cache, which processors fetch by twos.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Apart<T>(pub(crate) T);
+pub(crate) struct CachePadded<T>(pub(crate) T);
 
 #[cfg(any(test, feature = "hosted"))]
-pub(crate) use numbered::here;
+pub(crate) use numbered::current;
 
 /// Threads of the host.
 #[cfg(any(test, feature = "hosted"))]
@@ -17,7 +17,7 @@ mod numbered {
     use core::cell::Cell;
     use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-    use super::LANES;
+    use super::SHARDS;
 
     const NONE: usize = usize::MAX;
 
@@ -44,7 +44,7 @@ mod numbered {
 
     /// A number that this thread keeps, and that threads which run at the same time have in common only if there are more of them than numbers.
     #[inline]
-    pub(crate) fn here() -> usize {
+    pub(crate) fn current() -> usize {
         LANE.with(|lane| {
             if lane.get() == NONE {
                 lane.set(take());
@@ -60,7 +60,7 @@ mod numbered {
         let lowest = |taken: u32| (!taken).trailing_zeros() as usize;
         let taken = TAKEN.fetch_update(relaxed, relaxed, |taken| {
             let lane = lowest(taken);
-            (lane < LANES).then(|| taken | 1 << lane)
+            (lane < SHARDS).then(|| taken | 1 << lane)
         });
         match taken.map(lowest) {
             Ok(lane) => {
@@ -70,19 +70,19 @@ mod numbered {
                 }
                 lane
             }
-            Err(_) => NEXT.fetch_add(1, relaxed) % LANES,
+            Err(_) => NEXT.fetch_add(1, relaxed) % SHARDS,
         }
     }
 
     #[test]
     fn threads_that_end_give_their_numbers_back() {
-        let of_a_thread = || std::thread::spawn(here).join().unwrap_or(NONE);
+        let of_a_thread = || std::thread::spawn(current).join().unwrap_or(NONE);
         // Other tests have threads, too; but not so many for long.
-        let mut seen = [0; LANES];
-        (0..10 * LANES).for_each(|_| seen[of_a_thread()] += 1);
+        let mut seen = [0; SHARDS];
+        (0..10 * SHARDS).for_each(|_| seen[of_a_thread()] += 1);
         let most = seen.iter().max().copied().unwrap_or(0);
         assert!(most > 10, "{seen:?}");
-        assert_eq!(here(), here());
+        assert_eq!(current(), current());
     }
 }
 
@@ -90,7 +90,7 @@ mod numbered {
 /// between two numbers.
 #[cfg(not(any(test, feature = "hosted")))]
 #[inline]
-pub(crate) fn here() -> usize {
+pub(crate) fn current() -> usize {
     let local = 0u8;
     let at = (&raw const local).addr();
     (at >> 14) + (at >> 21) + (at >> 25)
