@@ -1,4 +1,4 @@
-//! Words that threads share, in one place, so that a model checker can stand in for the machine.
+//! The atomics of the crate, in one place, so that the model checker can replace them.
 
 #[cfg(not(samara_loom))]
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};

@@ -1,6 +1,8 @@
-//! Frames that nothing has any more, kept until the processors have forgotten them.
+//! Unreferenced frames that await TLB invalidation.
 //!
-//! They are runs of neighbours. All but the last run stand in a list through the words of their own frames, since nobody else looks at these any more.
+//! Adjacent frames form runs. All runs except the last are linked through the count words of their
+//! own frames, which have no other use while a frame is unreferenced. Deferring a free thus needs
+//! no memory.
 //!
 //! ```text
 //! first frame of a run:  more than one frame (1 bit of 32, bit 30) | first frame of the next run (30)
@@ -16,13 +18,13 @@ use crate::phys::FrameAllocator;
 
 const SEVERAL: u32 = 1 << 30;
 
-/// Dead frames.
+/// The deferred free list of one call.
 #[derive(Debug)]
 pub(crate) struct DeferredFree {
-    /// The run that may still grow, in no list: none if its length is 0.
+    /// The run that may still grow. It is not in the linked list. There is none if its length is 0.
     start: u32,
     len: u32,
-    /// The first of the other runs.
+    /// The first frame of the first linked run.
     others: u32,
 }
 
@@ -35,7 +37,7 @@ impl DeferredFree {
         }
     }
 
-    /// So many dead frames from this one on.
+    /// Adds `count` unreferenced frames, starting at index `first`.
     #[inline]
     pub(crate) fn push(&mut self, frames: &Frames, first: u32, count: u32) {
         if first == self.start + self.len {
@@ -81,22 +83,24 @@ impl DeferredFree {
         Some(start..start + len)
     }
 
-    /// Whether there are none.
+    /// Returns `true` if no frame waits.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0 && self.others == NO_FRAME
     }
 
-    /// Gives all of them back: single frames many at a time, blocks when all of their frames are dead.
+    /// Frees all frames. Single frames are freed in groups, and a block is freed once all of its
+    /// frames are unreferenced.
     #[inline]
     pub(crate) fn free(&mut self, frames: &Frames, backing: &impl FrameAllocator) {
         if self.len == 1 && self.others == NO_FRAME {
             self.len = 0;
             match frames.mark_free(self.start..self.start + 1) {
-                // SAFETY: a single frame, which was allocated alone, and which nothing has any more.
+                // SAFETY: a frame that was allocated singly and has no mapping and no reference.
                 FreeUnit::Singles => unsafe { backing.free(frames.phys(self.start), 0) },
                 FreeUnit::Part => {}
-                // SAFETY: as below.
+                // SAFETY: no frame of the block has a mapping or a reference, and the allocator
+                // gave out this block.
                 FreeUnit::Block(phys, order) => unsafe { backing.free(phys, order) },
             }
             return;
@@ -119,7 +123,8 @@ impl DeferredFree {
                         singles.add(phys..phys + u64::from(end - run.start) * PAGE_SIZE);
                     }
                     FreeUnit::Part => {}
-                    // SAFETY: all frames of the block have been given up, and this is what the allocator gave.
+                    // SAFETY: no frame of the block has a mapping or a reference, and the allocator
+                    // gave out this block.
                     FreeUnit::Block(phys, order) => unsafe { backing.free(phys, order) },
                 }
                 run.start = end;
@@ -129,7 +134,7 @@ impl DeferredFree {
     }
 }
 
-/// Runs of single frames that are given back in one call.
+/// The number of runs of single frames freed by one call of the allocator.
 const RUNS: usize = 16;
 
 /// Single frames on their way to the allocator.
@@ -156,7 +161,7 @@ impl<B: FrameAllocator> Singles<'_, B> {
 
     fn flush(&mut self) {
         if self.len > 0 {
-            // SAFETY: single frames, which were allocated alone, and which nothing has any more.
+            // SAFETY: frames that were allocated singly and have no mapping and no reference.
             unsafe { self.backing.free_runs(&self.runs[..self.len]) };
         }
         self.len = 0;

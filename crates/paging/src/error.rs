@@ -1,23 +1,24 @@
-//! Why a call did nothing.
+//! The error of a call that changed nothing.
 
 use core::fmt;
 
-/// Why a call did nothing.
+/// The reason why a call changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The allocator refused a frame.
+    /// The allocator has no free frame.
     NoMemory,
     /// Something is mapped where the call would map.
     Exists,
-    /// There is no page, or not the one that was expected.
+    /// No page is mapped there, or another page than expected.
     NotMapped,
-    /// These tables do not map the address: it is the kernel's half and they are a process's, or they are a kernel's and it is not in the ranges that
-    /// they were made for.
+    /// These tables do not map the address. Either it is in the kernel's half and these are a
+    /// process's tables, or these are a kernel's tables and the address is not in the ranges that
+    /// they were created for.
     OutOfRange,
-    /// A start, an end or a frame is no multiple of the page, or not an address of this format.
+    /// A start, an end or a frame is not aligned to the page size, or an address is not canonical.
     Misaligned,
-    /// A frame would be mapped more than 1,044,479 times, have more than 1,023 references, or a table more than 524,287 users; or more frames
-    /// than can be counted.
+    /// A count is at its limit: 1,044,479 mappings or 1,023 references of a frame, or 524,287 users
+    /// of a table. Or there are more frames than can be counted.
     TooMany,
 }
 

@@ -1,9 +1,11 @@
-//! Free frames that are set aside for one processor: the one freed last comes out first, since its bytes are still in the cache.
+//! The per-CPU cache of free frames. It is a stack: the frame freed last is reused first, because
+//! its bytes are still in the processor's cache.
 
-/// How many frames come from the allocator at once, or go back: two lines of the cache hold their counts.
+/// The number of frames moved between a cache and the allocator at once. Their counts fill two
+/// cache lines.
 pub(crate) const BATCH: usize = 32;
 
-/// As many as are set aside.
+/// The capacity of a cache.
 const ROOM: usize = 2 * BATCH;
 
 /// A stack of frames.
@@ -25,13 +27,13 @@ impl FrameCache {
         self.len
     }
 
-    /// Whether there is no room.
+    /// Returns `true` if the cache has no room.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.len == ROOM
     }
 
-    /// The frame that was put there last.
+    /// Removes the frame that was added last.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<u32> {
         let last = self.len.checked_sub(1)?;
@@ -40,7 +42,7 @@ impl FrameCache {
         Some(frame)
     }
 
-    /// Sets a frame aside; false: there is no room.
+    /// Adds a frame. Returns `false` if the cache is full.
     #[inline]
     pub(crate) fn push(&mut self, frame: u32) -> bool {
         let place = self.frames.get_mut(self.len);
@@ -52,7 +54,7 @@ impl FrameCache {
         found
     }
 
-    /// Takes the frames out that have been there longest, at most a batch; how many.
+    /// Removes the frames that were added first, at most one batch, and returns their number.
     pub(crate) fn oldest(&mut self, into: &mut [u32; BATCH]) -> usize {
         let count = self.len.min(BATCH);
         into[..count].copy_from_slice(&self.frames[..count]);

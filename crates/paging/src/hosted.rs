@@ -1,4 +1,4 @@
-//! Memory of the host: one anonymous mapping, whose pages the host gives when they are first touched.
+//! Memory of the host: one anonymous mapping, which the host fills on first touch.
 
 use core::ptr::NonNull;
 
@@ -6,22 +6,24 @@ use crate::arena::{Arena, Bytes};
 use crate::entry::PAGE_SIZE;
 use crate::error::Error;
 
-/// From this length on, the host is asked for huge pages: below, clearing them takes longer than they save.
+/// The length from which the host is asked for huge pages. Below it, clearing them takes longer
+/// than they save.
 const HUGE: usize = 256 << 20;
 
-/// One anonymous, private mapping.
+/// One private anonymous mapping.
 #[derive(Debug)]
 pub struct HostMemory {
     start: NonNull<u8>,
     len: usize,
 }
 
-// SAFETY: a mapping of its own.
+// SAFETY: the value owns its mapping.
 unsafe impl Send for HostMemory {}
-// SAFETY: this type itself never touches it.
+// SAFETY: the type itself never accesses the memory.
 unsafe impl Sync for HostMemory {}
 
-// SAFETY: mapped with this length, unmapped only with the value; the host aligns mappings to its pages.
+// SAFETY: the mapping has this length and lives as long as the value; the host aligns mappings to
+// its pages.
 unsafe impl Bytes for HostMemory {
     fn start(&self) -> NonNull<u8> {
         self.start
@@ -33,8 +35,9 @@ unsafe impl Bytes for HostMemory {
 }
 
 impl Arena<HostMemory> {
-    /// So many frames in an anonymous mapping of the host's. The host promises no memory for it (`MAP_NORESERVE`): a program that uses more
-    /// than there is gets what the host does then.
+    /// Creates an arena of `frames` frames in an anonymous mapping of the host. The host does not
+    /// reserve memory for it (`MAP_NORESERVE`): a program that uses more than the host has meets
+    /// the host's overcommit policy.
     ///
     /// # Errors
     ///
@@ -58,8 +61,8 @@ impl Arena<HostMemory> {
             return Err(Error::NoMemory);
         }
         if len >= HUGE {
-            // Tables and frames lie close together each, so that huge pages of the host's waste little, and its processors remember more. A host that
-            // has none does without.
+            // Tables lie together and so do frames, so that huge pages waste little and improve the
+            // host's TLB reach. A host without huge pages refuses, which is harmless.
             // SAFETY: the mapping made above.
             unsafe { libc::madvise(start, len, libc::MADV_HUGEPAGE) };
         }

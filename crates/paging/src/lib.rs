@@ -1,5 +1,5 @@
 #![doc = include_str!("../README.md")]
-// Some of it the model checker's build does not use.
+// The model checker's build does not use some items.
 #![cfg_attr(samara_loom, allow(dead_code, unused_imports, missing_docs))]
 #![cfg_attr(not(any(test, feature = "hosted")), no_std)]
 

@@ -1,4 +1,4 @@
-//! One frame in the place of another with the same bytes.
+//! Merging of equal pages, as KSM does: one frame replaces another with the same bytes.
 
 use core::slice;
 
@@ -14,14 +14,16 @@ use crate::share::release_leaf;
 use crate::space::PageTables;
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// Puts the frame `new`, on which the caller has a reference, in the place of `old`, on which it has one, too: small pages of private memory with the
-    /// same bytes, which nobody writes to. What the page allows stays; it does not allow writing. The mapping of `old` goes once the processors have been
-    /// told.
+    /// Replaces the frame `old` of a small page by `new`, which has the same bytes. The caller
+    /// holds a reference on each. Both are private memory that no thread writes to. The page keeps
+    /// its attributes, which must not include write access. The mapping of `old` is given up after
+    /// the TLB invalidation.
     ///
     /// # Errors
     ///
-    /// [`Error::NotMapped`]: no small page on the frame `old` is mapped there (any more), or it may be written; [`Error::NoMemory`],
-    /// [`Error::Misaligned`], [`Error::TooMany`]. Nothing has changed then.
+    /// [`Error::NotMapped`] if no small page on the frame `old` is mapped there (any more), or if
+    /// it is writable; [`Error::NoMemory`], [`Error::Misaligned`], [`Error::TooMany`]. Nothing has
+    /// changed then.
     pub fn merge(&self, addr: u64, old: u64, new: u64, tlb: &dyn Invalidate) -> Result<(), Error> {
         self.check_range(&(addr..addr.saturating_add(PAGE_SIZE)))?;
         if !new.is_multiple_of(PAGE_SIZE) {

@@ -1,4 +1,4 @@
-//! Tables that are set aside for a move or for the division of a huge page, before anybody knows of it.
+//! Preallocation of tables, so that a call cannot fail halfway for lack of memory.
 
 use core::fmt;
 
@@ -9,13 +9,14 @@ use crate::invalidate::Retired;
 use crate::phys::{Memory, Physical};
 use crate::space::PageTables;
 
-/// Tables for one [`move_range_with`](PageTables::move_range_with) or [`split_with`](PageTables::split_with); what is left is given back when this is dropped.
+/// The tables preallocated for one [`move_range_with`](PageTables::move_range_with) or
+/// [`split_with`](PageTables::split_with). Unused tables are freed when this value is dropped.
 pub struct Preallocation<'a, M: Memory> {
     pub(crate) tables: PreallocTables<'a, M>,
 }
 
 impl<'a, M: Memory> Preallocation<'a, M> {
-    /// None are set aside.
+    /// Returns an empty preallocation.
     pub(crate) fn none<F: Format>(tables: &'a PageTables<F, M>) -> Self {
         Self {
             tables: PreallocTables::none(tables.physical()),
@@ -30,11 +31,12 @@ impl<M: Memory> fmt::Debug for Preallocation<'_, M> {
 }
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// Sets tables aside for [`move_range_with`](Self::move_range_with) with the same arguments. Whatever is mapped at `to` now is to be unmapped in between.
+    /// Preallocates the tables for [`move_range_with`](Self::move_range_with) with the same
+    /// arguments. The caller must unmap everything at `to` before that call.
     ///
     /// # Errors
     ///
-    /// [`Error::Exists`]: the ranges overlap; [`Error::NoMemory`], [`Error::Misaligned`].
+    /// [`Error::Exists`] if the ranges overlap; [`Error::NoMemory`], [`Error::Misaligned`].
     ///
     /// ```
     /// # use samara_paging::{Arena, Attrs, Error, Exclusive, Kind, PageSize, PageTables, Physical, Source, format::X86_64};
@@ -59,8 +61,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ) -> Result<Preallocation<'_, M>, Error> {
         let (range, _) = self.check_move(from, to, len)?;
         let mut spare = Preallocation::none(self);
-        // For each level, the place of the table that was counted last. All are counted, as if nothing were at the destination: some
-        // that are there now may go with what is unmapped.
+        // For each level, the position of the table counted last. All tables are counted as if the
+        // destination were empty, because unmapping it may free tables that exist now.
         let mut counted = [u64::MAX; MAX_LEVELS];
         let tables = self
             .cursor(from)
@@ -80,14 +82,14 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     }
 }
 
-/// Frames for tables, of any content. What is left is given back at the end.
+/// Preallocated frames for tables, of any content. Unused ones are freed on drop.
 pub(crate) struct PreallocTables<'a, M: Memory> {
     memory: &'a Physical<M::Backing, M::Reclaim>,
     list: Retired,
 }
 
 impl<'a, M: Memory> PreallocTables<'a, M> {
-    /// None are set aside: each is allocated when it is needed.
+    /// Returns an empty set: each table is allocated when it is needed.
     pub(crate) fn none(memory: &'a Physical<M::Backing, M::Reclaim>) -> Self {
         Self {
             memory,
@@ -95,7 +97,7 @@ impl<'a, M: Memory> PreallocTables<'a, M> {
         }
     }
 
-    /// Sees to it that at least so many are set aside.
+    /// Ensures that at least `count` tables are preallocated.
     #[inline]
     pub(crate) fn ensure(&mut self, count: usize) -> Result<(), Error> {
         while self.list.len < count {
@@ -105,9 +107,10 @@ impl<'a, M: Memory> PreallocTables<'a, M> {
         Ok(())
     }
 
-    /// One with any content in its 512 entries.
+    /// Takes a table whose entries may have any content.
     ///
-    /// More are needed than were counted only when others remove tables at the same time; then the allocator is asked.
+    /// The set is exhausted only if other threads removed tables after the count. The allocator is
+    /// asked then.
     #[inline]
     pub(crate) fn take(&mut self) -> Result<u64, Error> {
         if self.list.len == 0 {
@@ -119,14 +122,14 @@ impl<'a, M: Memory> PreallocTables<'a, M> {
         Ok(table)
     }
 
-    /// One with empty entries.
+    /// Takes a table whose entries are all empty.
     pub(crate) fn take_empty(&mut self) -> Result<u64, Error> {
         let table = self.take()?;
         self.memory.clear_table(table);
         Ok(table)
     }
 
-    /// Takes one back that was not used.
+    /// Returns an unused table to the set.
     pub(crate) fn give(&mut self, table: u64) {
         self.memory.link(&mut self.list, table);
     }
@@ -139,7 +142,7 @@ impl<M: Memory> Drop for PreallocTables<'_, M> {
             let table = self.list.head;
             self.list.head = self.memory.table(table).link();
             self.list.len -= 1;
-            // SAFETY: it has not been in a tree since it was allocated.
+            // SAFETY: the table has not been in a tree since it was allocated.
             unsafe { self.memory.free_table(table) };
         }
     }

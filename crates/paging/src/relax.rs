@@ -1,17 +1,20 @@
-//! What a thread does while it waits for a lock that is held for a few hundred instructions.
+//! The function that a thread runs while it waits for a lock held for a few hundred instructions.
 
 use core::mem;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-/// What [`set_relax`] has been given; null before.
+/// The function given to [`set_relax`]; null before.
 static RELAX: AtomicPtr<()> = AtomicPtr::new(ptr::null_mut());
 
-/// Sets what a thread does each time that it has found a lock of tables, frames or areas taken, in this crate and in `samara-mm`.
+/// Sets the function that a thread calls each time it finds a lock taken. It applies to the locks
+/// of tables, frames and VMAs of this crate and of `samara-mm`.
 ///
-/// By default that is a hint to the processor, which suits a kernel that does not switch threads within a call. One that does so may put the thread aside that holds
-/// the lock: there, `relax` lets other threads run, perhaps after some looks. It is called from within calls, with locks of the platform held or not, and must
-/// not call this library. Threads that wait already may look once more before they use it.
+/// The default is a spin-loop hint, which suits a kernel that does not switch threads within a
+/// call. A kernel that does may have descheduled the lock's holder: its `relax` lets other threads
+/// run, perhaps after some spins. The function runs inside calls, with or without locks of the
+/// platform held, and must not call this library. A thread that waits already may spin once more
+/// before it uses the new function.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +30,8 @@ pub fn set_relax(relax: fn()) {
     RELAX.store(relax as *mut (), Ordering::Relaxed);
 }
 
-/// Calls the function of [`set_relax`] once. Without one, it gives the processor a hint. Other crates use this in loops on their own locks.
+/// Calls the function given to [`set_relax`] once, or gives the processor a spin-loop hint if there
+/// is none. Other crates use it in loops on their own locks.
 #[cold]
 #[inline(never)]
 pub fn relax() {
@@ -36,7 +40,7 @@ pub fn relax() {
         core::hint::spin_loop();
         return;
     }
-    // SAFETY: not null, and so what `set_relax` has stored: a function of this type.
+    // SAFETY: not null, so `set_relax` stored it: it is a function of this type.
     let relax = unsafe { mem::transmute::<*mut (), fn()>(set) };
     relax();
 }
@@ -59,7 +63,7 @@ mod tests {
         thread::scope(|scope| {
             let mut held = lock.lock();
             scope.spawn(|| *lock.lock() += 1);
-            // It is given back only when the other thread has been told to wait.
+            // The lock is released only after the other thread has waited.
             while !WAITS.load(Ordering::Relaxed) {
                 thread::yield_now();
             }

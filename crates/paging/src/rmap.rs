@@ -1,18 +1,26 @@
-//! Pages go from all address spaces at once, also from tables that several of them use, without any memory.
+//! Reverse-mapping unmap: removes pages from every address space that maps them, without allocating
+//! memory. It also works on tables that several address spaces share.
 //!
 //! # Protocol
 //!
-//! What stands in a shared table is what each of its users maps there, since who changes anything gets a copy first. So where a page is to leave all of them (a
-//! file has become shorter), it can be taken out of the table itself. But processors may remember it, of users that are not known here. It takes two visits to
-//! every address space that maps the page:
+//! An entry of a shared table is mapped by each of its users, because a user that changes something
+//! gets its own copy first. A page that must leave all users (its file was truncated) can therefore
+//! be removed from the shared table itself. But processors that run the other users may have the
+//! page in their TLBs, and those users are not known here. The removal takes two passes over every
+//! address space that maps the page:
 //!
-//! - [`rmap_revoke`](PageTables::rmap_revoke) leaves the page in a shared table without any access, and tells the processors of the address space that is visited, whether the
-//!   page is hidden just now or was by an earlier visit. When all have been visited, no processor remembers it.
-//! - [`rmap_unmap`](PageTables::rmap_unmap) takes out what is hidden, and gives up its frame.
+//! - [`rmap_revoke`](PageTables::rmap_revoke) removes all access from the page in a shared table
+//!   and invalidates the TLBs of the visited address space. It invalidates them even if an earlier
+//!   visit had already revoked access. After all visits, no TLB holds the page.
+//! - [`rmap_unmap`](PageTables::rmap_unmap) removes the entries without access and gives up their
+//!   mappings.
 //!
-//! *Another user changes something in between.* It gets a copy of the table, in which the page is hidden as well, and its processors are told of the whole
-//! stretch. If it makes the page accessible there, `rmap_unmap` finds that in a table of its own, and takes it out as [`unmap`](PageTables::unmap) does. Only if
-//! that table is shared anew before, `rmap_unmap` finds a page in a shared table that is not hidden. It says so, and both visits are to be made again.
+//! *Another user changes something between the passes.* It gets a copy of the table, in which the
+//! page has no access either, and its TLBs are invalidated for the whole 2 MiB. If it makes the
+//! page accessible there, `rmap_unmap` finds the page in an unshared table and removes it as
+//! [`unmap`](PageTables::unmap) does. `rmap_unmap` finds an accessible page in a shared table only
+//! if that table was shared again in between. It then returns `false`, and the caller repeats both
+//! passes.
 
 use core::ops::Range;
 
@@ -29,8 +37,10 @@ use crate::table::LockedTable;
 use crate::unmap::UnmapFilter;
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// The first of two visits that take pages out of all address spaces that map them at all, and need no memory; it concerns tables that are
-    /// shared. Every address space that maps the pages is visited, and then each once more by [`rmap_unmap`](Self::rmap_unmap).
+    /// Revokes access to the pages that match `filter` in shared tables: the first of two passes
+    /// that remove pages from all address spaces. It needs no memory. The caller visits every
+    /// address space that maps the pages, and then visits each again with
+    /// [`rmap_unmap`](Self::rmap_unmap).
     ///
     /// # Errors
     ///
@@ -72,11 +82,13 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         Ok(())
     }
 
-    /// The second visit: takes the pages out. False: one of them is in a shared table and not hidden, and both visits are to be made again.
+    /// Removes the pages that match `filter`: the second pass. Returns `false` if a shared table
+    /// holds one of them with access. The caller must then repeat both passes.
     ///
     /// # Errors
     ///
-    /// [`Error::NoMemory`]: a huge page reaches beyond the range; it stays. [`Error::Misaligned`].
+    /// [`Error::NoMemory`] if a huge page reaches beyond the range, which stays mapped;
+    /// [`Error::Misaligned`].
     ///
     /// ```
     /// # use samara_paging::{Arena, Attrs, Exclusive, Kind, PageSize, PageTables, Physical, Source, UnmapFilter, format::X86_64};
@@ -110,7 +122,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         tlb: &dyn Invalidate,
     ) -> Result<bool, Error> {
         self.check_range(&range)?;
-        // Dropped in the opposite order: what has been gathered is freed when the cursor's section is over.
+        // Dropped in the opposite order: the gathered frames and tables are freed after the
+        // cursor's section has ended.
         let mut gather;
         let mut cursor = self.cursor(range.start);
         gather = self.gather(tlb);
@@ -136,7 +149,9 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     let empty = table.used() == 0;
                     drop(table);
                     if empty && shared {
-                        // It stays empty, since each user needs a table of its own to map anything. If the others have left meanwhile, this one is found anew.
+                        // The table stays empty, because each user needs its own table to map
+                        // anything. If the others have left meanwhile, the next round finds it
+                        // unshared.
                         cursor.drop_shared::<false>(at, &mut gather, &mut |_, _| {});
                         continue;
                     }
@@ -165,7 +180,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         result.map(|()| complete)
     }
 
-    /// Takes out of a shared table what is hidden; whether that was all.
+    /// Removes the matching entries without access from a shared table. Returns `true` if there
+    /// were no others that match.
     fn rmap_unmap_entries(
         &self,
         table: &mut LockedTable<'_>,
@@ -196,7 +212,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 }
 
 impl<F: Format, M: Memory> Cursor<'_, F, M> {
-    /// The shared table at `addr` is this address space's own, if it is its last user.
+    /// Clears the mark of the shared table at `addr` if this address space is its last user.
     fn keep(&mut self, addr: u64) {
         let Ok(upper) = self.lock(addr, 1) else {
             return;

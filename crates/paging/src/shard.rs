@@ -1,9 +1,10 @@
-//! Of things that threads change all the time there are several, so that each thread has one in its own processor's cache.
+//! Per-thread shards, which keep threads from contending for one cache line.
 
-/// How many of each.
+/// The number of shards of each sharded value.
 pub(crate) const SHARDS: usize = 16;
 
-/// Alone in its lines of the cache, which processors fetch by twos.
+/// A value aligned to 128 bytes, so that it shares no cache line with another. Processors fetch
+/// lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct CachePadded<T>(pub(crate) T);
@@ -11,7 +12,7 @@ pub(crate) struct CachePadded<T>(pub(crate) T);
 #[cfg(any(test, feature = "hosted"))]
 pub(crate) use numbered::current;
 
-/// Threads of the host.
+/// Shards of a hosted program's threads.
 #[cfg(any(test, feature = "hosted"))]
 mod numbered {
     use core::cell::Cell;
@@ -21,16 +22,18 @@ mod numbered {
 
     const NONE: usize = usize::MAX;
 
-    /// Numbers that threads have, a bit each. Relaxed, as all here: only that numbers differ matters.
+    /// The shard numbers in use, one bit each. All accesses here are relaxed, because only the
+    /// distinctness of the numbers matters.
     static TAKEN: AtomicU32 = AtomicU32::new(0);
 
     std::thread_local! {
-        /// Without a destructor, so that looking at it is one load.
+        /// The number of this thread. It has no destructor, so that a read is one load.
         static LANE: Cell<usize> = const { Cell::new(NONE) };
         static KEPT: Kept = const { Kept(Cell::new(NONE)) };
     }
 
-    /// The number that a thread gives back at its end: the next one finds what was set aside under it, and few numbers are in use.
+    /// The guard that returns a thread's number when the thread ends. The next thread then finds
+    /// the frames cached under that number, and few numbers are in use.
     struct Kept(Cell<usize>);
 
     impl Drop for Kept {
@@ -42,7 +45,8 @@ mod numbered {
         }
     }
 
-    /// A number that this thread keeps, and that threads which run at the same time have in common only if there are more of them than numbers.
+    /// Returns the shard number of this thread, which does not change. Threads that run at the same
+    /// time share a number only if there are more threads than numbers.
     #[inline]
     pub(crate) fn current() -> usize {
         LANE.with(|lane| {
@@ -65,7 +69,7 @@ mod numbered {
         match taken.map(lowest) {
             Ok(lane) => {
                 if KEPT.try_with(|kept| kept.0.set(lane)).is_err() {
-                    // The thread is about to end. For so long it may share its number.
+                    // The thread is about to end. Until then it may share its number.
                     drop(Kept(Cell::new(lane)));
                 }
                 lane
@@ -77,7 +81,7 @@ mod numbered {
     #[test]
     fn threads_that_end_give_their_numbers_back() {
         let of_a_thread = || std::thread::spawn(current).join().unwrap_or(NONE);
-        // Other tests have threads, too; but not so many for long.
+        // Threads of other tests take numbers as well, but only for short times.
         let mut seen = [0; SHARDS];
         (0..10 * SHARDS).for_each(|_| seen[of_a_thread()] += 1);
         let most = seen.iter().max().copied().unwrap_or(0);
@@ -86,8 +90,9 @@ mod numbered {
     }
 }
 
-/// The same where nobody tells threads apart: by the place of their stacks, of 16 KiB, 2 MiB or 32 MiB. Near the end of such a piece a thread may take turns
-/// between two numbers.
+/// Returns a shard number derived from the address of the stack, in units of 16 KiB, 2 MiB and 32
+/// MiB. It serves where threads cannot be told apart. Near the end of such a unit, a thread may
+/// alternate between two numbers.
 #[cfg(not(any(test, feature = "hosted")))]
 #[inline]
 pub(crate) fn current() -> usize {

@@ -1,10 +1,10 @@
-//! Waiting for a lock that is held for a few hundred instructions at most.
+//! Spin locks, which are held for a few hundred instructions at most.
 
 use crate::atomic::{AtomicBool, Ordering};
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 
-/// Waits a little; longer in a hosted program, where the holder may not be running.
+/// Waits briefly. A hosted program yields every 64 rounds, because the holder may not be running.
 #[cold]
 #[inline(never)]
 pub(crate) fn relax(rounds: &mut u32) {
@@ -19,14 +19,14 @@ pub(crate) fn relax(rounds: &mut u32) {
     crate::relax::relax();
 }
 
-/// A value behind a spin lock.
+/// A value protected by a spin lock.
 #[derive(Debug)]
 pub(crate) struct Spin<T> {
     held: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the lock gives one thread at a time the value, which may be sent to it.
+// SAFETY: the lock gives one thread at a time access to the value, which is `Send`.
 unsafe impl<T: Send> Sync for Spin<T> {}
 
 pub(crate) struct SpinGuard<'a, T>(&'a Spin<T>);

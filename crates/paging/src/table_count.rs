@@ -1,4 +1,5 @@
-//! Tables that are set aside before a call changes anything, so that it does not fail halfway.
+//! Upper bounds on the number of tables that a call needs. A call counts and preallocates its
+//! tables before it changes an entry, so that it cannot fail halfway.
 
 use core::ops::Range;
 
@@ -9,7 +10,8 @@ use crate::format::{Format, MAX_LEVELS};
 use crate::phys::Memory;
 use crate::table::Table;
 
-/// Tables of levels below `level` for `range`, of which there are none yet.
+/// Returns the number of tables needed below `level`, down to `lowest`, for a range that has none
+/// of them.
 pub(crate) fn count_missing_below(level: usize, lowest: usize, range: &Range<u64>) -> usize {
     (lowest..level)
         .map(|level| {
@@ -20,11 +22,13 @@ pub(crate) fn count_missing_below(level: usize, lowest: usize, range: &Range<u64
 }
 
 impl<F: Format, M: Memory> Cursor<'_, F, M> {
-    /// How many tables it takes, at most, before `range` can be filled with small pages; or `Exists`, if something is mapped there.
+    /// Returns the most tables needed to fill `range` with small pages, or `Exists` if something is
+    /// mapped there.
     pub(crate) fn count_missing(&mut self, range: &Range<u64>) -> Result<usize, Error> {
         let mut count = 0;
         let mut at = range.start;
-        // Neighbouring holes that end within one upper table need that table once: each hole counts its own parts, which is never too few.
+        // Two neighbouring holes may end within one upper table, which each of them counts. The sum
+        // is therefore never too small.
         while at < range.end {
             match self.descend(at, 0) {
                 Ok(table) => {
@@ -50,8 +54,9 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         Ok(count)
     }
 
-    /// How many tables it takes, at most, to have what `range` holds at `dest` of `to` as well, where nothing may be yet (`Exists`). `sharing`: tables of
-    /// whole stretches of 2 MiB go there as they are.
+    /// Returns the most tables needed to copy or move the contents of `range` to `dest` of `to`, or
+    /// `Exists` if something is mapped there. With `sharing`, last-level tables that lie wholly in
+    /// the range are linked at the destination instead of being copied.
     pub(crate) fn count_for_dest(
         &mut self,
         to: &mut Self,
@@ -59,14 +64,15 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         dest: u64,
         sharing: bool,
     ) -> Result<usize, Error> {
-        // For each level, the place of the missing table that was counted last.
+        // For each level, the position of the missing table counted last.
         let mut counted = [u64::MAX; MAX_LEVELS];
         self.count_for_pieces(range, dest, sharing, |piece, lowest| {
             to.count_missing_at(piece, lowest, &mut counted)
         })
     }
 
-    /// The same, where `missing` tells how many tables are missing for a piece of the destination, down to a level.
+    /// Does the same with `missing`, which returns the number of missing tables for a part of the
+    /// destination, down to a level.
     pub(crate) fn count_for_pieces(
         &mut self,
         range: &Range<u64>,
@@ -93,7 +99,8 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
                     _ => 0,
                 };
                 if leaf && !whole {
-                    // Divided: at its ends if it lies right, everywhere if not.
+                    // A huge page that is split: at both ends if source and destination have the
+                    // same alignment, otherwise everywhere.
                     count += if level > 1 && shift & (span(1) - 1) != 0 {
                         ENTRIES + level
                     } else {
@@ -105,11 +112,11 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
                 }
                 let mut piece = at;
                 while piece < end {
-                    // What one table of the lowest level takes in, there.
+                    // The part of the destination that one table of the lowest level covers.
                     let start = piece.wrapping_add(shift);
                     let stop = next(start, lowest + 1).min(end.wrapping_add(shift));
                     let upto = piece + (stop - start);
-                    // What goes one by one takes nothing where nothing is.
+                    // Pages moved one by one need no table where the source is empty.
                     let none =
                         |table: Table<'_>| lowest == 0 && table.is_empty(indices(piece, upto));
                     if !table.is_some_and(none) {
@@ -123,7 +130,8 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         Ok(count)
     }
 
-    /// Tables that are missing before a part of one table of this level can be filled.
+    /// Returns the number of tables that must be created before a part of one table of level
+    /// `lowest` can be filled.
     pub(crate) fn count_missing_at(
         &mut self,
         range: Range<u64>,
@@ -155,8 +163,9 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         Ok(count)
     }
 
-    /// How many tables it takes, at most, before entries of `range` can be changed one by one: for huge pages that reach beyond it, and for
-    /// shared tables, where those wholly within count only if `all`.
+    /// Returns the most tables needed before entries of `range` can be changed one by one. They
+    /// serve to split huge pages that reach beyond the range and to copy shared tables. Shared
+    /// tables wholly within the range count only with `all`.
     pub(crate) fn count_for_change(&mut self, range: &Range<u64>, all: bool) -> usize {
         let mut count = 0;
         let mut at = range.start;

@@ -1,34 +1,37 @@
-//! Frames filled with zeroes.
+//! Clearing of frames.
 //!
-//! An ordinary store fetches the line that it goes to, and leaves it in the cache. Where the bytes are not there already, and more of them are cleared than the
-//! cache has room for, that takes twice as long as to write past it, and drives out what programs have there.
+//! An ordinary store fetches its cache line and leaves it in the cache. If more bytes are cleared
+//! than the cache holds, and they are not cached yet, that takes twice as long as non-temporal
+//! stores and evicts what programs have cached.
 
 use core::ptr::NonNull;
 
 use crate::entry::PAGE_SIZE;
 
-/// Clears so many frames by ordinary stores.
+/// Clears `frames` frames with ordinary stores.
 ///
 /// # Safety
 ///
-/// `at` is valid for writes of so many frames, and nobody else uses them.
+/// `at` is valid for writes of `frames` frames, and nothing else uses them.
 #[inline]
 pub(crate) unsafe fn clear(at: NonNull<u8>, frames: usize) {
     // SAFETY: the caller's promise.
     unsafe { at.write_bytes(0, frames * PAGE_SIZE as usize) };
 }
 
-/// Clears so many frames, whose bytes are probably not in a cache, and leaves them out of it where the processor can do that.
+/// Clears `frames` frames with non-temporal stores where the processor has them. Meant for frames
+/// whose bytes are probably not cached.
 ///
 /// # Safety
 ///
-/// As of [`clear`]; `at` is aligned to a frame.
+/// As for [`clear`]; `at` is also aligned to a frame.
 pub(crate) unsafe fn clear_nontemporal(at: NonNull<u8>, frames: usize) {
     // SAFETY: the caller's promise.
     unsafe { imp::clear(at, frames) };
 }
 
-/// Miri knows no such stores, and kernels are built without the registers that they need.
+/// Miri has no non-temporal stores, and kernels are built without the vector registers that they
+/// need.
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
 mod imp {
     use core::arch::x86_64 as arch;
@@ -36,10 +39,10 @@ mod imp {
 
     use crate::entry::PAGE_SIZE;
 
-    /// Bytes of a line of the cache.
+    /// Bytes of a cache line.
     const LINE: usize = 64;
 
-    /// A function that clears frames by stores of one width, a line at a time.
+    /// Defines a function that clears frames line by line with stores of one width.
     macro_rules! clear_by {
         ($name:ident, $feature:literal, $vector:ident, $zero:ident, $store:ident) => {
             #[target_feature(enable = $feature)]
@@ -55,9 +58,10 @@ mod imp {
                         };
                     }
                 }
-                // Such stores are ordered with no others: whoever finds the frames in a table must find the zeroes, too.
+                // Non-temporal stores are weakly ordered. A thread that finds the frames in a table
+                // must also find the zeroes.
                 #[allow(unused_unsafe, reason = "unsafe to call in Rust 1.88")]
-                // SAFETY: all processors with such stores have the fence.
+                // SAFETY: every processor with these stores has the fence.
                 unsafe {
                     arch::_mm_sfence();
                 }
@@ -77,15 +81,16 @@ mod imp {
 
     /// # Safety
     ///
-    /// As of [`clear_nontemporal`](super::clear_nontemporal).
+    /// As for [`clear_nontemporal`](super::clear_nontemporal).
     pub(super) unsafe fn clear(at: NonNull<u8>, frames: usize) {
-        // Only a hosted program knows that whoever switches threads keeps the wider registers.
+        // Only in a hosted program is it certain that a thread switch preserves the wider
+        // registers.
         #[cfg(feature = "hosted")]
         if std::is_x86_feature_detected!("avx") {
             // SAFETY: the caller's promise; the processor has AVX.
             return unsafe { by_32(at, frames) };
         }
-        // SAFETY: the caller's promise; all processors that this is compiled for have SSE2.
+        // SAFETY: the caller's promise; every processor that this is compiled for has SSE2.
         unsafe { by_16(at, frames) };
     }
 }

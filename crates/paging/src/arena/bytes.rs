@@ -1,4 +1,4 @@
-//! The memory that an arena gives out.
+//! The memory of an arena.
 
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use core::ptr::NonNull;
@@ -8,21 +8,24 @@ use crate::entry::PAGE_SIZE;
 use crate::error::Error;
 use crate::shard;
 
-/// Bytes that an [`Arena`] gives out.
+/// Bytes that an [`Arena`] gives out as frames.
 ///
 /// # Safety
 ///
-/// `start` is valid for reads and writes of [`count`](Self::count) bytes for as long as the value lives, wherever it is moved, and aligned to 4 KiB.
+/// `start` is aligned to 4 KiB and valid for reads and writes of [`count`](Self::count) bytes for
+/// as long as the value lives, even if the value is moved.
 pub unsafe trait Bytes: Send + Sync {
-    /// The first byte.
+    /// Returns the first byte.
     fn start(&self) -> NonNull<u8>;
-    /// How many there are.
+    /// Returns the number of bytes.
     fn count(&self) -> usize;
 
-    /// Which processor this runs on, so that its frames are found in its own cache: any number. Each has frames set aside, up to sixteen of them; those
-    /// that share a number, modulo 16, wait for one another, and no more is lost by a wrong one.
+    /// Returns the number of the current processor, which may be any number. It selects one of
+    /// sixteen frame caches, modulo 16. Threads with the same number wait for one another; a wrong
+    /// number has no other cost.
     ///
-    /// Hosted programs number their threads; otherwise the place of the stack decides.
+    /// By default, a hosted program numbers its threads, and other programs derive the number from
+    /// the address of the stack.
     #[inline]
     fn processor(&self) -> usize {
         shard::current()
@@ -36,9 +39,9 @@ pub struct HeapBytes {
     layout: Layout,
 }
 
-// SAFETY: memory of its own.
+// SAFETY: the value owns its memory.
 unsafe impl Send for HeapBytes {}
-// SAFETY: this type itself never touches it.
+// SAFETY: the type itself never accesses the memory.
 unsafe impl Sync for HeapBytes {}
 
 // SAFETY: allocated with this length and alignment, and freed only with the value.
@@ -60,7 +63,8 @@ impl Drop for HeapBytes {
 }
 
 impl Arena<HeapBytes> {
-    /// So many frames of the global allocator's memory; Miri follows it byte by byte.
+    /// Creates an arena of `frames` frames in memory of the global allocator, which Miri checks
+    /// byte by byte.
     ///
     /// # Errors
     ///

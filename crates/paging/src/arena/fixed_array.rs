@@ -1,4 +1,4 @@
-//! Arrays of fixed length, on the heap or in memory that is given.
+//! Arrays of fixed length, on the heap or in given memory.
 
 use alloc::vec::Vec;
 use core::mem::{ManuallyDrop, MaybeUninit};
@@ -8,26 +8,27 @@ use core::slice;
 
 use crate::error::Error;
 
-/// Memory that stays, from which arrays are taken one after the other.
+/// Static memory from which arrays are cut one after the other.
 pub(super) type GivenMemory = &'static mut [MaybeUninit<u8>];
 
-/// An array.
+/// An array of fixed length.
 pub(super) struct FixedArray<T> {
     first: NonNull<T>,
     len: usize,
-    /// What the heap's array was allocated with.
+    /// The capacity of the heap allocation.
     capacity: Option<usize>,
 }
 
-// SAFETY: it owns the values.
+// SAFETY: the array owns its values.
 unsafe impl<T: Send> Send for FixedArray<T> {}
 // SAFETY: as above.
 unsafe impl<T: Sync> Sync for FixedArray<T> {}
 
 impl<T> FixedArray<T> {
-    /// So many values on the heap.
+    /// Creates `count` values on the heap.
     ///
     /// # Errors
+    ///
     /// [`Error::NoMemory`].
     pub(super) fn on_heap(count: usize, mut make: impl FnMut(usize) -> T) -> Result<Self, Error> {
         let mut values = Vec::new();
@@ -44,15 +45,16 @@ impl<T> FixedArray<T> {
         })
     }
 
-    /// Bytes that so many values take of memory that is given, wherever it begins.
+    /// Returns the number of bytes that `count` values take in given memory, at any alignment.
     pub(super) const fn size_of(count: usize) -> usize {
         count * size_of::<T>() + align_of::<T>()
     }
 
-    /// So many values at the start of memory that stays, of which the rest is left.
+    /// Creates `count` values at the start of static memory, and leaves the rest in `memory`.
     ///
     /// # Errors
-    /// [`Error::NoMemory`]: it is too small.
+    ///
+    /// [`Error::NoMemory`] if the memory is too small.
     pub(super) fn within(
         memory: &mut GivenMemory,
         count: usize,
@@ -67,7 +69,7 @@ impl<T> FixedArray<T> {
         let values = values.get_mut(skipped..).ok_or(Error::NoMemory)?;
         let first = NonNull::from(values).cast::<T>();
         for i in 0..count {
-            // SAFETY: aligned, and within the bytes that have just been taken.
+            // SAFETY: aligned, and within the bytes that were just cut off.
             unsafe { first.add(i).write(make(i)) };
         }
         Ok(Self {
@@ -83,7 +85,7 @@ impl<T> Deref for FixedArray<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: so many values, which this owns.
+        // SAFETY: the array owns `len` values.
         unsafe { slice::from_raw_parts(self.first.as_ptr(), self.len) }
     }
 }
@@ -91,7 +93,7 @@ impl<T> Deref for FixedArray<T> {
 impl<T> DerefMut for FixedArray<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: so many values, which this owns.
+        // SAFETY: the array owns `len` values.
         unsafe { slice::from_raw_parts_mut(self.first.as_ptr(), self.len) }
     }
 }
@@ -99,7 +101,8 @@ impl<T> DerefMut for FixedArray<T> {
 impl<T> Drop for FixedArray<T> {
     fn drop(&mut self) {
         if let Some(capacity) = self.capacity {
-            // SAFETY: the parts of a vector, which nothing else has. Values in given memory have nothing to drop that would be missed.
+            // SAFETY: the parts of a vector, which nothing else owns. Values in given memory need
+            // no drop.
             drop(unsafe { Vec::from_raw_parts(self.first.as_ptr(), self.len, capacity) });
         }
     }

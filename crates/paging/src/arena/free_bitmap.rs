@@ -1,4 +1,5 @@
-//! Which frames are free and not set aside: a bit for each, and a count for each piece of 2 MiB.
+//! The frames that are free and in no per-CPU cache: a bit for each, and a count for each
+//! pageblock.
 
 use core::ops::Range;
 
@@ -7,7 +8,7 @@ use super::recency::Recency;
 use crate::error::Error;
 use crate::frame_cache::BATCH;
 
-/// Frames in a piece of 2 MiB.
+/// Frames in a pageblock of 2 MiB.
 pub(super) const PAGEBLOCK: usize = 512;
 
 pub(super) struct FreeBitmap {
@@ -15,19 +16,20 @@ pub(super) struct FreeBitmap {
     counts: FixedArray<u16>,
     pub(super) total: usize,
     pub(super) recency: Recency,
-    /// No piece below has a frame.
+    /// No pageblock below this one has a free frame.
     hint: usize,
-    /// Pieces of the largest range, which have the lowest numbers.
+    /// The number of pageblocks of the largest range, which come first.
     main: usize,
-    /// No piece of the largest range from here on has a frame.
+    /// No pageblock of the largest range from this one on has a free frame.
     tables: usize,
     pub(super) refuse: Option<u64>,
 }
 
 impl FreeBitmap {
-    /// All of so many frames are free.
+    /// Creates a bitmap of `frames` frames, all free.
     ///
     /// # Errors
+    ///
     /// [`Error::NoMemory`].
     pub(super) fn new(frames: usize) -> Result<Self, Error> {
         let pageblocks = frames.div_ceil(PAGEBLOCK);
@@ -52,9 +54,11 @@ impl FreeBitmap {
         })
     }
 
-    /// None of the frames in so many pieces is free; the largest range has the first `main` of them. In memory that is given.
+    /// Creates a bitmap in given memory, without a free frame. The largest range has the first
+    /// `main` pageblocks.
     ///
     /// # Errors
+    ///
     /// [`Error::NoMemory`].
     pub(super) fn within(
         pageblocks: usize,
@@ -73,7 +77,7 @@ impl FreeBitmap {
         })
     }
 
-    /// Whether an allocation is refused for no reason; it is counted.
+    /// Counts an allocation, and returns `true` if a test wants it refused.
     pub(super) fn refuses(&mut self) -> bool {
         match &mut self.refuse {
             None | Some(0) => self.refuse.is_some(),
@@ -84,7 +88,7 @@ impl FreeBitmap {
         }
     }
 
-    /// A piece that has a frame, and a word of its bits that has one.
+    /// Returns a pageblock with a free frame, and the first word of its bits that has one.
     fn lowest(&mut self) -> Option<(usize, usize)> {
         let pageblock = match self.counts.get(self.hint) {
             Some(1..) => self.hint,
@@ -94,7 +98,8 @@ impl FreeBitmap {
         Some((pageblock, word))
     }
 
-    /// Takes the lowest frames, as many as follow one another in a word of bits, and no more than asked for: the first, and how many.
+    /// Takes the lowest adjacent frames of one word of bits, at most `most`. Returns the first and
+    /// their number.
     pub(super) fn take_run(&mut self, most: usize) -> Option<(usize, usize)> {
         let (pageblock, word) = self.lowest()?;
         let bits = &mut self.free[pageblock][word];
@@ -107,8 +112,9 @@ impl FreeBitmap {
         Some((pageblock * PAGEBLOCK + word * 64 + first, count))
     }
 
-    /// Takes a batch: frames whose counts fill lines of the cache, if the lowest piece has such, so that no two processors write to the same lines. Else the lowest frames of a
-    /// word of bits; how many.
+    /// Takes a batch of frames and returns their number. Prefers frames of the lowest pageblock
+    /// whose counts fill whole cache lines, so that no two processors write to the same lines.
+    /// Otherwise takes the lowest frames of one word of bits.
     pub(super) fn take_batch(&mut self, into: &mut [u32; BATCH]) -> usize {
         let Some((pageblock, word)) = self.lowest() else {
             return 0;
@@ -147,7 +153,7 @@ impl FreeBitmap {
 
     pub(super) fn take_block(&mut self, order: u32) -> Option<usize> {
         let pageblocks = 1usize << order.checked_sub(9)?;
-        // From the top, so that single frames and blocks do not get into each other's way.
+        // From the top, to keep single frames and blocks apart.
         let groups = self.counts.len() / pageblocks;
         let whole = |group: &usize| {
             let from = group * pageblocks;
@@ -164,7 +170,7 @@ impl FreeBitmap {
         Some(from * PAGEBLOCK)
     }
 
-    /// The first piece that has a frame, from the hint on, where there is none.
+    /// Returns the first pageblock with a free frame, searching from the hint on.
     #[cold]
     fn next_pageblock(&mut self) -> Option<usize> {
         let counts = &self.counts;
@@ -173,9 +179,10 @@ impl FreeBitmap {
         Some(self.hint)
     }
 
-    /// A frame of the highest piece that has one, of the largest range if that has any: the words of its frames are found soonest. One table's neighbours are
-    /// 32 frames away, so that the words of tables that are made one after the other, which are their locks, lie in different cache lines, of which processors fetch
-    /// two at once.
+    /// Takes a frame for a table, from the highest pageblock that has one. Prefers the largest
+    /// range, whose count words are found fastest. Consecutive tables are 32 frames apart, because
+    /// their locks are in their count words: these then lie in different cache lines, of which
+    /// processors fetch two at once.
     pub(super) fn take_table(&mut self) -> Option<usize> {
         const EACH: u64 = 0x0000_0001_0000_0001;
         let counts = &self.counts;
@@ -185,7 +192,8 @@ impl FreeBitmap {
             .find(|&pageblock| counts[pageblock] > 0)?;
         self.tables = (pageblock + 1).min(self.main);
         let bits = &mut self.free[pageblock];
-        // Of each 32 frames, the one with this number: the lowest that is free in any of the words.
+        // Of each group of 32 frames, the frame at this offset: the lowest offset that is free in
+        // any word.
         let all = bits.iter().fold(0, |all, word| all | word);
         let offset = (all | all >> 32).trailing_zeros() % 32;
         let word = bits.iter().position(|word| word & EACH << offset != 0)?;
@@ -196,7 +204,7 @@ impl FreeBitmap {
         Some(pageblock * PAGEBLOCK + word * 64 + bit as usize)
     }
 
-    /// Single frames, from the first to before the last.
+    /// Frees single frames. The end of the range is exclusive.
     pub(super) fn free_run(&mut self, run: Range<usize>) {
         let mut at = run.start;
         while at < run.end {
@@ -224,7 +232,7 @@ impl FreeBitmap {
         self.total += 1 << order;
     }
 
-    /// A piece below `end` has a frame now.
+    /// Records that a pageblock below `end` has a free frame.
     fn has_frame_below(&mut self, end: usize) {
         self.tables = self.tables.max(end.min(self.main));
     }

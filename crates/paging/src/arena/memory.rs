@@ -1,24 +1,26 @@
-//! Where an arena's frames are, and how they are numbered.
+//! The memory of an arena and the numbering of its frames.
 
 use core::ptr::NonNull;
 
 use super::{Arena, Bytes};
 use crate::entry::PAGE_SIZE;
 
-/// Where an arena's frames are: [`Bytes`], or [`Ranges`](crate::Ranges). Not for others to implement.
+/// The memory of an arena: [`Bytes`] or [`Ranges`](crate::Ranges). Other crates do not implement
+/// it.
 ///
 /// # Safety
 ///
-/// Each frame has one number, which gives it back; numbers of frames that follow one another do so, too, and are those of physical memory modulo 1 GiB. What frames
-/// that were given out are mapped at is as [`PhysMem`](crate::PhysMem) promises.
+/// Frame numbers and physical addresses map one to one. Frames with adjacent numbers are adjacent
+/// in memory, and numbers agree with physical frame numbers modulo 1 GiB. For frames that were
+/// given out, the pointers keep the promise of [`PhysMem`](crate::PhysMem).
 pub unsafe trait ArenaMemory: Send + Sync {
-    /// The number of the frame at a physical address.
+    /// Returns the number of the frame at a physical address.
     fn frame(&self, phys: u64) -> usize;
-    /// The physical address of the frame with this number.
+    /// Returns the physical address of the frame with this number.
     fn phys(&self, frame: usize) -> u64;
-    /// How many frames there are.
+    /// Returns the number of frames.
     fn frames(&self) -> u64;
-    /// Which processor this runs on: see [`Bytes::processor`].
+    /// Returns the number of the current processor: see [`Bytes::processor`].
     fn processor(&self) -> usize;
     /// As [`PhysMem::to_virt`](crate::PhysMem::to_virt).
     fn to_virt(&self, phys: u64) -> NonNull<u8>;
@@ -26,7 +28,7 @@ pub unsafe trait ArenaMemory: Send + Sync {
     fn to_virt_run(&self, phys: u64, frames: usize) -> Option<NonNull<u8>>;
 }
 
-// SAFETY: frames count from 1 GiB on, and those that were given out lie within the bytes.
+// SAFETY: frames start at 1 GiB, and those that were given out lie within the bytes.
 unsafe impl<S: Bytes> ArenaMemory for S {
     #[inline(always)]
     fn frame(&self, phys: u64) -> usize {
@@ -52,7 +54,7 @@ unsafe impl<S: Bytes> ArenaMemory for S {
     fn to_virt(&self, phys: u64) -> NonNull<u8> {
         let offset = phys.wrapping_sub(Arena::<S>::BASE) as usize;
         assert!(offset < self.count(), "a frame outside of the arena");
-        // SAFETY: within the bytes, as was just seen.
+        // SAFETY: within the bytes, as just asserted.
         unsafe { self.start().add(offset) }
     }
 
@@ -61,7 +63,7 @@ unsafe impl<S: Bytes> ArenaMemory for S {
         let offset = phys.checked_sub(Arena::<S>::BASE)? as usize;
         let len = frames.checked_mul(PAGE_SIZE as usize)?;
         let inside = offset.checked_add(len)? <= self.count();
-        // SAFETY: within the bytes, which are one piece of memory.
+        // SAFETY: within the bytes, which are contiguous.
         inside.then(|| unsafe { self.start().add(offset) })
     }
 }

@@ -1,4 +1,5 @@
-//! An allocator of frames: over one piece of memory, for tests and hosted programs, or over ranges of physical memory, for kernels.
+//! A frame allocator: over contiguous memory for tests and hosted programs, or over ranges of
+//! physical memory for kernels.
 
 mod bytes;
 mod fixed_array;
@@ -26,18 +27,22 @@ use free_bitmap::FreeBitmap;
 pub use memory::ArenaMemory;
 pub use ranges::{DirectMap, Ranges};
 
-/// Frames out of one piece of memory, where physical addresses start at [`base`](Self::BASE), or out of [ranges](Self::over_ranges) of physical memory.
+/// A frame allocator over contiguous memory, with physical addresses from [`BASE`](Self::BASE) on,
+/// or over [ranges](Self::over_ranges) of physical memory.
 ///
-/// Single frames come from the lowest piece of 2 MiB that has one, tables from the highest; blocks of 2 MiB and 1 GiB are put together again when all
-/// of their frames have come back. A call looks at a few words, at worst at one for each 2 MiB.
+/// Single frames come from the lowest pageblock of 2 MiB that has one, and tables from the highest.
+/// Blocks of 2 MiB and 1 GiB are whole again when all of their frames have been freed. A call reads
+/// a few words, in the worst case one for each 2 MiB.
 ///
-/// Each [processor](Bytes::processor) sets up to 64 free frames aside, which it takes and gives back by 32. They count as free. Where others find nothing else,
-/// they take them: an allocation fails only if no frame was set aside a moment before, either.
+/// Each [processor](Bytes::processor) has a cache of up to 64 free frames, which it refills and
+/// drains by 32. Cached frames count as free. A thread that finds no other frame takes them from
+/// the caches of all processors. An allocation therefore fails only if no frame was cached a moment
+/// before either.
 ///
-/// Locks: of what is set aside for a processor, of the rest; none is held while another is taken.
+/// Locks: one for each cache, and one for the bitmap of free frames. No thread holds two of them.
 pub struct Arena<S> {
     bytes: S,
-    /// Whether allocations are counted down: then nothing is set aside.
+    /// Set while a test counts allocations. Nothing is cached then.
     counted: AtomicBool,
     state: CachePadded<Spin<FreeBitmap>>,
     caches: FixedArray<CachePadded<Spin<FrameCache>>>,
@@ -47,11 +52,11 @@ impl<S: Bytes> Arena<S> {
     /// The physical address of the first frame: 1 GiB.
     pub const BASE: u64 = 1 << 30;
 
-    /// An allocator over these bytes; what does not fill a frame at the end is not used.
+    /// Creates an allocator over these bytes. A partial frame at the end is not used.
     ///
     /// # Errors
     ///
-    /// [`Error::NoMemory`]; [`Error::TooMany`] for 2^32 frames.
+    /// [`Error::NoMemory`]; [`Error::TooMany`] for 2^32 frames or more.
     pub fn over(bytes: S) -> Result<Self, Error> {
         let frames = bytes.count() / PAGE_SIZE as usize;
         if u32::try_from(frames).is_err() {
@@ -69,20 +74,22 @@ impl<S: Bytes> Arena<S> {
 }
 
 impl<S: ArenaMemory> Arena<S> {
-    /// How many frames there are, free or not.
+    /// Returns the number of frames, free or not.
     pub fn frames(&self) -> u64 {
         self.bytes.frames()
     }
 
-    /// How many are free. Beside allocations and frees of other threads, up to 32 for each of them may be missed.
+    /// Returns the number of free frames. It may miss up to 32 frames for each thread that
+    /// allocates or frees meanwhile.
     pub fn free_frames(&self) -> u64 {
         let aside: usize = self.caches.iter().map(|cache| cache.0.lock().len()).sum();
         (self.state.0.lock().total + aside) as u64
     }
 
-    /// Refuses every allocation after this many; `None`: none. For tests of what callers do then.
+    /// Refuses every allocation after this many; `None` refuses none. Tests use it to check how
+    /// callers handle failure.
     pub fn refuse_after(&self, allocations: Option<u64>) {
-        // Relaxed: calls beside this one may come before it, or after.
+        // Relaxed: a concurrent call may come before or after this one.
         self.counted.store(allocations.is_some(), Ordering::Relaxed);
         self.state.0.lock().refuse = allocations;
     }
@@ -97,18 +104,20 @@ impl<S: ArenaMemory> Arena<S> {
         self.bytes.phys(frame)
     }
 
-    /// The numbers of frames that follow one another.
+    /// Returns the frame numbers of adjacent frames.
     fn numbers(&self, run: &Range<u64>) -> Range<usize> {
         let first = self.frame(run.start);
         first..first + ((run.end - run.start) / PAGE_SIZE) as usize
     }
 }
 
-/// So many frames that are freed together are set aside: more would drive out what is there.
+/// The most bytes of frames freed together that go to the cache. More would evict the frames there.
 const FEW: u64 = BATCH as u64 / 2 * PAGE_SIZE;
 
-// SAFETY: a bit for each frame says whether it is free and not set aside, and is cleared when it is given out or set aside; what is set aside is popped when it
-// is given out. Numbers of frames are those of physical memory modulo 1 GiB, so that pieces and groups of pieces are aligned to their sizes.
+// SAFETY: a bit for each frame says whether it is free and not cached. It is cleared when the frame
+// is given out or cached, and a cached frame is popped when it is given out. Frame numbers agree
+// with physical frame numbers modulo 1 GiB, so that pageblocks and groups of them are aligned to
+// their sizes.
 unsafe impl<S: ArenaMemory> FrameAllocator for Arena<S> {
     #[inline]
     fn alloc(&self, order: u32) -> Option<u64> {
@@ -138,7 +147,7 @@ unsafe impl<S: ArenaMemory> FrameAllocator for Arena<S> {
         };
         let mut left = frames.iter_mut();
         if left.len() >= BATCH {
-            // So many are neither set aside first nor taken one by one from what is.
+            // Large requests bypass the cache.
             let mut state = self.state.0.lock();
             while left.len() >= BATCH
                 && let Some((first, count)) = state.take_run(left.len())
@@ -161,7 +170,7 @@ unsafe impl<S: ArenaMemory> FrameAllocator for Arena<S> {
             if left.len() == 0 {
                 break;
             }
-            // One, and a batch that is set aside for the next round.
+            // Takes one frame, and refills the cache for the next round.
             let Some(frame) = self.alloc_refilling() else {
                 break;
             };
@@ -186,9 +195,9 @@ unsafe impl<S: ArenaMemory> FrameAllocator for Arena<S> {
     unsafe fn free_runs(&self, runs: &[Range<u64>]) {
         let all: u64 = runs.iter().map(|run| run.end - run.start).sum();
         if all <= FEW {
-            // The lowest come out first.
+            // Pushed in descending order, so that the lowest frame is reused first.
             let mut highest_first = runs.iter().rev().flat_map(|run| self.numbers(run).rev());
-            // One lock for those for which there is room.
+            // One lock operation for all frames that fit.
             if let Some(cache) = self.cache() {
                 let mut cache = cache.lock();
                 while !cache.is_full()

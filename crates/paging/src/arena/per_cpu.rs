@@ -1,4 +1,4 @@
-//! Frames that are set aside for processors, and those that are found without them.
+//! Per-CPU caches of free frames, and allocation when they are empty.
 
 use super::free_bitmap::FreeBitmap;
 use super::{Arena, ArenaMemory};
@@ -8,7 +8,8 @@ use crate::shard::SHARDS;
 use crate::spin::Spin;
 
 impl<S: ArenaMemory> Arena<S> {
-    /// Takes back what is set aside for processors; how many frames that were. An allocation that would fail otherwise does so by itself.
+    /// Returns all cached frames to the bitmap, and returns their number. An allocation that would
+    /// fail otherwise does this itself.
     pub fn trim(&self) -> usize {
         let mut batch = [0; BATCH];
         let mut all = 0;
@@ -25,7 +26,7 @@ impl<S: ArenaMemory> Arena<S> {
         all
     }
 
-    /// What is set aside for the processor that this runs on, unless allocations are counted.
+    /// Returns the cache of the current processor, or `None` while a test counts allocations.
     #[inline]
     pub(super) fn cache(&self) -> Option<&Spin<FrameCache>> {
         if self.counted.load(Ordering::Relaxed) {
@@ -35,7 +36,7 @@ impl<S: ArenaMemory> Arena<S> {
         Some(&cache.0)
     }
 
-    /// A single frame, where none is set aside for this processor.
+    /// Allocates a single frame when the cache is empty, and refills the cache.
     #[cold]
     pub(super) fn alloc_refilling(&self) -> Option<usize> {
         let mut batch = [0; BATCH];
@@ -46,7 +47,7 @@ impl<S: ArenaMemory> Arena<S> {
         if count == 0 {
             return self.alloc_draining(FreeBitmap::take_page);
         }
-        // The lowest come out first. Others may have filled it meanwhile.
+        // The lowest frame is reused first. Other threads may have filled the cache meanwhile.
         let left = {
             let mut cache = cache.lock();
             let mut left = count;
@@ -61,7 +62,7 @@ impl<S: ArenaMemory> Arena<S> {
         Some(batch[0] as usize)
     }
 
-    /// A frame that `alloc` finds, at last among those that were set aside.
+    /// Allocates with `alloc`, and drains the caches of all processors if that finds nothing.
     #[cold]
     pub(super) fn alloc_draining(
         &self,
@@ -72,24 +73,25 @@ impl<S: ArenaMemory> Arena<S> {
         }
         loop {
             let found = alloc(&mut self.state.0.lock());
-            // What others took meanwhile is not looked for any more when all of it has gone.
+            // Gives up once all caches are empty, although other threads may hold frames taken
+            // meanwhile.
             if found.is_some() || self.trim() == 0 {
                 return found;
             }
         }
     }
 
-    /// A block, perhaps together with frames that were set aside.
+    /// Allocates a block, after draining all caches if necessary.
     pub(super) fn alloc_block(&self, order: u32) -> Option<usize> {
         if self.state.0.lock().refuses() {
             return None;
         }
         let alloc = || self.state.0.lock().take_block(order);
-        // Once: others set frames aside all the time, also where no block is.
+        // Only once: other threads cache frames all the time, even if there is no block.
         alloc().or_else(|| (self.trim() > 0).then(alloc)?)
     }
 
-    /// Single frames that are no longer set aside.
+    /// Returns cached frames to the bitmap.
     #[cold]
     fn return_frames(&self, frames: &[u32]) {
         let mut state = self.state.0.lock();
@@ -98,7 +100,7 @@ impl<S: ArenaMemory> Arena<S> {
         }
     }
 
-    /// A single frame is free: sets it aside for the processor that gave it.
+    /// Frees a single frame into the cache of the current processor.
     #[inline]
     pub(super) fn free_page(&self, frame: usize) {
         match self.cache() {
@@ -108,7 +110,7 @@ impl<S: ArenaMemory> Arena<S> {
         }
     }
 
-    /// The same where there is no room: those that were set aside longest go back.
+    /// Frees a single frame when the cache is full: the oldest batch goes back to the bitmap.
     #[cold]
     fn free_page_draining(&self, cache: &Spin<FrameCache>, frame: usize) {
         let mut batch = [0; BATCH];

@@ -1,4 +1,5 @@
-//! An arena over physical memory itself: several ranges, reached by a direct map, with all that the arena knows of them in memory that it is given.
+//! An arena over physical memory itself: several ranges, reached through a direct map. The arena's
+//! own data lies in given memory.
 
 use core::mem::MaybeUninit;
 use core::ops::Range;
@@ -19,17 +20,20 @@ use crate::spin::Spin;
 /// Frames of the largest block.
 const GROUP: u64 = 1 << 18;
 
-/// Where a kernel has physical memory, and which processor runs it.
+/// The kernel's direct map of physical memory, and the number of the current processor.
 ///
 /// # Safety
 ///
-/// For every frame that the arena is [given](Arena::add), the pointer to its first byte is valid for reads and writes of the frame, aligned to 4 KiB, and always the
-/// same; frames that follow one another in one range have their bytes one after the other.
+/// For every frame [added](Arena::add) to the arena, the pointer to its first byte is valid for
+/// reads and writes of the frame, aligned to 4 KiB, and always the same. Adjacent frames of one
+/// range are adjacent in the direct map.
 pub unsafe trait DirectMap: Send + Sync {
-    /// The byte at this physical address.
+    /// Returns the byte at this physical address.
     fn to_virt(&self, phys: u64) -> NonNull<u8>;
 
-    /// Which processor this runs on, as [`Bytes::processor`](crate::Bytes::processor): a register that the kernel keeps it in, for instance.
+    /// Returns the number of the current processor, as
+    /// [`Bytes::processor`](crate::Bytes::processor) does. A kernel reads it from a register, for
+    /// example.
     fn processor(&self) -> usize;
 }
 
@@ -37,7 +41,8 @@ pub unsafe trait DirectMap: Send + Sync {
 #[derive(Debug)]
 pub struct Ranges<D> {
     map: D,
-    /// The first byte of the largest range, the number of its first frame, and how many it has.
+    /// The first byte of the largest range, the number of its first frame, and its number of
+    /// frames.
     start: u64,
     first: u64,
     main: u64,
@@ -60,8 +65,9 @@ impl<D> Ranges<D> {
     }
 }
 
-// SAFETY: each frame of the ranges has one number, and each number that is one's gives it back; numbers of a range follow each other, and are those of the
-// frames modulo the largest block, by the plan and `first`. What is mapped is the promise of `DirectMap`.
+// SAFETY: each frame of the ranges has one number, which maps back to it. The numbers of a range
+// are adjacent and agree with the frames modulo the largest block, by the numbering and `first`.
+// The pointers are the promise of `DirectMap`.
 unsafe impl<D: DirectMap> ArenaMemory for Ranges<D> {
     #[inline]
     fn frame(&self, phys: u64) -> usize {
@@ -101,19 +107,21 @@ unsafe impl<D: DirectMap> ArenaMemory for Ranges<D> {
     }
 }
 
-/// How many pieces of 2 MiB the numbers lie in, and the number of the largest range's first frame.
+/// Returns the number of pageblocks that the frame numbers lie in, and the number of the largest
+/// range's first frame.
 fn numbered(plan: &Numbering) -> (usize, u64) {
     let first = plan.main.start / PAGE_SIZE % GROUP;
     ((first as usize + plan.numbers).div_ceil(PAGEBLOCK), first)
 }
 
 impl<D: DirectMap> Arena<Ranges<D>> {
-    /// Returns how many bytes an arena over these ranges of physical memory needs for what it knows of them: some 70 for each 2 MiB, at most 36 KiB more for
-    /// each range, and 8 KiB. Holes take none.
+    /// Returns the number of bytes that an arena over these ranges of physical memory needs for its
+    /// own data: about 70 for each 2 MiB, at most 36 KiB more for each range, and 8 KiB. Holes take
+    /// none.
     ///
     /// # Errors
     ///
-    /// As of [`over_ranges`](Self::over_ranges).
+    /// As for [`over_ranges`](Self::over_ranges).
     pub fn size_for(ranges: &[Range<u64>]) -> Result<usize, Error> {
         let plan = Numbering::new(ranges, GROUP, |_| {})?;
         let (pageblocks, _) = numbered(&plan);
@@ -122,13 +130,17 @@ impl<D: DirectMap> Arena<Ranges<D>> {
             + numbering::size_of(plan.others))
     }
 
-    /// An arena over ranges of physical memory (each start inclusive, end exclusive, ascending), in which nothing is free yet: [`add`](Self::add) says what is. `memory`
-    /// has at least [`size_for`](Self::size_for) the same ranges bytes. So a kernel that has nothing but its boot allocator begins: it takes this memory and that for
-    /// the [counts](crate::Physical::with_counts) from there, and gives what is left.
+    /// Creates an arena over ranges of physical memory (each start inclusive, each end exclusive,
+    /// ascending). No frame is free until it is [added](Self::add). `memory` must have at least
+    /// [`size_for`](Self::size_for) bytes for the same ranges.
+    ///
+    /// A kernel starts in this way. It takes this memory and that of the
+    /// [counts](crate::Physical::with_counts) from its boot allocator, and then adds the memory
+    /// that is left.
     ///
     /// # Errors
     ///
-    /// As of [`Physical::with_counts`](crate::Physical::with_counts).
+    /// As for [`Physical::with_counts`](crate::Physical::with_counts).
     ///
     /// ```
     /// use samara_paging::{Arena, DirectMap, Error, FrameAllocator, Ranges};
@@ -193,12 +205,14 @@ impl<D: DirectMap> Arena<Ranges<D>> {
         })
     }
 
-    /// Takes in free frames, all that lie wholly in these ranges of physical addresses (each start inclusive, end exclusive), and returns how many: all that a boot
-    /// allocator has when it hands over, or what it frees later. Parts that are not in the arena's ranges are left out.
+    /// Adds the free frames that lie wholly in these ranges of physical addresses (each start
+    /// inclusive, each end exclusive), and returns their number. A kernel adds all free memory when
+    /// its boot allocator hands over, and later whatever that allocator frees. Parts outside the
+    /// arena's ranges are ignored.
     ///
     /// # Safety
     ///
-    /// Nobody uses these frames, and they are not free here already.
+    /// Nothing uses these frames, and they are not already free in this arena.
     pub unsafe fn add(&self, free: impl IntoIterator<Item = Range<u64>>) -> u64 {
         let mut added = 0;
         for range in free {
@@ -214,7 +228,7 @@ impl<D: DirectMap> Arena<Ranges<D>> {
                 if !part.is_empty() {
                     let count = (part.end - part.start) / PAGE_SIZE;
                     let first = self.bytes.frame(part.start);
-                    // Cut so that the lock is not held for long.
+                    // In parts, so that the lock is not held for long.
                     for at in (first..first + count as usize).step_by(PAGEBLOCK) {
                         let next = (at + PAGEBLOCK).min(first + count as usize);
                         self.state.0.lock().free_run(at..next);

@@ -1,7 +1,8 @@
-//! How long ago frames were freed, which tells whether their bytes are still in a cache.
+//! The time since frames were freed, which tells whether their bytes are still cached.
 //!
-//! The clock counts frames that come and go. A frame that was freed a few frames ago has its bytes in the cache of whoever wrote to it last; one that was freed
-//! many frames ago does not. It is noted for each piece of 2 MiB, by its frame that was freed last.
+//! The clock counts allocated and freed frames. A frame that was freed a few ticks ago has its
+//! bytes in the cache of the processor that wrote to it last. One that was freed many ticks ago
+//! does not. Each pageblock records the time of its last free.
 
 use core::ops::Range;
 
@@ -9,7 +10,7 @@ use super::fixed_array::{FixedArray, GivenMemory};
 use super::free_bitmap::PAGEBLOCK;
 use crate::error::Error;
 
-/// So many frames later, 4 MiB, what was in a frame has left the caches of one processor.
+/// The number of frames, 4 MiB, after which a frame's bytes have left the caches of one processor.
 const REMEMBERED: u32 = 1024;
 
 pub(super) struct Recency {
@@ -18,17 +19,19 @@ pub(super) struct Recency {
 }
 
 impl Recency {
-    /// Nobody has used any frame yet.
+    /// Creates the record for memory in which no frame has been used yet.
     ///
     /// # Errors
+    ///
     /// [`Error::NoMemory`].
     pub(super) fn new(pageblocks: usize) -> Result<Self, Error> {
         Ok(Self::of(FixedArray::on_heap(pageblocks, |_| 0)?))
     }
 
-    /// The same in memory that is given.
+    /// Creates the same in given memory.
     ///
     /// # Errors
+    ///
     /// [`Error::NoMemory`].
     pub(super) fn within(pageblocks: usize, memory: &mut GivenMemory) -> Result<Self, Error> {
         Ok(Self::of(FixedArray::within(memory, pageblocks, |_| 0)?))
@@ -45,12 +48,12 @@ impl Recency {
         }
     }
 
-    /// So many frames are given out.
+    /// Advances the clock by `count` allocated frames.
     pub(super) fn give(&mut self, count: usize) {
         self.now = self.now.wrapping_add(count as u32);
     }
 
-    /// These are freed, now.
+    /// Records that a run of frames is freed now.
     pub(super) fn free(&mut self, run: Range<usize>) {
         self.give(run.len());
         for freed in &mut self.freed[run.start / PAGEBLOCK..run.end.div_ceil(PAGEBLOCK)] {
@@ -58,9 +61,10 @@ impl Recency {
         }
     }
 
-    /// Whether a frame may have been freed a few frames ago.
+    /// Returns `true` if the frame may have been freed recently.
     pub(super) fn is_recent(&self, frame: usize) -> bool {
-        // After 2^32 frames the clock begins anew, and what lay untouched so long may seem recent once.
+        // The clock wraps after 2^32 frames. A pageblock untouched for that long may seem recent
+        // once.
         self.now.wrapping_sub(self.freed[frame / PAGEBLOCK]) <= REMEMBERED
     }
 }

@@ -1,4 +1,5 @@
-//! Frames that come from the allocator, one by one or as blocks, and that go back to it when they are dead.
+//! Frames that come from the allocator, singly or as blocks, and that return to it when nothing
+//! refers to them.
 
 use core::ops::Range;
 
@@ -9,13 +10,13 @@ use crate::entry::PAGE_SIZE;
 const BLOCK_SHIFT: u32 = 30;
 const BLOCK_INSIDE: u32 = 3 << BLOCK_SHIFT;
 
-/// What dead frames were allocated as.
+/// The unit in which unreferenced frames were allocated.
 pub(crate) enum FreeUnit {
-    /// One by one.
+    /// Single frames.
     Singles,
-    /// Parts of a block, others of which are alive.
+    /// Parts of a block that has frames still in use.
     Part,
-    /// A block, all of which is dead: its first byte and its order.
+    /// A whole block without a frame in use: its first byte and its order.
     Block(u64, u32),
 }
 
@@ -23,11 +24,12 @@ impl Frames {
     fn block(&self, index: u32) -> &AtomicU32 {
         let stretch = (self.base / PAGE_SIZE % 512 + u64::from(index)) / 512;
         debug_assert!((stretch as usize) < self.blocks.len());
-        // SAFETY: there is a word for each piece in which numbers lie, and callers have looked at the frame's own word.
+        // SAFETY: there is a word for each pageblock with frame indices, and callers have already
+        // read the frame's own word.
         unsafe { self.blocks.get_unchecked(stretch as usize) }
     }
 
-    /// A frame from the allocator: one reference.
+    /// Sets the count of a single frame from the allocator to one reference.
     #[inline]
     pub(crate) fn claim_page(&self, phys: u64, kind: Kind) {
         let index = self.index(phys);
@@ -36,7 +38,7 @@ impl Frames {
         self.at(index).store(word, Ordering::Relaxed);
     }
 
-    /// Single frames from the allocator that follow one another: one reference each.
+    /// Sets the counts of adjacent single frames from the allocator to one reference each.
     pub(crate) fn claim_run(&self, first: u64, count: usize, kind: Kind) {
         let index = self.index(first);
         self.widen(index, count as u32);
@@ -48,7 +50,7 @@ impl Frames {
         }
     }
 
-    /// Frames from the allocator: one reference each.
+    /// Sets the counts of 2^`order` frames from the allocator to one reference each.
     pub(crate) fn claim(&self, phys: u64, order: u32, kind: Kind) {
         let first = self.index(phys);
         self.widen(first, 1 << order);
@@ -78,13 +80,14 @@ impl Frames {
         self.word(phys).store(0, Ordering::Relaxed);
     }
 
-    /// The end of the piece of 2 MiB that a frame is in.
+    /// Returns the end of the pageblock of a frame.
     pub(crate) fn pageblock_end(&self, index: u32) -> u32 {
         let skew = (self.base / PAGE_SIZE % 512) as u32;
         ((index + skew) | 511) + 1 - skew
     }
 
-    /// Notes that frames, which lie in one piece of 2 MiB, are free; what is to be given back.
+    /// Marks the frames of a run, which lies within one pageblock, as free. Returns the unit to
+    /// give back to the allocator.
     pub(crate) fn mark_free(&self, run: Range<u32>) -> FreeUnit {
         for word in &self.words[run.start as usize..run.end as usize] {
             word.store(0, Ordering::Relaxed);

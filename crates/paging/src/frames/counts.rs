@@ -1,10 +1,10 @@
-//! The words of all frames, at hand in a loop.
+//! A view of the count words for loops.
 
 use super::{ANON, COUNTS, Frames, ONE_REFERENCE};
 use crate::atomic::{AtomicU32, Ordering};
 
 impl Frames {
-    /// Nearly all words, for a loop that must not look for them anew each time.
+    /// Returns a view of the words of the largest range. Loops keep it in registers.
     #[inline]
     pub(crate) fn counts(&self) -> Counts<'_> {
         Counts {
@@ -14,7 +14,8 @@ impl Frames {
     }
 }
 
-/// The words of the frames in the largest range, at hand in a loop. Of others it says that they are unusual, which they may be.
+/// The count words of the frames in the largest range. For other frames its functions report that
+/// the fast path does not apply.
 #[derive(Clone, Copy)]
 pub(crate) struct Counts<'a> {
     words: &'a [AtomicU32],
@@ -22,16 +23,18 @@ pub(crate) struct Counts<'a> {
 }
 
 impl<'a> Counts<'a> {
-    /// The number of a frame, if it has this one mapping and no reference, so that it is dead with the mapping.
+    /// Returns the index of a frame that has one mapping and no reference, so that removing the
+    /// mapping frees it.
     #[inline(always)]
     pub(crate) fn last_mapping(&self, phys: u64) -> Option<u32> {
         let index = (phys.wrapping_sub(self.base) >> 12) as usize;
-        // Acquire: what others wrote to the frame comes before what is done with it next.
+        // Acquire: what others wrote to the frame happens before its next use.
         let word = self.words.get(index)?.load(Ordering::Acquire);
         (word & COUNTS == 1).then_some(index as u32)
     }
 
-    /// The caller's reference, the only one on a frame that nothing maps, becomes a mapping. False: nothing was done.
+    /// Turns the caller's reference into a mapping if it is the only one and nothing maps the
+    /// frame. Returns `false` if nothing was done.
     #[inline(always)]
     pub(crate) fn map_owned(&self, phys: u64) -> bool {
         let index = (phys.wrapping_sub(self.base) >> 12) as usize;
@@ -41,13 +44,14 @@ impl<'a> Counts<'a> {
         let now = word.load(Ordering::Relaxed);
         let usual = now & COUNTS == ONE_REFERENCE;
         if usual {
-            // As `Frames::map_owned`.
+            // As in `Frames::map_owned`.
             word.store(now - ONE_REFERENCE + 1, Ordering::Relaxed);
         }
         usual
     }
 
-    /// A second mapping of private memory that has one mapping, in a table whose lock the caller holds, and no reference. False: nothing was done.
+    /// Adds a second mapping to private memory that has one mapping and no reference. The caller
+    /// holds the lock of the table that maps it. Returns `false` if nothing was done.
     #[inline(always)]
     pub(crate) fn map_second(&self, phys: u64) -> bool {
         let index = (phys.wrapping_sub(self.base) >> 12) as usize;
@@ -56,13 +60,13 @@ impl<'a> Counts<'a> {
         };
         let usual = word.load(Ordering::Relaxed) == ANON | 1;
         if usual {
-            // See the head of `frames/mod.rs`.
+            // The head of `frames/mod.rs` says why a plain store suffices.
             word.store(ANON | 2, Ordering::Relaxed);
         }
         usual
     }
 
-    /// The same of all of `N` frames, each behind the one before, or of none.
+    /// Does the same for `N` adjacent frames, or for none of them.
     #[inline(always)]
     pub(crate) fn map_second_run<const N: usize>(&self, first: u64) -> bool {
         let index = (first.wrapping_sub(self.base) >> 12) as usize;
@@ -70,11 +74,11 @@ impl<'a> Counts<'a> {
         let Some(words) = words.and_then(|words| words.first_chunk::<N>()) else {
             return false;
         };
-        // Without a branch for each: nearly always they are all alike.
+        // No branch for each frame, because nearly always all words are equal.
         let differ = |word: &AtomicU32| word.load(Ordering::Relaxed) ^ (ANON | 1);
         let usual = words.iter().fold(0, |all, word| all | differ(word)) == 0;
         if usual {
-            // As above. What was found holds until here, since the lock does.
+            // A plain store, as above. The words cannot have changed, because the lock is held.
             for word in words {
                 word.store(ANON | 2, Ordering::Relaxed);
             }

@@ -1,32 +1,32 @@
-//! What is told of a frame, and of all of them.
+//! What is reported about one frame and about all of them.
 
 use super::{ANON, FILE, Frames, KIND, Kind, MAPPINGS, ONE_REFERENCE, PINNED, REFERENCES, TABLE};
 use crate::atomic::Ordering;
 
-/// What is known of a frame.
+/// The counts of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameInfo {
-    /// What it is used for.
+    /// The use of the frame.
     pub kind: Kind,
-    /// Entries of tables that point to it.
+    /// The number of table entries that point to the frame.
     pub mappings: u32,
-    /// Other references.
+    /// The number of other references.
     pub references: u32,
 }
 
-/// How many frames are used for what.
+/// The number of frames in each use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Census {
     /// Private memory.
     pub anon: u64,
-    /// Files and shared memory, the zero page among them.
+    /// Files and shared memory, including the zero page.
     pub file: u64,
-    /// Tables, also those that wait for walks.
+    /// Tables, including those that wait for a grace period.
     pub tables: u64,
 }
 
 impl Frames {
-    /// What is known of a frame; `None` if it is free, holds a table, or is not counted.
+    /// Returns the counts of a frame, or `None` if it is free, holds a table, or is not counted.
     pub fn info(&self, phys: u64) -> Option<FrameInfo> {
         if !self.contains(phys) {
             return None;
@@ -45,8 +45,9 @@ impl Frames {
         })
     }
 
-    /// How many frames are used for what, by looking at all that were ever [given out](Self::used): linear in memory, for statistics. Beside allocations
-    /// and frees, each frame is counted as it is when it is looked at.
+    /// Returns the number of frames in each use. It reads the word of every frame that was ever
+    /// [given out](Self::used): linear in memory, for statistics. A frame that other threads
+    /// allocate or free meanwhile is counted as it is when its word is read.
     ///
     /// ```
     /// # use samara_paging::{Arena, Exclusive, Kind, Physical};
@@ -72,19 +73,20 @@ impl Frames {
         census
     }
 
-    /// Whether the frame is private memory. Of a frame that is not counted, or free, it says nothing.
+    /// Returns `true` if the frame is private memory. The answer is meaningless for a frame that is
+    /// free or not counted.
     pub fn is_private(&self, phys: u64) -> bool {
         self.contains(phys) && self.is_anon(phys)
     }
 
-    /// Whether the frame is private memory.
+    /// Returns `true` if the frame is private memory.
     #[inline]
     pub(crate) fn is_anon(&self, phys: u64) -> bool {
-        // Of kinds in use, pinned ones are the only others below.
+        // Of the kinds in use, only pinned frames have a lower number.
         self.word(phys).load(Ordering::Relaxed) < FILE
     }
 
-    /// Whether a frame holds a table.
+    /// Returns `true` if a frame holds a table.
     pub(crate) fn is_table(&self, phys: u64) -> bool {
         self.word(phys).load(Ordering::Relaxed) & KIND == TABLE
     }

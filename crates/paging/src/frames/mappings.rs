@@ -1,4 +1,4 @@
-//! Mappings of a frame: one more, one less.
+//! The mapping counts of frames.
 
 use super::{ANON, COUNTS, Frames, KIND, MAPPINGS, ONE_REFERENCE, PINNED, TABLE};
 use crate::atomic::Ordering;
@@ -7,15 +7,18 @@ use crate::entry::PAGE_SIZE;
 use crate::error::Error;
 
 impl Frames {
-    /// One more mapping. The caller has a reference, or holds the lock of a table that maps the frame.
+    /// Adds a mapping. The caller has a reference, or holds the lock of a table that maps the
+    /// frame.
     ///
-    /// The limit is checked before it is crossed by so many that all processors together cannot cross it at once.
+    /// The limit is checked with a margin, so that all processors together cannot cross it at once.
     #[inline]
     pub(crate) fn map(&self, phys: u64) -> Result<(), Error> {
         let word = self.word(phys);
         let now = word.load(Ordering::Relaxed);
         if now & COUNTS == 1 {
-            // One mapping, whose table's lock the caller holds, and no reference: see the head of `frames/mod.rs`. What was pinned is so no more.
+            // One mapping, whose table's lock the caller holds, and no reference: the head of
+            // `frames/mod.rs` says why a plain store suffices. A second mapping ends the pinned
+            // state.
             let mark = if now & KIND == PINNED { ANON } else { 0 };
             word.store((now + 1) | mark, Ordering::Relaxed);
             return Ok(());
@@ -33,13 +36,14 @@ impl Frames {
         self.word(phys).fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// The caller's reference becomes a mapping.
+    /// Turns the caller's reference into a mapping.
     #[inline]
     pub(crate) fn map_owned(&self, phys: u64) -> Result<(), Error> {
         let word = self.word(phys);
         let now = word.load(Ordering::Relaxed);
         if now & COUNTS == ONE_REFERENCE {
-            // The one reference is the caller's, and nothing maps it: nobody else can know of it.
+            // The one reference is the caller's and nothing maps the frame, so that no other thread
+            // can change the word.
             word.store(now - ONE_REFERENCE + 1, Ordering::Relaxed);
             return Ok(());
         }
@@ -56,7 +60,8 @@ impl Frames {
             .fetch_add(ONE_REFERENCE - 1, Ordering::Relaxed);
     }
 
-    /// A mapping less; the frame, if it is dead now. The caller holds the lock of the table from which the entry has gone.
+    /// Removes a mapping. Returns the frame's index if nothing refers to it any more. The caller
+    /// holds the lock of the table from which it removed the entry.
     #[inline]
     pub(crate) fn unmap(&self, phys: u64) -> Option<u32> {
         let index = self.index(phys);
@@ -70,14 +75,14 @@ impl Frames {
     #[inline]
     pub(super) fn sub(&self, phys: u64, count: u32) -> Option<u32> {
         let index = self.index(phys);
-        // Release: what this user wrote to the frame comes before whatever the last one does with it. Acquire: so that the last one is after
-        // all others.
+        // Release: what this user wrote to the frame happens before its reuse by the last user.
+        // Acquire: the last user comes after all others.
         let before = self.at(index).fetch_sub(count, Ordering::AcqRel);
         debug_assert!(before & COUNTS >= count && before & KIND != TABLE);
         ((before - count) & COUNTS == 0).then_some(index)
     }
 
-    /// One more mapping of each frame of a leaf, or of none.
+    /// Adds a mapping to each frame of a leaf, or to none.
     #[inline]
     pub(crate) fn map_leaf(&self, phys: u64, order: u32) -> Result<(), Error> {
         for i in 0..1u64 << order {
@@ -91,7 +96,8 @@ impl Frames {
         Ok(())
     }
 
-    /// The mappings of a leaf have gone: notes which frames are dead now. The caller holds the lock of the leaf's table.
+    /// Removes the mappings of a leaf and adds the frames that become unreferenced to `dead`. The
+    /// caller holds the lock of the leaf's table.
     #[inline]
     pub(crate) fn unmap_leaf(&self, phys: u64, order: u32, dead: &mut DeferredFree) {
         if order > 0 && self.all_sole(phys, order) {

@@ -1,26 +1,32 @@
-//! What is counted of each frame: one word of 32 bits, all in one dense array, in which holes in physical memory have no place.
+//! The counts of frames: one 32-bit word for each frame, in one dense array. Holes in physical
+//! memory take no place in it.
 //!
 //! ```text
 //! anonymous, file:  kind (2 bits) | references (10) | mappings (20)   kind: 0 anonymous and pinned, 1 anonymous, 2 file, 3 table
 //! table:            kind (2) | lock (1) | users (19) | entries in use (10)
 //! ```
 //!
-//! *Mappings* are entries of tables that point to the frame; a huge page counts once for each of its frames, so that splitting it changes no
-//! count. *References* are all others: a page cache, a copy under way. A frame with neither is dead: see [`DeferredFree`](crate::deferred_free::DeferredFree).
+//! *Mappings* are table entries that point to the frame. A huge page counts once for each of its
+//! frames, so that splitting it changes no count. *References* are all others, for example those of
+//! a page cache or of a copy in progress. A frame with neither is unreferenced: see
+//! [`DeferredFree`](crate::deferred_free::DeferredFree).
 //!
 //! # One mapping and no reference
 //!
-//! Who holds the lock of a table with an entry that points to a frame, and finds the frame's word at one mapping and no reference, may change
-//! the word by an ordinary store. Another mapping or reference comes only from one that there is already: from an entry, under its table's lock,
-//! which is held here; or from a reference, and there is none. So a fork of private memory raises a million counts without one locked instruction.
-//! All other changes are atomic additions.
+//! A thread that holds the lock of a table with an entry for a frame, and finds one mapping and no
+//! reference in the frame's word, may change the word by a plain store. A new mapping or reference
+//! can only be derived from an existing one: from an entry, under its table's lock, which is held
+//! here; or from a reference, and there is none. A fork of private memory can therefore raise a
+//! million counts without one locked instruction. All other changes are atomic additions.
 //!
 //! # Pinned
 //!
-//! A frame of private memory is *pinned* for a device by a reference that is taken while one entry maps the frame, under that entry's lock. Its other
-//! mark is a kind of its own, so that no loop that knows the usual words takes it for a usual one. A pinned frame stays the address space's own: as
-//! long as there is a reference it gets no second mapping (a fork copies its bytes), and a write to it needs no copy, whatever its references. When
-//! the references are gone, the next mapping takes the mark away.
+//! A frame of private memory is *pinned* for a device by a reference that is taken while one entry
+//! maps the frame, under the lock of that entry's table. Pinned is a kind of its own, so that fast
+//! paths, which test for the usual words, do not match it. A pinned frame stays exclusive to its
+//! address space. While it has a reference it gets no second mapping (a fork copies its bytes), and
+//! a write to it needs no copy, whatever its references. When the references are gone, the next
+//! mapping ends the pinned state.
 
 mod claim;
 mod counts;
@@ -46,12 +52,12 @@ pub use info::{Census, FrameInfo};
 use numbering::{FrameRange, Numbering, PAGEBLOCK};
 use words::Words;
 
-/// What a frame is used for.
+/// The use of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Private memory: copied at the first write after a fork.
+    /// Private memory, copied at the first write after a fork.
     Anon,
-    /// A file's page, or shared memory: seen by all who map it.
+    /// A file's page or shared memory, which all mappers see.
     File,
 }
 
@@ -69,33 +75,35 @@ const ONE_REFERENCE: u32 = 1 << 20;
 const REFERENCES: u32 = ((1 << 10) - 1) << 20;
 const COUNTS: u32 = MAPPINGS | REFERENCES;
 const KIND: u32 = 3 << 30;
-/// With a count; without, the frame is free.
+/// With a count. Without one, the frame is free.
 const PINNED: u32 = 0;
 const ANON: u32 = 1 << 30;
 const FILE: u32 = 2 << 30;
 const TABLE: u32 = 3 << 30;
 
-/// No number of a frame.
+/// The index that belongs to no frame.
 const NO_INDEX: u32 = u32::MAX;
 
-/// The end of a list of dead frames.
+/// The end of a list of unreferenced frames.
 pub(crate) const NO_FRAME: u32 = (1 << 30) - 1;
 
 /// The counts of all frames.
 #[derive(Debug)]
 pub struct Frames {
-    /// The first frame of the largest range, whose numbers count from 0; how many there are.
+    /// The first byte of the largest range, whose indices start at 0, and its number of frames.
     base: u64,
     main: u64,
     words: Words,
-    /// For each 2 MiB, what was allocated as one block there: its order in the top two bits (0: single frames, 1: 2 MiB, 2: 1 GiB, 3: inside such
-    /// a block) and how many of its frames are alive.
+    /// For each pageblock of 2 MiB, the block allocated there: its order in the top two bits (0:
+    /// single frames, 1: 2 MiB, 2: 1 GiB, 3: inside a block of 1 GiB or of 2 MiB) and its number of
+    /// frames in use.
     blocks: Words,
     /// The other ranges.
     others: &'static [FrameRange],
-    /// Of all ranges.
+    /// The number of frames in all ranges.
     count: u64,
-    /// The lowest frame that was ever given out, and the one after the highest. They change, while all read what is above.
+    /// The lowest frame that was ever given out, and the one after the highest. They are apart from
+    /// the fields above, which all threads read.
     edges: CachePadded<Edges>,
 }
 
@@ -116,7 +124,7 @@ impl Frames {
         Ok(Self::of(plan, words, blocks, &[]))
     }
 
-    /// Counts of frames in these ranges, in memory of the caller's.
+    /// Creates the counts of the frames in these ranges, in memory of the caller.
     pub(crate) fn within(
         ranges: &[Range<u64>],
         memory: &'static mut [MaybeUninit<u8>],
@@ -143,12 +151,13 @@ impl Frames {
         }
     }
 
-    /// Returns how many bytes the counts of the frames in these ranges of physical memory take: what [`Physical::with_counts`](crate::Physical::with_counts) is
-    /// given. That is four for each frame, and some more for each range; holes take none.
+    /// Returns the number of bytes that [`Physical::with_counts`](crate::Physical::with_counts)
+    /// needs for the counts of the frames in these ranges of physical memory. That is four for each
+    /// frame and a little for each range; holes take none.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// As for that function.
     pub fn size_for(ranges: &[Range<u64>]) -> Result<usize, Error> {
         let plan = Numbering::new(ranges, PAGEBLOCK, |_| {})?;
         Ok(Words::size_of(plan.numbers)
@@ -156,15 +165,16 @@ impl Frames {
             + numbering::size_of(plan.others))
     }
 
-    /// Numbers of frames among which lie those of all that were ever given out.
+    /// Returns the range of indices that contains every frame ever given out.
     pub(crate) fn given_out(&self) -> Range<u32> {
-        // Relaxed: who must not miss a frame knows already that it was given out.
+        // Relaxed: a thread that must not miss a frame already knows that it was given out.
         let Edges { lowest, highest } = &self.edges.0;
         let highest = highest.load(Ordering::Relaxed);
         lowest.load(Ordering::Relaxed).min(highest)..highest
     }
 
-    /// Physical addresses among which lie all frames that were ever given out: what there is to look at where far more are counted than are used.
+    /// Returns the range of physical addresses that contains every frame ever given out. A caller
+    /// that scans frames looks only there if far more are counted than used.
     pub fn used(&self) -> Range<u64> {
         let numbers = self.given_out();
         let main = |index: u32| self.base + u64::from(index).min(self.main) * PAGE_SIZE;
@@ -177,7 +187,7 @@ impl Frames {
             })
     }
 
-    /// Frames are given out.
+    /// Records that frames are given out.
     #[inline]
     fn widen(&self, first: u32, count: u32) {
         let Edges { lowest, highest } = &self.edges.0;
@@ -189,22 +199,22 @@ impl Frames {
         }
     }
 
-    /// How many frames are counted.
+    /// Returns the number of counted frames.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The first physical address of the largest range.
+    /// Returns the first physical address of the largest range.
     pub fn base(&self) -> u64 {
         self.base
     }
 
-    /// Whether this is an address in one of the frames.
+    /// Returns `true` if the address lies in one of the frames.
     pub fn contains(&self, phys: u64) -> bool {
         phys.wrapping_sub(self.base) / PAGE_SIZE < self.main || self.index_slow(phys) != NO_INDEX
     }
 
-    /// The number of a frame; [`NO_INDEX`] if it is none.
+    /// Returns the index of a frame, or [`NO_INDEX`] if the address lies in none.
     #[inline]
     pub(crate) fn index(&self, phys: u64) -> u32 {
         let frame = phys.wrapping_sub(self.base) / PAGE_SIZE;
@@ -220,7 +230,8 @@ impl Frames {
         found.next().unwrap_or(NO_INDEX)
     }
 
-    /// The physical address of the frame with this number; beyond all memory if none has it.
+    /// Returns the physical address of the frame with this index, or an address beyond all memory
+    /// if there is none.
     #[inline]
     pub(crate) fn phys(&self, index: u32) -> u64 {
         if u64::from(index) < self.main {
@@ -239,7 +250,7 @@ impl Frames {
     pub(crate) fn at(&self, index: u32) -> &AtomicU32 {
         let word = self.words.get(index as usize);
         assert!(word.is_some(), "a frame outside of the counted memory");
-        // SAFETY: as was just seen.
+        // SAFETY: the assertion above holds.
         unsafe { word.unwrap_unchecked() }
     }
 
@@ -253,7 +264,7 @@ impl Frames {
         self.word_slow(phys)
     }
 
-    /// A call of its own, so that loops have the registers.
+    /// Not inlined, so that loops keep their registers.
     #[cold]
     #[inline(never)]
     fn word_slow(&self, phys: u64) -> &AtomicU32 {

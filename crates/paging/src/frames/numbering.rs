@@ -1,8 +1,10 @@
-//! Where frames are: ranges of physical memory, numbered without the holes between them.
+//! Frame indices: ranges of physical memory are numbered without the holes between them.
 //!
-//! The largest range has the numbers from 0 on, so that nearly all look-ups take one subtraction and one comparison, as if there were no other. The others follow. A
-//! frame's number and its place in physical memory are the same within a group, of 2 MiB or 1 GiB (after a skew that is one for all), and numbers of two ranges never
-//! follow each other: no run of numbers crosses a hole.
+//! The largest range has the indices from 0 on, so that nearly all look-ups take one subtraction
+//! and one comparison, as if it were the only range. The others follow. A frame has the same
+//! position in its group by index and by physical address, after one constant skew. A group is 2
+//! MiB or 1 GiB. The indices of two ranges are never adjacent, so that no run of indices crosses a
+//! hole.
 
 use core::mem::MaybeUninit;
 use core::ops::Range;
@@ -13,7 +15,7 @@ use crate::entry::PAGE_SIZE;
 use crate::error::Error;
 use crate::frames::NO_FRAME;
 
-/// Frames of a piece of 2 MiB.
+/// Frames in a pageblock of 2 MiB.
 pub(crate) const PAGEBLOCK: u64 = 512;
 
 /// A range of frames other than the largest.
@@ -21,7 +23,7 @@ pub(crate) const PAGEBLOCK: u64 = 512;
 pub(crate) struct FrameRange {
     start: u64,
     count: u32,
-    /// The number of its first frame.
+    /// The index of its first frame.
     first: u32,
 }
 
@@ -40,7 +42,7 @@ impl FrameRange {
         (frame < self.count).then(|| self.start + u64::from(frame) * PAGE_SIZE)
     }
 
-    /// The physical addresses of those frames that have these numbers.
+    /// Returns the physical addresses of the frames of this range that have these indices.
     pub(crate) fn within(&self, numbers: &Range<u32>) -> Range<u64> {
         let end = self.first + self.count;
         let first = numbers.start.clamp(self.first, end) - self.first;
@@ -50,19 +52,19 @@ impl FrameRange {
     }
 }
 
-/// Bytes that so many take of memory that is given, wherever it begins.
+/// Returns the number of bytes that `count` ranges take in given memory, at any alignment.
 pub(crate) const fn size_of(count: usize) -> usize {
     (count + 1) * core::mem::size_of::<FrameRange>()
 }
 
-/// Writes down the ranges other than the largest in memory that stays.
+/// Writes the ranges other than the largest into static memory.
 pub(crate) fn place(
     ranges: &[Range<u64>],
     group: u64,
     count: usize,
     memory: &'static mut [MaybeUninit<u8>],
 ) -> Result<&'static [FrameRange], Error> {
-    // SAFETY: bytes that may have any content are as good as places for pieces of which nothing is known.
+    // SAFETY: `MaybeUninit` accepts bytes of any content.
     let (_, places, _) = unsafe { memory.align_to_mut::<MaybeUninit<FrameRange>>() };
     let places = places.get_mut(..count).ok_or(Error::NoMemory)?;
     let mut left = places.iter_mut();
@@ -72,27 +74,30 @@ pub(crate) fn place(
         }
     })?;
     let first = NonNull::from(places).cast::<FrameRange>();
-    // SAFETY: there are as many pieces as were counted from the same ranges, and all have been written.
+    // SAFETY: the ranges were counted from the same input, and all of them have been written.
     Ok(unsafe { slice::from_raw_parts(first.as_ptr(), count) })
 }
 
-/// How frames are numbered.
+/// The numbering of frames.
 #[derive(Clone, Debug)]
 pub(crate) struct Numbering {
     /// The largest range.
     pub(crate) main: Range<u64>,
-    /// How many other ranges there are.
+    /// The number of other ranges.
     pub(crate) others: usize,
-    /// How many numbers, those that are no frame's included.
+    /// The number of indices, including those between ranges.
     pub(crate) numbers: usize,
     pub(crate) frames: u64,
 }
 
 impl Numbering {
-    /// Numbers the frames of ranges of physical addresses, which ascend, so that places are the same modulo `group`; `each` is given those other than the largest.
+    /// Numbers the frames of ascending ranges of physical addresses, so that positions agree modulo
+    /// `group`. Calls `each` for the ranges other than the largest.
     ///
     /// # Errors
-    /// [`Error::Misaligned`]: a range does not consist of pages, or begins before the one before ends. [`Error::TooMany`]: no frame, or too many.
+    ///
+    /// [`Error::Misaligned`] if a range does not consist of pages, or begins before the previous
+    /// one ends. [`Error::TooMany`] if there is no frame, or if there are too many.
     pub(crate) fn new(
         ranges: &[Range<u64>],
         group: u64,
@@ -107,7 +112,7 @@ impl Numbering {
             before = range.end;
         }
         let frames_of = |range: &Range<u64>| (range.end - range.start) / PAGE_SIZE;
-        // Of those that are as large, the lowest.
+        // The lowest of several largest ranges.
         let main = Joined(ranges).reduce(|largest, range| {
             if frames_of(&range) > frames_of(&largest) {
                 range
@@ -146,14 +151,14 @@ impl Numbering {
         })
     }
 
-    /// How many pieces of 2 MiB, counted from physical address 0, the numbers lie in.
+    /// Returns the number of pageblocks that the indices lie in.
     pub(crate) fn pageblocks(&self) -> usize {
         let skew = (self.main.start / PAGE_SIZE % PAGEBLOCK) as usize;
         (skew + self.numbers).div_ceil(PAGEBLOCK as usize)
     }
 }
 
-/// Ranges that ascend, those that touch joined.
+/// The ascending ranges, with adjacent ones merged.
 struct Joined<'a>(&'a [Range<u64>]);
 
 impl Iterator for Joined<'_> {

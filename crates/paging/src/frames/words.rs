@@ -1,4 +1,4 @@
-//! Arrays of words that are all zero at first.
+//! Zero-initialised arrays of words.
 
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use core::mem::MaybeUninit;
@@ -8,40 +8,42 @@ use core::ptr::NonNull;
 use crate::atomic::AtomicU32;
 use crate::error::Error;
 
-/// The first word begins two lines of the cache, as those of [`CachePadded`](crate::shard::CachePadded) do: then frames that are allocated together share lines with no others.
+/// The alignment of the first word: two cache lines, as for
+/// [`CachePadded`](crate::shard::CachePadded). Frames that are allocated as one batch then share
+/// cache lines with no others.
 const ALIGN: usize = 128;
 
-/// So many words.
+/// An array of words.
 #[derive(Debug)]
 pub(super) struct Words {
     first: NonNull<AtomicU32>,
     count: usize,
-    /// What the global allocator gave.
+    /// The allocation, if the global allocator gave it.
     memory: Option<(NonNull<u8>, Layout)>,
 }
 
-// SAFETY: an array of atomics that this value owns, or that stays.
+// SAFETY: an array of atomics that this value owns or that is static.
 unsafe impl Send for Words {}
-// SAFETY: they are changed by atomic instructions alone.
+// SAFETY: the words are accessed by atomic instructions only.
 unsafe impl Sync for Words {}
 
 impl Words {
-    /// Zeroed by the allocator, which gets such pages from the system without touching them. It would touch them if it were asked for the alignment: so a little more
-    /// is allocated.
+    /// Allocates zeroed words. The allocator gets such pages from the system without touching them.
+    /// It would touch them if asked for the alignment, so that a little more is allocated instead.
     pub(super) fn new(count: usize) -> Result<Self, Error> {
         let words = Layout::array::<AtomicU32>(count).map_err(|_| Error::NoMemory)?;
         let size = words.size().checked_add(ALIGN).ok_or(Error::NoMemory)?;
         let layout = Layout::from_size_align(size, words.align()).map_err(|_| Error::NoMemory)?;
         // SAFETY: the layout is not empty.
         let memory = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Error::NoMemory)?;
-        // Less than `ALIGN`, unless this cannot be told.
+        // Less than `ALIGN`, unless the offset cannot be computed.
         let skipped = memory.align_offset(ALIGN);
         let skipped = if skipped < ALIGN { skipped } else { 0 };
-        // SAFETY: within what was allocated, in which so many words fit behind.
+        // SAFETY: within the allocation, which has room for the words after it.
         let first = unsafe { memory.add(skipped) }.cast::<AtomicU32>();
         if cfg!(samara_loom) {
             for i in 0..count {
-                // SAFETY: within the array. The checker's words are no bytes.
+                // SAFETY: within the array. The checker's atomics are not plain bytes.
                 unsafe { first.add(i).write(AtomicU32::new(0)) };
             }
         }
@@ -52,12 +54,13 @@ impl Words {
         })
     }
 
-    /// Bytes that so many words take of memory that is given, wherever it begins.
+    /// Returns the number of bytes that `count` words take in given memory, at any alignment.
     pub(super) const fn size_of(count: usize) -> usize {
         count * size_of::<AtomicU32>() + ALIGN
     }
 
-    /// So many words at the start of memory that stays, and what is left of it.
+    /// Creates the words at the start of static memory, and returns them with the rest of the
+    /// memory.
     pub(super) fn within(
         count: usize,
         memory: &'static mut [MaybeUninit<u8>],
@@ -84,7 +87,7 @@ impl Deref for Words {
 
     #[inline]
     fn deref(&self) -> &[AtomicU32] {
-        // SAFETY: the array has so many words.
+        // SAFETY: the array has `count` words.
         unsafe { core::slice::from_raw_parts(self.first.as_ptr(), self.count) }
     }
 }
