@@ -1,7 +1,8 @@
-//! The way down, kept from page to page.
+//! A cursor: the path from the root to a table, kept from page to page.
 //!
-//! A cursor remembers the tables on its way. To go to another address it goes up only as far as both have their tables in common, so that a
-//! range costs one descent for each last-level table, and most of that is one entry of the table above.
+//! To move to another address, a cursor goes up only to the lowest table common to both addresses.
+//! A range thus costs one descent for each last-level table, and most descents read one entry of
+//! the table above.
 
 use crate::atomic::{AtomicU64, Ordering};
 use crate::entry::{index, next, span, tag};
@@ -14,14 +15,14 @@ use crate::reclaim::Reclaim;
 use crate::space::PageTables;
 use crate::table::{LockedTable, Table};
 
-/// Where the way down ended before the level that was asked for: nothing, or a leaf.
+/// The entry at which a descent ended above the requested level: empty, or a leaf.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stop {
     pub(crate) level: usize,
     pub(crate) raw: u64,
 }
 
-/// A last-level table as a walk has found it: by which entry, and what that said.
+/// A last-level table as a walk found it, with the location and the value of the entry above.
 pub(crate) struct FoundTable<'a> {
     pub(crate) table: Table<'a>,
     slot: &'a AtomicU64,
@@ -29,7 +30,8 @@ pub(crate) struct FoundTable<'a> {
 }
 
 impl<'a> FoundTable<'a> {
-    /// Locks the table, if it is still on the way; it stays so until it is unlocked.
+    /// Locks the table if the entry above is unchanged. It then stays so until the table is
+    /// unlocked.
     #[inline]
     pub(crate) fn lock(&self) -> Option<LockedTable<'a>> {
         let locked = self.table.lock();
@@ -40,12 +42,12 @@ impl<'a> FoundTable<'a> {
 pub(crate) struct Cursor<'a, F: Format, M: Memory> {
     pub(crate) space: &'a PageTables<F, M>,
     path: [u64; MAX_LEVELS],
-    /// The lowest level whose table on the way to `at` is in `path`, by its physical address.
+    /// The lowest level whose table on the path to `at` is in `path`, by physical address.
     known: usize,
     at: u64,
-    /// Whether the table that was locked last is shared: it may be read, not changed.
+    /// `true` if the table locked last is shared: it may be read, but not changed.
     pub(crate) shared: bool,
-    /// There, except while [`outside_section`](Self::outside_section) runs.
+    /// Present, except while [`outside_section`](Self::outside_section) runs.
     section: Option<<M::Reclaim as Reclaim>::Section<'a>>,
 }
 
@@ -71,7 +73,8 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         self.space.physical()
     }
 
-    /// Runs `work` outside of the section, and enters it anew: what is found before says nothing after.
+    /// Runs `work` outside the section, and enters it again. Earlier results are invalid
+    /// afterwards.
     pub(crate) fn outside_section<T>(&mut self, work: impl FnOnce() -> T) -> T {
         self.section = None;
         let result = work();
@@ -80,12 +83,12 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         result
     }
 
-    /// Forgets the way: tables on it may have left the tree.
+    /// Discards the path, because its tables may have left the tree.
     pub(crate) fn reset(&mut self) {
         self.known = Self::TOP;
     }
 
-    /// The table of this level on the way to `addr`, without any lock.
+    /// Returns the table of this level on the path to `addr`, without a lock.
     #[inline]
     pub(crate) fn descend(&mut self, addr: u64, level: usize) -> Result<Table<'a>, Stop> {
         let differ = addr ^ self.at;
@@ -110,8 +113,8 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         Ok(memory.table(table))
     }
 
-    /// The last-level table on the way to `addr`, from the root and without any lock: what is found was there after this call began. It is not remembered for
-    /// other addresses.
+    /// Returns the last-level table on the path to `addr`, from the root and without a lock. The
+    /// result was in the tree after this call began. The path is not kept.
     #[inline(always)]
     pub(crate) fn find_table(&self, addr: u64) -> Result<FoundTable<'a>, Stop> {
         let memory = self.memory();
@@ -139,29 +142,32 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         }
     }
 
-    /// The entry for an address of a table on the way.
+    /// Reads the entry for an address in a table of the path.
     #[inline]
     fn read(&self, addr: u64, level: usize) -> u64 {
         self.memory().read(self.path[level], index(addr, level))
     }
 
-    /// The same, anew from the root: what is found was there after this call began.
+    /// Does the same as [`descend`](Self::descend) from the root: the result was in the tree after
+    /// this call began.
     pub(crate) fn descend_from_root(&mut self, addr: u64, level: usize) -> Result<Table<'a>, Stop> {
         self.reset();
         self.descend(addr, level)
     }
 
-    /// The entry of the table one above this level.
+    /// Returns the entry that points to the table of this level.
     pub(crate) fn parent_entry(&self, level: usize) -> u64 {
         self.read(self.at, level + 1)
     }
 
-    /// Nothing is below the entry of this level at `addr`, where the way down has just ended: the first address after it, up to `end`, at which an entry of
-    /// the same table has something, or else the end of what the table stands for. Linear in the entries passed over, each of which is read once.
+    /// Returns the first address after `addr`, up to `end`, whose entry in the same table is used;
+    /// if there is none, the end of what the table maps. A descent has just ended at the empty
+    /// entry of this level for `addr`. Linear in the skipped entries, each of which is read once.
     ///
-    /// What was mapped before the call began is found. The table was in the tree after that, so that each place of its range had what it had by way
-    /// of this table. If the table has left since then, it was empty first, and what had been there is gone. (A link in its first entry, put there since,
-    /// is something.) What another thread maps in the meantime may be missed, as if it came after.
+    /// Mappings from before the call are found. The table was in the tree after the call began, so
+    /// that its entries were those of its range. If the table has left since then, it was empty
+    /// first, and its former entries are gone. (A list link in its first entry counts as used.) A
+    /// mapping that another thread creates meanwhile may be missed, as if it came after the call.
     #[inline]
     pub(crate) fn skip_hole(&self, addr: u64, level: usize, end: u64) -> u64 {
         let first = next(addr, level);
@@ -181,7 +187,8 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         }
     }
 
-    /// Locks the table of this level on the way to `addr`; it is still on the way, and stays so until it is unlocked.
+    /// Locks the table of this level on the path to `addr`. The table stays on the path until it is
+    /// unlocked.
     #[inline]
     pub(crate) fn lock(&mut self, addr: u64, level: usize) -> Result<LockedTable<'a>, Stop> {
         loop {
@@ -204,7 +211,8 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         }
     }
 
-    /// Makes the tables on the way to `addr`, down to this level, and locks the last. A leaf in the way is `Exists`.
+    /// Creates the missing tables on the path to `addr`, down to this level, and locks the last.
+    /// Returns `Exists` if a leaf is in the way.
     #[inline]
     pub(crate) fn lock_or_create(
         &mut self,
@@ -217,7 +225,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
                 Ok(locked) => return Ok(locked),
                 Err(Stop { raw, .. }) if raw != 0 => return Err(Error::Exists),
                 Err(Stop { level: at, .. }) => {
-                    // All that it takes, or nothing is begun.
+                    // All tables are allocated before the first change.
                     prealloc.ensure(at - level)?;
                     self.create(addr, at, prealloc)?;
                 }
@@ -225,7 +233,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         }
     }
 
-    /// Makes a table below the entry of `level`, unless something is there.
+    /// Creates a table below the entry of `level`, unless the entry is used.
     #[cold]
     fn create(
         &mut self,
@@ -251,8 +259,8 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         Ok(())
     }
 
-    /// Makes the tables on the way to `addr`, and locks that of the last level, which is this address space's own. `Exists` if a page is at `addr` and
-    /// the table is still shared: nobody can map there, so nothing is copied.
+    /// Creates the missing tables on the path to `addr`, and locks the last-level table after
+    /// unsharing it. Returns `Exists` without unsharing if a page is mapped at `addr`.
     #[inline]
     pub(crate) fn lock_unshared(
         &mut self,
@@ -273,13 +281,13 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         }
     }
 
-    /// Takes tables out of the tree that hold nothing any more, from the last level up, but for those right below a kernel's root, to which other roots
-    /// point. No lock is held.
+    /// Removes tables without used entries from the tree, from the last level up. The tables right
+    /// below a kernel's root stay, because other roots point to them. The caller holds no lock.
     pub(crate) fn prune(&mut self, addr: u64, gather: &mut Gather<'_, F, M>) {
         self.prune_from(addr, 0, gather);
     }
 
-    /// The same from a table of this level upwards.
+    /// Does the same from a table of level `lowest` upwards.
     pub(crate) fn prune_from(&mut self, addr: u64, lowest: usize, gather: &mut Gather<'_, F, M>) {
         for level in lowest..Self::TOP {
             if level + 1 == Self::TOP && self.space.is_kernel() {
@@ -317,18 +325,18 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
     }
 }
 
-/// The end of the part of `start .. end` that the table of the last level at `start` covers.
+/// Returns the end of the part of `start .. end` that the last-level table at `start` maps.
 pub(crate) fn table_end(start: u64, end: u64) -> u64 {
     end.min(next(start, 1))
 }
 
-/// The entries of a last-level table for `start .. end`, which lie in one stretch.
+/// Returns the entries of a last-level table for `start .. end`, which lies within one table.
 pub(crate) fn indices(start: u64, end: u64) -> core::ops::Range<usize> {
     let first = index(start, 0);
     first..first + ((end - start) >> 12) as usize
 }
 
-/// Whether processors may remember this leaf.
+/// Returns `true` if a TLB may hold this leaf.
 pub(crate) const fn may_be_in_tlb(raw: u64) -> bool {
     raw & tag::VALID != 0
 }

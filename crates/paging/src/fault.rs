@@ -1,6 +1,10 @@
-//! One page: what a fault finds, and what it does there.
+//! Operations on one page by address: reference counting for users of a frame (`get_page`,
+//! `pin_page`), accesses as a processor makes them (`access`, `refill`), and added attributes. This
+//! is the page-table part only: `samara-mm`'s `process/fault/` decides what a fault does, and its
+//! `space/fault.rs` decides whether a VMA permits the access.
 //!
-//! A fault has seen something without a lock. Each of these calls locks the page's table, and looks whether that is still so.
+//! A fault has read the entry without a lock. Each of these calls locks the page's table and checks
+//! that the entry is unchanged. [`PteRef`](crate::PteRef) has the steps that map and copy.
 
 use crate::cursor::{Cursor, Stop, may_be_in_tlb};
 use crate::entry::{Attrs, Entry, PAGE_SIZE, index, next, span, tag};
@@ -14,12 +18,14 @@ use crate::space::PageTables;
 use crate::table::LockedTable;
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// Adds attributes to a page, if it is still on this frame, the first of its entry: the end of a fault on a shared page that its file has been told of,
-    /// and accessed and dirty bits where processors leave them to software.
+    /// Adds attributes to a page, if it is still on the frame `phys`, the first frame of its entry.
+    /// This ends a write fault on a shared page after its file was notified. It also sets accessed
+    /// and dirty bits where processors leave them to software.
     ///
     /// # Errors
     ///
-    /// [`Error::NotMapped`] if no page on this frame is mapped there (any more); [`Error::NoMemory`], [`Error::Misaligned`].
+    /// [`Error::NotMapped`] if no page on this frame is mapped there (any more);
+    /// [`Error::NoMemory`], [`Error::Misaligned`].
     ///
     /// An example is at [`protect_with`](Self::protect_with).
     pub fn add_attrs(
@@ -41,19 +47,21 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         if !may_be_in_tlb(was) || (add - F::attrs(was)).contains(Attrs::EXEC) {
             gather.notify_mapped(addr & !(span(level) - 1), next(addr, level), attrs);
         }
-        // As above: what processors remember allows less, and a fault finds out.
+        // No invalidation: a TLB entry with fewer rights causes a fault, which finds the new ones.
         Ok(())
     }
 
-    /// Takes a reference on the frame of 4 KiB at an address, if a processor could do there what `need` says without a fault. It keeps the frame, not the
-    /// mapping: [`put`](FrameRef::put) gives it up.
+    /// Takes a reference on the 4 KiB frame at an address, if a processor could make the accesses
+    /// in `need` there without a fault. The reference keeps the frame, not the mapping.
+    /// [`put`](FrameRef::put) gives it up. This is Linux's `FOLL_GET`.
     ///
-    /// While it lasts, [`PteRef::reuse_exclusive`](crate::PteRef::reuse_exclusive) says no for this frame. With `need` empty, it is the page that is there, whether
-    /// or not it may be used.
+    /// While it lasts, [`PteRef::reuse_exclusive`](crate::PteRef::reuse_exclusive) returns `false`
+    /// for this frame. With `need` empty, the page may be one without access.
     ///
     /// # Errors
     ///
-    /// [`Error::NotMapped`]: a fault would be taken; [`Error::TooMany`]: the frame has 1,023 references.
+    /// [`Error::NotMapped`] if the access would fault; [`Error::TooMany`] if the frame has 1,023
+    /// references.
     pub fn get_page(&self, addr: u64, need: Attrs) -> Result<FrameRef, Error> {
         let mut cursor = self.cursor(addr);
         if need.is_empty() && self.covers(addr) {
@@ -78,16 +86,18 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         )
     }
 
-    /// Takes a reference for a device, which reads or writes the memory itself while programs go on: as [`get_page`](Self::get_page), and private memory stays this address
-    /// space's own until the reference is put. A write through the mapping goes to the same frame, and a fork
-    /// ([`Mapping::Private`](crate::Mapping::Private)) gives the child a copy. With `need` empty, it is the page that is there, whether or not it may be used.
+    /// Takes a reference for a device, which accesses the memory itself while programs run: Linux's
+    /// `FOLL_PIN`. It does the same as [`get_page`](Self::get_page), and private memory also stays
+    /// exclusive to this address space until the reference is put. A write through the mapping goes
+    /// to the same frame, and a fork ([`Mapping::Private`](crate::Mapping::Private)) gives the
+    /// child a copy. With `need` empty, the page may be one without access.
     ///
-    /// Tables in which pages are pinned must not be [shared](Self::share_range).
+    /// Tables with pinned pages must not be [shared](Self::share_range).
     ///
     /// # Errors
     ///
-    /// [`Error::NotMapped`]: a fault would be taken; [`Error::Exists`]: it is private memory that others have, too, or may have, since the table is shared;
-    /// [`Error::TooMany`].
+    /// [`Error::NotMapped`] if the access would fault; [`Error::Exists`] if it is private memory
+    /// that is not exclusive, or whose table is shared; [`Error::TooMany`].
     ///
     /// ```
     /// # use samara_paging::{Arena, Attrs, ForkFilter, Exclusive, Kind, Mapping, PageSize, PageTables, Physical, Source, format::X86_64};
@@ -126,7 +136,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let pin = if F::is_special(raw) || !frames.is_anon(phys) {
             FrameRef::of(memory, phys, !F::is_special(raw))?
         } else if !cursor.shared
-            // What may be written, no other entry maps, whoever else has a reference.
+            // A writable page of private memory has no other mapping, whatever its references.
             && (frames.is_exclusive(phys) || F::is_writable(raw))
         {
             frames.pin(phys)?;
@@ -141,15 +151,17 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         Ok(pin)
     }
 
-    /// Does what a processor does: looks whether it may do at `addr` what `need` says, notes that in the accessed bit, and with [`Attrs::WRITE`] in the
-    /// dirty bit, and calls `access` with the physical address of that byte. For copies to and from a program, and atomic instructions on its memory.
+    /// Makes an access as a processor does. Checks that the accesses in `need` are permitted at
+    /// `addr`, sets the accessed bit, and with [`Attrs::WRITE`] the dirty bit. Then calls `access`
+    /// with the physical address of the byte, and returns its result. Meant for copies to and from
+    /// a program, and for atomic instructions on its memory.
     ///
-    /// `access` runs under the table's lock, so that the page stays where it is, and as it may be used, until it returns. It must not call these tables,
-    /// and stays within the page of 4 KiB.
+    /// `access` runs under the table's lock, so that the page and its attributes do not change
+    /// until it returns. It must not call these tables, and must stay within the 4 KiB page.
     ///
     /// # Errors
     ///
-    /// What is there instead: the caller takes the fault, and tries again.
+    /// The entry that does not permit the access: the caller handles the fault and tries again.
     ///
     /// ```
     /// # use core::sync::atomic::{AtomicU32, Ordering};
@@ -182,15 +194,17 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         self.mark_used(addr, need, |phys, _| access(phys))
     }
 
-    /// Does what a processor does that fills its TLB: looks and notes as [`access`](Self::access) does, and returns the physical address of the byte, and what the
-    /// entry allows. With [`Attrs::DIRTY`], stores need not be noted any more.
+    /// Fills a software TLB: checks and marks the page as [`access`](Self::access) does, and
+    /// returns the physical address of the byte and the entry's attributes. With [`Attrs::DIRTY`],
+    /// later stores need no marking.
     ///
-    /// Whoever keeps the answer forgets it when [`Invalidate::invalidate`] is told of the address: every later change of the entry that matters is told.
-    /// Takes the lock of the last-level table.
+    /// A caller that keeps the result must discard it when [`Invalidate::invalidate`] is called for
+    /// the address. Every later change that matters is reported there. Takes the lock of the
+    /// last-level table.
     ///
     /// # Errors
     ///
-    /// As [`access`](Self::access).
+    /// As for [`access`](Self::access).
     ///
     /// ```
     /// # use samara_paging::{Arena, Attrs, Entry, Exclusive, Kind, PageSize, PageTables, Physical, Source, format::X86_64};
@@ -213,7 +227,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         self.mark_used(addr, need, |phys, attrs| (phys, attrs))
     }
 
-    /// Notes an access in the entry, and calls `access` with the byte's address and the entry's attributes, with the table locked.
+    /// Marks the entry as used, and calls `access` under the table's lock with the byte's physical
+    /// address and the entry's attributes.
     #[inline(always)]
     fn mark_used<T>(
         &self,
@@ -234,7 +249,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             });
             attrs |= add;
         }
-        // Stores to a shared table's pages are faults, whatever the entry says.
+        // A store through a shared table is a fault, whatever the entry says.
         if cursor.shared {
             attrs.remove(Attrs::WRITE);
         }
@@ -242,7 +257,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     }
 }
 
-/// A reference on a frame that is mapped: see [`PageTables::get_page`].
+/// A reference on a mapped frame: see [`PageTables::get_page`].
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the frame is kept until the reference is put"]
 pub struct FrameRef {
@@ -251,7 +266,7 @@ pub struct FrameRef {
 }
 
 impl FrameRef {
-    /// A reference on a frame that is mapped, in a table whose lock is held.
+    /// Takes a reference on a mapped frame, in a table whose lock is held.
     #[inline]
     pub(crate) fn of<B: FrameAllocator + PhysMem, R: Reclaim>(
         memory: &Physical<B, R>,
@@ -264,17 +279,17 @@ impl FrameRef {
         Ok(FrameRef { phys, counted })
     }
 
-    /// The frame.
+    /// Returns the frame.
     pub fn phys(&self) -> u64 {
         self.phys
     }
 
-    /// Whether the frame is counted: the zero page and device memory are not.
+    /// Returns `true` if the frame is counted. The zero page and device memory are not.
     pub fn counted(&self) -> bool {
         self.counted
     }
 
-    /// Gives the reference up.
+    /// Gives up the reference.
     pub fn put<B: FrameAllocator + PhysMem, R: Reclaim>(self, memory: &Physical<B, R>) {
         if self.counted {
             memory.put(self.phys);
@@ -283,7 +298,8 @@ impl FrameRef {
 }
 
 impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
-    /// Locks the table of the page on this frame, which is this address space's own; its level.
+    /// Locks the table of the page on this frame after unsharing it. Returns the table and its
+    /// level.
     #[inline]
     pub(crate) fn lock_page(
         &mut self,
@@ -305,7 +321,8 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         }
     }
 
-    /// Locks the table of the page at an address, whatever its size; its level, and the entry. Otherwise what is there instead.
+    /// Locks the table of the page of any size at an address. Returns the table, its level and the
+    /// entry, or the entry that is there instead of a page.
     #[inline]
     fn lock_leaf(&mut self, addr: u64) -> Result<(LockedTable<'a>, usize, u64), Entry> {
         let mut level = 0;
@@ -319,7 +336,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
                     if level == 0 {
                         return Err(F::decode(raw, 0));
                     }
-                    // A huge page was here, and is no more.
+                    // A huge page was here and is gone.
                     level = 0;
                 }
                 Err(Stop { raw: 0, .. }) => return Err(Entry::Empty),
@@ -328,7 +345,8 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         }
     }
 
-    /// Locks the table of a page where a processor could do what `need` says; its level, the entry, and the byte's physical address.
+    /// Locks the table of a page if a processor could make the accesses in `need` there. Returns
+    /// the table, its level, the entry, and the physical address of the byte.
     pub(crate) fn lock_for(
         &mut self,
         addr: u64,

@@ -1,4 +1,5 @@
-//! Physical memory: who gives frames, where they are read and written, and all that address spaces have in common.
+//! Physical memory: the frame allocator, the mapping through which the library accesses frames, and
+//! the state shared by all address spaces.
 
 use crate::atomic::{AtomicU64, AtomicUsize, Ordering};
 use core::mem::MaybeUninit;
@@ -16,53 +17,61 @@ use crate::spin::Spin;
 use crate::table::Table;
 use crate::zero;
 
-/// Where frames come from.
+/// The allocator of frames.
 ///
-/// All processors that take faults come here. An allocator does well to keep some single frames for each of them, as [`Arena`](crate::Arena) does, so that
-/// they seldom wait for one another.
+/// All processors that take faults call it. An allocator should keep a few single frames for each
+/// processor, as [`Arena`](crate::Arena) does, so that processors rarely wait for one another.
 ///
 /// # Safety
 ///
-/// A block that was given out is nobody else's until it is freed, is aligned to its size, and lies among the frames that the [`Physical`]
-/// around this allocator counts.
+/// A block that was given out is not given out again until it is freed. It is aligned to its size,
+/// and it lies among the frames that the [`Physical`] around this allocator counts.
 pub unsafe trait FrameAllocator {
-    /// 2^`order` frames, of any content; `None` when there are none. The library asks for orders 0, 9 and 18.
+    /// Allocates 2^`order` frames, of any content, or returns `None` if there are none. The library
+    /// asks for orders 0, 9 and 18.
     fn alloc(&self, order: u32) -> Option<u64>;
 
-    /// Takes a block back.
+    /// Frees a block.
     ///
     /// # Safety
     ///
-    /// `phys` and `order` are of one call of [`alloc`](Self::alloc), and nobody uses the block any more.
+    /// `phys` and `order` are those of one call of [`alloc`](Self::alloc), and nothing uses the
+    /// block any more.
     unsafe fn free(&self, phys: u64, order: u32);
 
-    /// Fills `frames` from its start with single frames, as many as there are: as so many calls of [`alloc`](Self::alloc) with order 0 would give. How
-    /// many. An allocator does well to take its lock once for all of them.
+    /// Fills `frames` from its start with single frames, as repeated calls of
+    /// [`alloc`](Self::alloc) with order 0 would, and returns their number. Implementations should
+    /// take their lock once for all of them.
     fn alloc_bulk(&self, frames: &mut [u64]) -> usize {
         alloc_one_by_one(self, frames)
     }
 
-    /// A frame for a table, of any content; freed by [`free_table`](Self::free_table). Tables stay where they are, and a fork looks at all of them: an
-    /// allocator does well to take them from the same pieces of memory, where pages that could be moved are not.
+    /// Allocates a frame for a table, of any content. It is freed by
+    /// [`free_table`](Self::free_table). Tables do not move, and a fork visits all of them.
+    /// Implementations should therefore group tables, away from pages that could be moved.
     fn alloc_table(&self) -> Option<u64> {
         self.alloc(0)
     }
 
-    /// Takes back a table's frame.
+    /// Frees the frame of a table.
     ///
     /// # Safety
     ///
-    /// `phys` is of one call of [`alloc_table`](Self::alloc_table), and nobody uses the frame any more.
+    /// `phys` is the result of one call of [`alloc_table`](Self::alloc_table), and nothing uses the
+    /// frame any more.
     unsafe fn free_table(&self, phys: u64) {
-        // SAFETY: the caller's promise; unless both are provided otherwise, tables are allocated with order 0.
+        // SAFETY: the caller's promise. Unless an implementation overrides both functions, tables
+        // are allocated with order 0.
         unsafe { self.free(phys, 0) };
     }
 
-    /// Takes back all frames of these ranges of physical addresses. An allocator does well to take its lock once for all of them.
+    /// Frees all frames of these ranges of physical addresses. Implementations should take their
+    /// lock once for all of them.
     ///
     /// # Safety
     ///
-    /// Each of these frames was given out by [`alloc`](Self::alloc) with order 0, and nobody uses it any more.
+    /// Each frame was given out by [`alloc`](Self::alloc) with order 0, and nothing uses it any
+    /// more.
     unsafe fn free_runs(&self, runs: &[Range<u64>]) {
         for run in runs {
             for phys in run.clone().step_by(PAGE_SIZE as usize) {
@@ -73,7 +82,7 @@ pub unsafe trait FrameAllocator {
     }
 }
 
-/// [`FrameAllocator::alloc_bulk`] of allocators that give one frame at a time.
+/// [`FrameAllocator::alloc_bulk`] for allocators that give out one frame at a time.
 pub(crate) fn alloc_one_by_one(
     backing: &(impl FrameAllocator + ?Sized),
     frames: &mut [u64],
@@ -89,52 +98,61 @@ pub(crate) fn alloc_one_by_one(
     len
 }
 
-/// Where the library reads and writes a frame.
+/// The mapping through which the library reads and writes frames.
 ///
 /// # Safety
 ///
-/// For each block that the allocator has given out, the pointer to its first byte is valid for reads and writes of the whole block, aligned to
-/// 4 KiB, and the same until the block is freed. What [`to_virt_run`](Self::to_virt_run) gives is valid for as many frames as were asked for.
+/// For each block that the allocator has given out, the pointer to its first byte is valid for
+/// reads and writes of the whole block, aligned to 4 KiB, and the same until the block is freed. A
+/// pointer from [`to_virt_run`](Self::to_virt_run) is valid for the number of frames that was asked
+/// for.
 pub unsafe trait PhysMem {
-    /// The first byte of the frame at this physical address.
+    /// Returns the first byte of the frame at this physical address.
     fn to_virt(&self, phys: u64) -> NonNull<u8>;
 
-    /// The first byte of so many frames that follow one another, all of which have been given out, if one pointer is valid for all of them until the first
-    /// is freed: they are cleared quicker than one by one. `None` unless said otherwise.
+    /// Returns the first byte of `frames` adjacent frames, all of which have been given out, if one
+    /// pointer is valid for all of them until the first is freed. Such frames are cleared faster
+    /// than one by one. The default is `None`.
     fn to_virt_run(&self, phys: u64, frames: usize) -> Option<NonNull<u8>> {
         let _ = (phys, frames);
         None
     }
 
-    /// Whether the bytes of a frame that has just been given out, and of those that follow it, are probably still in the cache of a processor. Many frames
-    /// of which that is not so are cleared past the cache, if the processor has stores that do so: in about half the time, and without driving out what is
-    /// there. `true` unless said otherwise; [`Arena`](crate::Arena) says it of frames that were freed among the last 4 MiB.
+    /// Returns `true` if the bytes of a frame that was just given out, and of those after it, are
+    /// probably still in a processor's cache. Large runs that are not cached are cleared with
+    /// non-temporal stores, if the processor has them. That takes about half the time, and does not
+    /// evict what is cached. The default is `true`; [`Arena`](crate::Arena) returns `true` for
+    /// frames that were freed among the last 4 MiB.
     fn is_cached(&self, phys: u64) -> bool {
         let _ = phys;
         true
     }
 }
 
-/// Memory as address spaces see it: frames, their counts, and when tables are freed that a walk may still read.
+/// Physical memory as address spaces use it: frames, their counts, and the grace periods after
+/// which tables are freed.
 ///
-/// One of these serves any number of address spaces, whose tables may share frames and tables with one another.
+/// One value serves any number of address spaces, which may share frames and tables with one
+/// another.
 #[derive(Debug)]
 pub struct Physical<B: FrameAllocator + PhysMem, R: Reclaim> {
     backing: B,
     frames: Frames,
     reclaim: R,
-    /// [`NONE`] only until there is one: memory may begin at 0.
+    /// The zero page; [`NONE`] only during construction, because memory may start at 0.
     zero: u64,
     tables: CachePadded<Tables>,
 }
 
-/// So many frames that follow one another may be cleared past the cache: of fewer, the program will probably soon touch all.
+/// The least number of adjacent frames that may be cleared with non-temporal stores. A program that
+/// asks for fewer will probably touch all of them soon.
 const MANY: usize = 32;
 
-/// No address of a frame.
+/// The address that belongs to no frame.
 const NONE: u64 = u64::MAX;
 
-/// What changes when tables come and go, apart from what all read.
+/// The fields that change when tables are created and freed, apart from those that all threads
+/// read.
 #[derive(Debug)]
 struct Tables {
     limbo: Spin<Limbo>,
@@ -142,18 +160,19 @@ struct Tables {
     shared: AtomicUsize,
 }
 
-/// How address spaces hold on to their memory: by reference, or counted.
+/// A handle by which address spaces keep their memory alive: a reference or a counted pointer.
 ///
-/// Cloning gives another handle on the same [`Physical`].
+/// A clone is another handle to the same [`Physical`].
 pub trait Memory: Clone {
-    /// Its allocator.
+    /// The allocator.
     type Backing: FrameAllocator + PhysMem;
-    /// How it waits for walks.
+    /// The grace periods of walks.
     type Reclaim: Reclaim;
-    /// The memory itself, always the same.
+    /// Returns the memory, always the same.
     fn physical(&self) -> &Physical<Self::Backing, Self::Reclaim>;
-    /// Tables over this memory are being dropped, and are freed after this returns: [`Invalidate::ended`](crate::Invalidate::ended), for an owner that knows to
-    /// whom to pass it on. Does nothing unless said otherwise.
+    /// Is called when tables over this memory are dropped, before they are freed. Implementations
+    /// pass the call on to [`Invalidate::ended`](crate::Invalidate::ended). The default does
+    /// nothing.
     fn ended(&self, context: &Context) {
         let _ = context;
     }
@@ -171,25 +190,31 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim, P: Deref<Target = Physical<B, R>> 
 }
 
 impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
-    /// Memory whose frames lie in `base .. base + frames * 4096`. Takes one frame for the zero page, and four bytes for each frame.
+    /// Creates memory with the frames in `base .. base + frames * 4096`. Allocates one frame for
+    /// the zero page, and four bytes for the count of each frame.
     ///
     /// # Errors
     ///
-    /// [`Error::NoMemory`]; [`Error::Misaligned`] for a base that is not a multiple of 4,096; [`Error::TooMany`] for more than 4 TiB.
+    /// [`Error::NoMemory`]; [`Error::Misaligned`] for a base that is not a multiple of 4,096;
+    /// [`Error::TooMany`] for more than 4 TiB.
     pub fn new(backing: B, reclaim: R, base: u64, frames: u64) -> Result<Self, Error> {
         Self::of(backing, reclaim, Frames::new(base, frames)?)
     }
 
-    /// Memory whose frames lie in these ranges of physical addresses (each start inclusive, end exclusive, ascending), with the counts of frames in memory of the
-    /// caller's, of at least [`Frames::size_for`] the same ranges bytes: for a kernel that has no allocator yet, and whose memory has holes. Holes cost nothing.
-    /// Which range a frame is in is found without a search for those in the largest one. Takes one frame for the zero page.
+    /// Creates memory with the frames in these ranges of physical addresses (each start inclusive,
+    /// each end exclusive, ascending). The counts lie in memory of the caller, which must have at
+    /// least [`Frames::size_for`] bytes for the same ranges. This suits a kernel that has no
+    /// allocator yet and whose memory has holes. Holes cost nothing. Frames in the largest range
+    /// are found without a search. Allocates one frame for the zero page.
     ///
-    /// The ranges are all that the allocator may ever give out, and may hold more: the kernel's own code, or the counts themselves.
+    /// The ranges contain all frames that the allocator may ever give out. They may contain more:
+    /// the kernel's own code, or the counts themselves.
     ///
     /// # Errors
     ///
-    /// [`Error::NoMemory`], also if `counts` is too small; [`Error::Misaligned`] for a range that does not begin and end with a page, or begins before the one
-    /// before it ends; [`Error::TooMany`] for no frame, or more than 4 TiB.
+    /// [`Error::NoMemory`], also if `counts` is too small; [`Error::Misaligned`] for a range that
+    /// does not begin and end at a page, or begins before the previous one ends; [`Error::TooMany`]
+    /// for no frame, or more than 4 TiB.
     ///
     /// ```
     /// # use samara_paging::{Arena, Error, Exclusive, Frames, Kind, Physical};
@@ -226,48 +251,51 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
             }),
         };
         this.zero = this.alloc_page(Kind::File)?;
-        // SAFETY: the frame has just been allocated, and nobody else knows it.
+        // SAFETY: a newly allocated frame, which nothing else uses.
         unsafe { zero::clear(this.to_virt(this.zero), 1) };
         Ok(this)
     }
 
-    /// What was given to [`new`](Self::new).
+    /// Returns the allocator that was passed to [`new`](Self::new).
     pub fn backing(&self) -> &B {
         &self.backing
     }
 
-    /// The counts of frames.
+    /// Returns the counts of frames.
     pub fn frames(&self) -> &Frames {
         &self.frames
     }
 
-    /// How walks are waited for.
+    /// Returns the grace periods of walks.
     pub(crate) fn grace(&self) -> &R {
         &self.reclaim
     }
 
-    /// The zero page: mapped as [`Source::Special`](crate::Source::Special), never counted.
+    /// Returns the zero page. It is mapped as [`Source::Special`](crate::Source::Special) and never
+    /// counted.
     pub fn zero_page(&self) -> u64 {
         self.zero
     }
 
-    /// Frames that hold tables of address spaces; those that only wait for walks are not counted.
+    /// Returns the number of frames that hold tables of address spaces, without those that wait for
+    /// a grace period.
     pub fn table_frames(&self) -> usize {
         self.tables.0.count.load(Ordering::Relaxed)
     }
 
-    /// Last-level tables that more than one address space uses.
+    /// Returns the number of last-level tables that more than one address space uses.
     pub fn shared_tables(&self) -> usize {
         self.tables.0.shared.load(Ordering::Relaxed)
     }
 
-    /// Where the library reads and writes a frame.
+    /// Returns the address at which the library accesses a frame.
     pub fn to_virt(&self, phys: u64) -> NonNull<u8> {
         self.backing.to_virt(phys)
     }
 
-    /// A frame of any content, with one reference, which is the caller's: it is handed over by
-    /// [`Source::Owned`](crate::Source::Owned) or given up by [`put`](Self::put).
+    /// Allocates a frame of any content, with one reference, which belongs to the caller. The
+    /// caller passes it on with [`Source::Owned`](crate::Source::Owned) or gives it up with
+    /// [`put`](Self::put).
     ///
     /// # Errors
     ///
@@ -279,8 +307,10 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         Ok(phys)
     }
 
-    /// Frames with one reference each, which fill `frames` from its start; how many: fewer than there is room for where memory ends. Their counts are written
-    /// one after the other, and nothing else between them: who clears or copies their bytes does well to do that afterwards.
+    /// Allocates frames with one reference each, fills `frames` with them from its start, and
+    /// returns their number. The number is less than the length of `frames` if memory runs out. The
+    /// counts are written in one pass without other accesses. Callers should therefore clear or
+    /// copy the frames' bytes afterwards.
     ///
     /// ```
     /// # use samara_paging::{Arena, Exclusive, Kind, Physical};
@@ -296,14 +326,15 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         self.alloc_runs(kind, frames, |_, _| {})
     }
 
-    /// The same, and the frames are filled with zeroes, as many at once as [lie together](PhysMem::to_virt_run).
+    /// Allocates frames as [`alloc_pages`](Self::alloc_pages) does and fills them with zeroes, in
+    /// runs as long as the frames are [contiguous](PhysMem::to_virt_run).
     pub fn alloc_zeroed_pages(&self, kind: Kind, frames: &mut [u64]) -> usize {
         self.alloc_runs(kind, frames, |mut first, mut left| {
             let past_cache = left >= MANY && !self.backing.is_cached(first);
             while left > 0 {
                 let whole = self.backing.to_virt_run(first, left);
                 let (at, count) = whole.map_or((self.to_virt(first), 1), |at| (at, left));
-                // SAFETY: so many new frames, which nobody else knows.
+                // SAFETY: `count` new frames, which nothing else uses.
                 unsafe {
                     if past_cache {
                         zero::clear_nontemporal(at, count);
@@ -317,7 +348,8 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         })
     }
 
-    /// `each` is called for frames that follow one another, with the first and how many, when all are there and these are counted.
+    /// Calls `each` for each run of adjacent frames, with the first frame and the number of frames,
+    /// after they have been allocated and counted.
     #[inline]
     fn alloc_runs(&self, kind: Kind, frames: &mut [u64], each: impl Fn(u64, usize)) -> usize {
         let mut len = self.backing.alloc_bulk(frames);
@@ -333,7 +365,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         len
     }
 
-    /// 2^`order` frames (0, 9 or 18) with one reference each.
+    /// Allocates 2^`order` frames (orders 0, 9 and 18) with one reference each.
     ///
     /// # Errors
     ///
@@ -347,19 +379,21 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         Ok(phys)
     }
 
-    /// The same, filled with zeroes past the cache: so many would drive out most of what is there.
+    /// Allocates a block filled with zeroes by non-temporal stores, because ordinary stores would
+    /// evict most of the cache.
     ///
     /// # Errors
     ///
-    /// As of [`alloc_block`](Self::alloc_block).
+    /// As for [`alloc_block`](Self::alloc_block).
     pub fn alloc_zeroed_block(&self, order: u32, kind: Kind) -> Result<u64, Error> {
         let block = self.alloc_block(order, kind)?;
-        // SAFETY: a new block of so many frames.
+        // SAFETY: a new block of 2^`order` frames.
         unsafe { zero::clear_nontemporal(self.to_virt(block), 1 << order) };
         Ok(block)
     }
 
-    /// Frames from the allocator; if it refuses, it is asked once more, after tables have been freed that no walk can hold any more.
+    /// Allocates frames. If the allocator refuses, it is asked once more after the tables whose
+    /// grace period has ended are freed.
     #[inline]
     fn frames_or_reclaimed(&self, alloc: impl Fn(&B) -> Option<u64>) -> Result<u64, Error> {
         match alloc(&self.backing) {
@@ -374,7 +408,8 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         alloc(&self.backing).ok_or(Error::NoMemory)
     }
 
-    /// One more reference on a frame. The caller has one already, or holds the lock of a table that maps it.
+    /// Adds a reference on a frame. The caller already has one, or holds the lock of a table that
+    /// maps the frame.
     ///
     /// # Errors
     ///
@@ -383,7 +418,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         self.frames.get(phys)
     }
 
-    /// Gives a reference up; the frame is freed with the last of its references and mappings.
+    /// Gives up a reference. The frame is freed with the last of its references and mappings.
     pub fn put(&self, phys: u64) {
         if let Some(index) = self.frames.put(phys) {
             let mut dead = DeferredFree::new();
@@ -399,13 +434,15 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         }
     }
 
-    /// Frees frames whose last mapping or reference has gone, and of which the processors know nothing.
+    /// Frees frames without mappings and references, which no TLB holds any more.
     #[inline]
     pub(crate) fn free_deferred(&self, dead: &mut DeferredFree) {
         dead.free(&self.frames, &self.backing);
     }
 
-    /// A frame of private memory with the bytes of another, which programs and devices may be writing to: what they do at once mixes word by word.
+    /// Allocates a frame of private memory with a copy of another frame's bytes. Programs and
+    /// devices may write to that frame at the same time; the copy is then consistent for each word
+    /// only.
     ///
     /// # Errors
     ///
@@ -416,7 +453,8 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         let from = self.to_virt(phys).cast::<core::sync::atomic::AtomicUsize>();
         let to = self.to_virt(copy).cast::<usize>();
         for i in 0..PAGE_SIZE as usize / WORD {
-            // SAFETY: two whole frames, aligned; the caller keeps the one, whose words others use by atomic instructions, and nobody knows the other.
+            // SAFETY: two whole aligned frames. The caller keeps the source alive, and others
+            // access its words by atomic instructions; nothing else uses the copy.
             unsafe {
                 to.add(i).write(
                     from.add(i)
@@ -428,7 +466,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         Ok(copy)
     }
 
-    /// A table's frame of any content, counted as a table with one user.
+    /// Allocates a frame of any content for a table, with one user.
     pub(crate) fn alloc_table(&self) -> Result<u64, Error> {
         let phys = self.frames_or_reclaimed(B::alloc_table)?;
         self.frames.claim_table(phys);
@@ -436,48 +474,50 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         Ok(phys)
     }
 
-    /// A table's frame with 512 empty entries.
+    /// Allocates a table with 512 empty entries.
     pub(crate) fn alloc_empty_table(&self) -> Result<u64, Error> {
         let phys = self.alloc_table()?;
         self.clear_table(phys);
         Ok(phys)
     }
 
-    /// Makes all entries of a table empty that nobody else knows.
+    /// Clears all entries of a table that no other thread can reach.
     pub(crate) fn clear_table(&self, phys: u64) {
         if cfg!(samara_loom) {
-            // The checker's words are no bytes.
+            // The checker's atomics are not plain bytes.
             for slot in self.table(phys).entries(0..ENTRIES) {
                 slot.store(0, Ordering::Relaxed);
             }
         } else {
-            // SAFETY: a frame of a table, which nobody else knows.
+            // SAFETY: the frame of a table that no other thread can reach.
             unsafe { zero::clear(self.to_virt(phys), 1) };
         }
     }
 
-    /// Frees a table's frame that no walk can hold.
+    /// Frees the frame of a table.
     ///
     /// # Safety
     ///
-    /// No entry points to it, and no walk that began before the last of them went is still under way.
+    /// No entry points to the table, and every walk that began before the last such entry was
+    /// removed has ended.
     pub(crate) unsafe fn free_table(&self, phys: u64) {
         self.tables.0.count.fetch_sub(1, Ordering::Relaxed);
         self.frames.release_table(phys);
-        // SAFETY: allocated as a table; the caller's promise for the rest.
+        // SAFETY: allocated as a table; the rest is the caller's promise.
         unsafe { self.backing.free_table(phys) };
     }
 
-    /// The entries of a table.
+    /// Returns the table in this frame.
     #[inline]
     pub(crate) fn table(&self, phys: u64) -> Table<'_> {
         let entries = self.to_virt(phys).cast();
-        // SAFETY: tables are frames that this allocator has given out, so that the pointer is valid for `ENTRIES` words of eight bytes;
-        // callers have it from an entry of a tree within a section, or own it.
+        // SAFETY: a table is a frame that this allocator gave out, so that the pointer is valid for
+        // `ENTRIES` words of eight bytes. Callers read its address from an entry of a tree within a
+        // section, or own the table.
         unsafe { Table::new(entries, self.frames.table_word(phys), phys) }
     }
 
-    /// Where an entry of a table stands.
+    /// Returns the location of an entry of a table.
     #[inline]
     pub(crate) fn slot(&self, table: u64, index: usize) -> &AtomicU64 {
         let entries = self.to_virt(table).cast::<AtomicU64>();
@@ -485,7 +525,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         unsafe { entries.add(index & (ENTRIES - 1)).as_ref() }
     }
 
-    /// An entry of a table, as a walk reads it: see [`Table::read`].
+    /// Reads an entry of a table as a walk does: see [`Table::read`].
     #[inline]
     pub(crate) fn read(&self, table: u64, index: usize) -> u64 {
         self.slot(table, index).load(Ordering::SeqCst)
@@ -498,7 +538,8 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
             .fetch_add(more as usize, Ordering::Relaxed);
     }
 
-    /// Takes tables that no entry points to any more, and frees those that no walk can hold.
+    /// Takes over tables that no entry points to any more, and frees those whose grace period has
+    /// ended.
     pub(crate) fn retire(&self, retired: Retired) {
         self.tables
             .0
@@ -510,7 +551,8 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         self.free_list(free);
     }
 
-    /// Frees tables that no walk can hold any more. It is called whenever tables are retired; a kernel may call it when it has time.
+    /// Frees retired tables whose grace period has ended. Retiring a table does this as well. A
+    /// kernel may call it when it is idle.
     pub fn reclaim(&self) {
         loop {
             let free = self.tables.0.limbo.lock().poll(&self.reclaim);
@@ -521,7 +563,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         }
     }
 
-    /// Puts a table that nobody can reach before a list of such.
+    /// Puts a table that no thread can reach at the head of a list.
     pub(crate) fn link(&self, list: &mut Retired, phys: u64) {
         self.table(phys).set_link(list.head);
         if list.len == 0 {
@@ -537,14 +579,14 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
             list.head = self.table(phys).link();
             list.len -= 1;
             self.tables.0.count.fetch_add(1, Ordering::Relaxed);
-            // SAFETY: the limbo gives tables back when no walk can hold them.
+            // SAFETY: the limbo returns tables after their grace period.
             unsafe { self.free_table(phys) };
         }
     }
 }
 
 impl<B: FrameAllocator + PhysMem, R: Reclaim> Drop for Physical<B, R> {
-    /// Address spaces borrow or count this memory, so that none is left, and no walk either.
+    /// Address spaces borrow or count this memory: none of them is left here, and no walk either.
     fn drop(&mut self) {
         self.reclaim();
         if self.zero != NONE {

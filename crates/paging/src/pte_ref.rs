@@ -1,7 +1,8 @@
-//! The place of one small page: found once for all that a fault does there.
+//! A reference to the page-table entry of one small page, found once for all steps of a fault.
 //!
-//! A fault looks, and then maps, copies or allows what it has found missing. Each of these would enter a section and go down from the root; a spot does so
-//! once. What it has found may be gone when it goes on: each step locks the table, and looks again.
+//! A fault reads the entry, and then maps, copies or makes writable. Separate calls would each
+//! enter a section and descend from the root; a `PteRef` does both once. The entry may change
+//! between two steps: each step locks the table and reads the entry again.
 
 use core::slice;
 
@@ -19,22 +20,24 @@ use crate::space::PageTables;
 use crate::table::LockedTable;
 use crate::walk::mask_write;
 
-/// One page of an address space, found once: see [`PageTables::pte`].
+/// A reference to the page-table entry of one page: see [`PageTables::pte`].
 ///
-/// While it lives, tables that others take out of the tree are not freed, as with a [`View`](crate::View).
+/// While it lives, tables that other threads remove from the tree are not freed, as with a
+/// [`View`](crate::View).
 #[must_use]
 pub struct PteRef<'a, F: Format, M: Memory> {
-    /// For what is not found at once: tables to be made, shared ones, huge pages.
+    /// The slow path: creates tables, unshares them, and handles huge pages.
     cursor: Cursor<'a, F, M>,
     addr: u64,
     tlb: &'a dyn Invalidate,
-    /// The last-level table, if it has been found, and is this address space's own.
+    /// The last-level table, if it was found and is not shared.
     found: Option<FoundTable<'a>>,
 }
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// The place of the page at `addr`, for looking and then changing, in one [section](crate::Reclaim::Section) and by one way down. `tlb` is told what
-    /// processors must forget.
+    /// Returns a reference to the entry for the page at `addr`, to read and then change it in one
+    /// [section](crate::Reclaim::Section) and with one descent. Its calls pass invalidations to
+    /// `tlb`.
     ///
     /// ```
     /// # use samara_paging::{Arena, Attrs, Entry, Grace, Kind, PageTables, Physical, Source, format::X86_64};
@@ -60,7 +63,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 }
 
 impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
-    /// As [`PageTables::entry`].
+    /// Returns the entry, as [`PageTables::entry`] does.
     #[inline(always)]
     pub fn entry(&mut self) -> Entry {
         if !self.cursor.space.covers(self.addr) {
@@ -84,21 +87,23 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
         }
     }
 
-    /// The last-level table as it is now; what was found before is forgotten.
+    /// Returns the last-level table as it is now, and discards the earlier result.
     #[inline(always)]
     fn find(&mut self) -> Result<FoundTable<'a>, Stop> {
         self.found = None;
         self.cursor.find_table(self.addr)
     }
 
-    /// Locks the last-level table, if there is one, and it is this address space's own. It is still on the way, and stays so until it is unlocked.
+    /// Locks the last-level table if it exists and is not shared. It then stays in the tree until
+    /// it is unlocked.
     #[inline(always)]
     fn lock(&mut self) -> Option<LockedTable<'a>> {
         if self.found.is_none() {
             let found = self.find().ok();
             self.found = found.filter(|found| !F::is_shared(found.parent_entry));
         }
-        // Its entry above says still that it is not shared: that, too, is changed under the table's lock.
+        // The entry above still marks the table as not shared. A change of the mark needs the
+        // table's lock as well.
         let locked = self.found.as_ref()?.lock();
         if locked.is_none() {
             self.found = None;
@@ -106,11 +111,11 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
         locked
     }
 
-    /// As [`PageTables::map`], of a small page.
+    /// Maps a small page, as [`PageTables::map`] does.
     ///
     /// # Errors
     ///
-    /// As there. Nothing has changed then.
+    /// As for that function. Nothing has changed then.
     #[inline]
     pub fn map(&mut self, source: Source, attrs: Attrs) -> Result<(), Error> {
         self.aligned()?;
@@ -142,7 +147,7 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
         Ok(())
     }
 
-    /// The same where a table must be made first, or is shared.
+    /// Does the same if a table must be created or unshared first.
     #[cold]
     fn map_slow(&mut self, source: Source, attrs: Attrs) -> Result<(), Error> {
         let space = self.cursor.space;
@@ -153,19 +158,20 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
             .lock_unshared(self.addr, &mut prealloc, &mut gather);
         let result = locked.and_then(|table| self.map_in(table, source, attrs));
         if result.is_err() {
-            // Tables that were made for nothing.
+            // Frees tables created in vain.
             self.cursor.prune(self.addr, &mut gather);
         }
         self.finish(&mut gather);
         result
     }
 
-    /// Puts another frame in the place of `old`: the mapping of `old` goes once the processors have been told.
+    /// Replaces the page on the frame `old`. The mapping of `old` is given up after the TLB
+    /// invalidation.
     ///
     /// # Errors
     ///
-    /// [`Error::NotMapped`] if no small page on the frame `old` is mapped there (any more); [`Error::NoMemory`], [`Error::Misaligned`],
-    /// [`Error::TooMany`]. Nothing has changed then.
+    /// [`Error::NotMapped`] if no small page on the frame `old` is mapped there (any more);
+    /// [`Error::NoMemory`], [`Error::Misaligned`], [`Error::TooMany`]. Nothing has changed then.
     pub fn replace(&mut self, old: u64, source: Source, attrs: Attrs) -> Result<(), Error> {
         self.aligned()?;
         if !source.phys().is_multiple_of(PAGE_SIZE) {
@@ -185,7 +191,7 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
         result
     }
 
-    /// Whether a small page on this frame is here; its entry.
+    /// Returns the entry if it is a small page on this frame.
     #[inline(always)]
     fn check_page(&self, table: &LockedTable<'_>, phys: u64) -> Result<u64, Error> {
         let raw = table.load(index(self.addr, 0));
@@ -218,7 +224,7 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
         Ok(())
     }
 
-    /// The same where the table may be shared, or a huge page is there.
+    /// Does the same if the table may be shared, or a huge page is there.
     #[cold]
     fn replace_slow(&mut self, old: u64, source: Source, attrs: Attrs) -> Result<(), Error> {
         let mut gather = self.cursor.space.gather(self.tlb);
@@ -233,13 +239,15 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
         result
     }
 
-    /// Lets a program write to a page of private memory that it has alone, the short way of copy-on-write: adds [`Attrs::WRITE`],
-    /// [`Attrs::DIRTY`], [`Attrs::ACCESSED`] and [`Attrs::SOFT_DIRTY`]. `phys` is the first frame of the entry, which may be a huge page's. False: others
-    /// have it (or one of its frames), too, or it is not private memory.
+    /// Makes an exclusive page of private memory writable: copy-on-write without a copy. Adds
+    /// [`Attrs::WRITE`], [`Attrs::DIRTY`], [`Attrs::ACCESSED`] and [`Attrs::SOFT_DIRTY`]. `phys` is
+    /// the first frame of the entry, which may be a huge page's. Returns `false` if one of its
+    /// frames has other mappings or references, or is not private memory.
     ///
     /// # Errors
     ///
-    /// [`Error::NotMapped`] if no page on this frame is mapped there (any more); [`Error::NoMemory`], [`Error::Misaligned`].
+    /// [`Error::NotMapped`] if no page on this frame is mapped there (any more);
+    /// [`Error::NoMemory`], [`Error::Misaligned`].
     #[inline]
     pub fn reuse_exclusive(&mut self, phys: u64) -> Result<bool, Error> {
         self.aligned()?;
@@ -252,14 +260,15 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
         }
     }
 
-    /// Whether [`reuse_exclusive`](Self::reuse_exclusive) would most likely say yes of this frame. It looks without a lock, and so says nothing for sure.
+    /// Returns `true` if [`reuse_exclusive`](Self::reuse_exclusive) would probably succeed for this
+    /// frame. It reads the count without a lock, so that the answer is only a hint.
     #[inline]
     pub fn seems_exclusive(&self, phys: u64) -> bool {
         let frames = self.cursor.memory().frames();
         frames.contains(phys) && frames.is_exclusive_anon(phys)
     }
 
-    /// Allows a write to a small page of private memory that this address space has alone.
+    /// Makes an exclusive small page of private memory writable.
     #[inline(always)]
     fn reuse_in(&self, table: &LockedTable<'_>, raw: u64) -> bool {
         let own = !F::is_special(raw)
@@ -273,22 +282,26 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
             if !may_be_in_tlb(raw) {
                 self.notify_mapped(Attrs::WRITE | F::attrs(raw));
             }
-            // A processor that remembers the page as read-only takes a fault, which finds it writable: no other must be told.
+            // A processor with a read-only TLB entry takes a fault and finds the page writable: no
+            // invalidation is needed.
         }
         own
     }
 
-    /// The long way of copy-on-write: puts a copy of the small page on the frame `old` in its place. `copy` writes it to the frame `new`, on which the
-    /// caller has a reference; that becomes the mapping, and the mapping of `old` goes once the processors have been told. False: in the meantime the
-    /// address space has come to have the page alone, and may write to it, as with [`reuse_exclusive`](Self::reuse_exclusive), which is the short way; `new` is still
-    /// the caller's.
+    /// Replaces the small page on the frame `old` by a copy: copy-on-write with a copy. `copy`
+    /// writes the bytes to the frame `new`, on which the caller has a reference; the reference
+    /// becomes the mapping. The mapping of `old` is given up after the TLB invalidation. Returns
+    /// `false` if the page has meanwhile become exclusive to this address space. The page is then
+    /// writable, as after [`reuse_exclusive`](Self::reuse_exclusive), and `new` still belongs to
+    /// the caller.
     ///
-    /// `copy` runs under the table's lock, so that `old` need not be kept by a reference; it must not call these tables, nor wait. It is told whether `old` is
-    /// private memory, which nobody writes to while it is not allowed here.
+    /// `copy` runs under the table's lock, so that `old` needs no reference. It must not call these
+    /// tables or wait. Its argument is `true` if `old` is private memory, which no thread writes to
+    /// while it is not writable here.
     ///
     /// # Errors
     ///
-    /// As [`replace`](Self::replace). Nothing has changed then.
+    /// As for [`replace`](Self::replace). Nothing has changed then.
     ///
     /// ```
     /// # use samara_paging::{Arena, Attrs, ForkFilter, Error, Exclusive, Kind, Mapping, PageSize, PageTables, Physical, Source, format::X86_64};
@@ -338,12 +351,13 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
                 if self.reuse_slow(old)? {
                     return Ok(false);
                 }
-                // The table is this address space's own now. If it is shared again already, or a huge page is there, the caller looks again.
+                // The table is no longer shared. If it was shared again meanwhile, or a huge page
+                // is there, the caller retries.
                 self.lock().ok_or(Error::NotMapped)?
             }
         };
         let raw = self.check_page(&table, old)?;
-        // Again: what is pinned for a device now must stay.
+        // Checked again: a page pinned for a device meanwhile must stay.
         if self.reuse_in(&table, raw) {
             return Ok(false);
         }
@@ -356,7 +370,8 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
         result.map(|()| true)
     }
 
-    /// As [`reuse_exclusive`](Self::reuse_exclusive), where the table may be shared, or a huge page is there.
+    /// Does the same as [`reuse_exclusive`](Self::reuse_exclusive) if the table may be shared, or a
+    /// huge page is there.
     #[cold]
     fn reuse_slow(&mut self, phys: u64) -> Result<bool, Error> {
         let mut gather = self.cursor.space.gather(self.tlb);
@@ -369,7 +384,8 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
         let addr = self.addr;
         let mut prealloc = PreallocTables::none(self.cursor.memory());
         let (mut table, mut level) = self.cursor.lock_page(addr, phys, &mut prealloc, gather)?;
-        // The place in a table that was copied just now is given up only after the processors know: until then the frame counts as had by two.
+        // After a table was copied, its user count drops only after the TLB invalidation. Until
+        // then the frame has two mappings.
         if gather.has_shared() {
             drop(table);
             self.cursor.outside_section(|| gather.finish());
@@ -393,7 +409,8 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
         Ok(true)
     }
 
-    /// Runs `work` outside of the section: what waits for walks does not wait for this one. What is found before says nothing after.
+    /// Runs `work` outside the section, so that grace periods do not wait for it. Earlier results
+    /// are invalid afterwards.
     pub fn outside_section<T>(&mut self, work: impl FnOnce() -> T) -> T {
         self.found = None;
         self.cursor.outside_section(work)
@@ -401,7 +418,8 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
 
     #[inline]
     fn aligned(&self) -> Result<(), Error> {
-        // As `PageTables::check_range` says of the range from here to the next page, which there must be.
+        // The check of `PageTables::check_range` for the range up to the next page, which must
+        // exist.
         let last = PAGE_SIZE.wrapping_neg();
         let page = self.addr.is_multiple_of(PAGE_SIZE) && self.addr != last;
         if page && self.cursor.space.covers(self.addr) {
@@ -410,14 +428,14 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
         Err(self.cursor.space.range_error(self.addr, PAGE_SIZE))
     }
 
-    /// Tells the processors that the page has become accessible.
+    /// Notifies the processors that the page has become accessible.
     #[inline(always)]
     fn notify_mapped(&self, attrs: Attrs) {
         let space = self.cursor.space;
         space.notify_mapped(self.tlb, self.addr, self.addr + PAGE_SIZE, attrs);
     }
 
-    /// Tables that wait for walks do not wait for this one.
+    /// Leaves the section before retired tables wait for a grace period.
     #[inline]
     fn finish(&mut self, gather: &mut Gather<'a, F, M>) {
         self.found = None;
@@ -427,7 +445,7 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
     }
 }
 
-/// A small page as it stands while processors forget it: nobody has access.
+/// Returns the small page without access, as it is while TLBs are invalidated.
 pub(crate) fn without_access<F: Format>(raw: u64) -> u64 {
     F::leaf(F::phys(raw), F::attrs(raw) - Attrs::ACCESS, 0)
 }

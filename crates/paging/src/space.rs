@@ -16,30 +16,42 @@ use crate::share::{drop_table_user, release_leaf};
 
 /// The page tables of one address space, in the format `F`.
 ///
-/// All calls take `&self`, so that faults, calls and walks of several threads run beside each other. Each entry changes at once. A call over a
-/// range changes it table by table; what it finds is each time what is there at that moment.
+/// All calls take `&self`, so that faults, calls and walks of several threads run concurrently.
+/// Each entry changes atomically. A call over a range changes it table by table, and in each table
+/// finds the entries of that moment.
 ///
 /// # Protocol
 ///
-/// - Every table has a lock, in its word of the array of frames. Whoever changes an entry holds the lock of the table that it is in; whoever changes an
-///   entry that points to a table holds that table's lock as well, taken after the upper one. So who holds a table's lock, and then
-///   finds that the entry above still points to it, knows that it stays so.
-/// - A walk takes no lock. It reads entries one after the other within a section of [`Reclaim`], until which no table that it may hold becomes
-///   something else.
-/// - A table that leaves this address space, while others go on using it or it goes on elsewhere in this one, is a danger to walks: they
-///   would read what is not theirs. `unlink_seq` is counted up after the table has left and before anybody else changes it. A walk reads it before
-///   it starts and after it has read a leaf, and begins again if it differs. If the walk found the table before it left, it read the counter before
-///   that, too; if it then read something that another has changed later, it reads the counter after that, and sees that it is higher. If it read
-///   nothing of that kind, it read what was this address space's. A table that leaves because it is empty is not counted: it stays as it is until the walk is
-///   over, and there was nothing when it left, which was after the walk had found it.
-/// - A [`View`](crate::View) remembers a last-level table from one look-up to the next. So `generation` is counted up whenever such a table, or a huge page,
-///   has come, gone or become shared, before the call that did so returns. If a look-up reads the counter after that, it goes down anew. If before, it
-///   runs beside that call, and may find what was there until then: in a table that has left the tree, nothing. All that counts for `unlink_seq` counts here, too.
-///   Tables come and go all the time, so that faults do without this counter: it would come from another processor each time.
-/// - An entry above a last-level table may say that the table is shared: then nobody changes the table by way of this entry. See
-///   [`share_range`](Self::share_range).
-/// - Locks, outermost first: upper tables, from the root down → last-level tables → the limbo of retired tables, the allocator's. Of two
-///   tables on one level, that at the lower physical address is locked first. [`Invalidate`] is called without any.
+/// - *Locks.* Every table has a lock, in its frame's word of the count array. A thread that changes
+///   an entry holds the lock of the table with the entry. A thread that changes an entry that
+///   points to a table also holds the lock of that lower table, taken after the upper one.
+///   Therefore, if a thread holds a table's lock and then finds that the entry above still points
+///   to the table, the entry keeps doing so until it unlocks the table.
+/// - *Walks.* A walk takes no lock. It reads entries one after the other within a section of
+///   [`Reclaim`]. Until the section ends, no table that it may hold is reused.
+/// - *`unlink_seq`.* Some tables leave this address space but stay in use: other address spaces
+///   share them, or the tables move within this one. A walk in such a table could read entries that
+///   are not those of its address. `unlink_seq` is incremented after the table has left and before
+///   another thread changes it. A walk reads the counter before it starts and after it has read a
+///   leaf, and starts again if the values differ.
+/// - *Both interleavings.* A walk that found the table before it left has also read the counter
+///   before that. If it then read an entry changed by another thread, it reads the counter after
+///   the increment and sees a higher value. If it read no such entry, it read an entry of this
+///   address space. A table that leaves because it is empty is not counted. It stays empty until
+///   the walk has ended, and it was empty when it left, after the walk had found it.
+/// - *`generation`.* A [`View`](crate::View) keeps a last-level table from one look-up to the next.
+///   `generation` is incremented whenever such a table or a huge page was added, removed or shared,
+///   before the call that did so returns. A look-up that reads the counter after that starts at the
+///   root. A look-up that reads it before runs concurrently with the call, and may find the
+///   previous state; in a table that has left the tree it finds nothing. Every increment of
+///   `unlink_seq` also increments `generation`. Faults do without `generation`: it changes so often
+///   that its cache line would come from another processor each time.
+/// - *Shared tables.* The entry above a last-level table may be marked as shared. No thread changes
+///   the table through such an entry: see [`share_range`](Self::share_range).
+/// - *Lock order*, outermost first: upper tables, from the root down → last-level tables → the list
+///   of retired tables, the allocator's locks. Of two tables on one level, the one at the lower
+///   physical address is locked first. [`Invalidate`] is called without locks, with the exceptions
+///   that it lists.
 #[derive(Debug)]
 pub struct PageTables<F: Format, M: Memory> {
     pub(crate) memory: M,
@@ -55,7 +67,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// The level of the root table.
     pub(crate) const TOP: usize = F::LEVELS - 1;
 
-    /// An empty address space; `asid` is the number in its [`Context`], which invalidations are told with.
+    /// Creates an empty address space. `asid` is the number in its [`Context`], which invalidations
+    /// receive.
     ///
     /// # Errors
     ///
@@ -77,27 +90,29 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         })
     }
 
-    /// Returns the physical address of the root table, for CR3, TTBR0 (TTBR1 for [a kernel's](Self::new_kernel) on AArch64) or satp. It stays the same until
-    /// the tables are dropped.
+    /// Returns the physical address of the root table, for CR3, TTBR0 (TTBR1 for [a
+    /// kernel's](Self::new_kernel) on AArch64) or satp. It does not change until the tables are
+    /// dropped.
     ///
-    /// Before that, every processor that has this root loaded must load another one, and forget what it remembers of this one: at the latest when
-    /// [`Memory::ended`](crate::Memory::ended) is told. Dropping tells nobody to forget.
+    /// Before that, every processor with this root loaded must load another one and invalidate the
+    /// translations of this one, at the latest when [`Memory::ended`](crate::Memory::ended) is
+    /// called. Dropping the tables invalidates nothing.
     pub fn root(&self) -> u64 {
         self.root
     }
 
-    /// The number that it was made with.
+    /// Returns the number passed at creation.
     pub fn asid(&self) -> Asid {
         self.context().asid()
     }
 
-    /// Returns who runs it, as invalidations are told.
+    /// Returns the context, which invalidations receive.
     #[inline]
     pub fn context(&self) -> &Context {
         &self.context.0
     }
 
-    /// The memory that frames and tables come from.
+    /// Returns the memory that frames and tables come from.
     pub fn physical(&self) -> &Physical<M::Backing, M::Reclaim> {
         self.memory.physical()
     }
@@ -113,18 +128,18 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         Gather::new(&self.memory, tlb, self.context())
     }
 
-    /// Tells the processors of entries that have become valid, and allow this.
+    /// Notifies the processors of entries that have become valid with these attributes.
     #[inline(always)]
     pub(crate) fn notify_mapped(&self, tlb: &dyn Invalidate, start: u64, end: u64, attrs: Attrs) {
         notify_mapped::<F>(tlb, self.context(), start, end, attrs);
     }
 
-    /// A table or a huge page has come, or an empty table has gone: see the protocol.
+    /// Records that a table or a huge page was added, or an empty table removed: see the protocol.
     pub(crate) fn bump_generation(&self) {
         self.generation.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// What walks have found until now is not what they go on with.
+    /// Records that a table in use has left its place, so that concurrent walks start again.
     pub(crate) fn bump_unlink_seq(&self) {
         self.unlink_seq.fetch_add(1, Ordering::SeqCst);
         self.bump_generation();
@@ -140,7 +155,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         self.unlink_seq.load(Ordering::SeqCst)
     }
 
-    /// Gives up all below a table, which nobody but this address space's drop can reach.
+    /// Gives up everything below a table that only the drop of this address space can reach.
     fn tear_down(&self, gather: &mut Gather<'_, F, M>, phys: u64, level: usize) {
         let memory = self.physical();
         let table = memory.table(phys);
@@ -167,7 +182,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 }
 
 impl<F: Format, M: Memory> Drop for PageTables<F, M> {
-    /// Exit: no processor uses the tables any more, and has been told to forget them: see [`root`](Self::root). Needs no memory.
+    /// Frees the address space. No processor uses the tables any more, and all TLBs are
+    /// invalidated: see [`root`](Self::root). Needs no memory.
     fn drop(&mut self) {
         self.memory.ended(&self.context.0);
         let mut gather = Gather::<F, M>::new(&self.memory, &(), &self.context.0);

@@ -1,4 +1,5 @@
-//! A table: 512 words that processors read too, and one more in the array of frames that is its lock and counts what it holds.
+//! A table: 512 entries, which processors read too, and one word in the count array that holds its
+//! lock, its number of users and its number of used entries.
 
 use crate::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::ops::Range;
@@ -8,7 +9,7 @@ use crate::entry::{ENTRIES, tag};
 use crate::format::Format;
 use crate::spin::relax;
 
-/// Entries in use, 0 to 512.
+/// Used entries, 0 to 512.
 const USED: u32 = (1 << 10) - 1;
 pub(crate) const USERS_SHIFT: u32 = 10;
 const ONE_USER: u32 = 1 << USERS_SHIFT;
@@ -23,15 +24,16 @@ pub(crate) struct Table<'a> {
     pub(crate) phys: u64,
 }
 
-/// Entries of a line of the cache.
+/// Entries of a cache line.
 const LINE: usize = 8;
-/// A table with fewer entries in use is looked through by lines.
+/// A table with fewer used entries is scanned by cache lines.
 pub(crate) const SPARSE: u32 = ENTRIES as u32 / 4;
 
 impl<'a> Table<'a> {
     /// # Safety
     ///
-    /// `entries` is valid for 512 words for as long as this is used, which nobody accesses but by atomic instructions (and processors).
+    /// `entries` is valid for 512 words for as long as this value is used. All accesses to them,
+    /// except those of processors' page walks, are atomic.
     pub(crate) unsafe fn new(entries: NonNull<AtomicU64>, word: &'a AtomicU32, phys: u64) -> Self {
         Self {
             entries,
@@ -43,32 +45,33 @@ impl<'a> Table<'a> {
     #[inline]
     pub(crate) fn slot(&self, index: usize) -> &'a AtomicU64 {
         debug_assert!(index < ENTRIES);
-        // SAFETY: within the 512 words (the index is masked), which are valid.
+        // SAFETY: within the 512 valid words, because the index is masked.
         unsafe { self.entries.add(index & (ENTRIES - 1)).as_ref() }
     }
 
-    /// Neighbouring entries.
+    /// Returns adjacent entries.
     #[inline]
     pub(crate) fn entries(&self, part: Range<usize>) -> &'a [AtomicU64] {
-        // SAFETY: 512 words, which are valid, and of atomic use alone.
+        // SAFETY: 512 valid words, which are accessed atomically only.
         let all: &[AtomicU64; ENTRIES] = unsafe { self.entries.cast().as_ref() };
         &all[part]
     }
 
-    /// An entry as a walk reads it. Sequentially consistent, since what a walk reads after it has entered its section must not be older than
-    /// what was unlinked before the section's epoch began: see [`Grace`](crate::Grace).
+    /// Reads an entry as a walk does. Sequentially consistent: a read within a section must not be
+    /// older than an unlink before the section's epoch began. See [`Grace`](crate::Grace).
     #[inline]
     pub(crate) fn read(&self, index: usize) -> u64 {
         self.slot(index).load(Ordering::SeqCst)
     }
 
-    /// An entry as the holder of the lock reads it.
+    /// Reads an entry as the holder of the lock does.
     #[inline]
     pub(crate) fn load(&self, index: usize) -> u64 {
         self.slot(index).load(Ordering::Relaxed)
     }
 
-    /// Waits for the table's lock. Tables above are locked before those below, and of two on a level the one at the lower physical address.
+    /// Waits for the table's lock. Upper tables are locked before lower ones. Of two tables on one
+    /// level, the one at the lower physical address is locked first.
     #[inline]
     pub(crate) fn lock(&self) -> LockedTable<'a> {
         let mut rounds = 0;
@@ -89,12 +92,12 @@ impl<'a> Table<'a> {
         !self.entries(part).iter().any(found)
     }
 
-    /// Returns `true` if nothing is in entries of one line of the cache.
+    /// Returns `true` if these entries of one cache line are empty.
     #[inline(always)]
     fn is_empty_line(&self, line: Range<usize>) -> bool {
         let line = self.entries(line);
         let all = match <&[AtomicU64; LINE]>::try_from(line) {
-            // The compiler unrolls a loop whose length it knows.
+            // The compiler unrolls a loop of constant length.
             Ok(line) => (0..LINE).fold(0, |all, i| all | line[i].load(Ordering::Relaxed)),
             Err(_) => line
                 .iter()
@@ -103,7 +106,7 @@ impl<'a> Table<'a> {
         all == 0
     }
 
-    /// Returns the first entry of a part whose line of the cache is not empty, or the end.
+    /// Returns the first entry of a part whose cache line is not empty, or the end of the part.
     #[inline]
     pub(crate) fn skip_empty_lines(&self, part: Range<usize>) -> usize {
         let mut at = part.start;
@@ -117,7 +120,8 @@ impl<'a> Table<'a> {
         at
     }
 
-    /// Calls `seen` for each entry of a part that is not empty, as the holder of the lock reads it. Quick where most are.
+    /// Calls `seen` for each used entry of a part, as the holder of the lock reads it. Fast for
+    /// parts that are mostly empty.
     #[inline(always)]
     pub(crate) fn for_each_used(&self, part: Range<usize>, mut seen: impl FnMut(usize, u64)) {
         let mut at = part.start;
@@ -133,24 +137,24 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// How many upper entries point here: exact only under the lock.
+    /// Returns the number of upper entries that point to the table. Exact only under the lock.
     pub(crate) fn users(&self) -> u32 {
         (self.word.load(Ordering::Relaxed) & USERS) >> USERS_SHIFT
     }
 
-    /// Whether it holds anything: exact only under the lock.
+    /// Returns `true` if the table has used entries. Exact only under the lock.
     #[inline]
     pub(crate) fn seems_used(&self) -> bool {
         self.word.load(Ordering::Relaxed) & USED != 0
     }
 
-    /// Of a table that is in no tree: the next of its list (0: none).
+    /// Returns the next table of a list of tables that are in no tree (0: none).
     pub(crate) fn link(&self) -> u64 {
         self.load(0) & !0xfff & !tag::LINK
     }
 
     pub(crate) fn set_link(&self, next: u64) {
-        // A walk may still read this: the entry is not valid.
+        // A walk may still read this word: the entry is invalid.
         self.slot(0).store(tag::LINK | next, Ordering::Relaxed);
     }
 }
@@ -159,7 +163,7 @@ impl<'a> Table<'a> {
 #[derive(Debug)]
 pub(crate) struct LockedTable<'a> {
     pub(crate) table: Table<'a>,
-    /// The table's word without the lock, written back when it is released.
+    /// The table's word without the lock bit, written back at the release.
     word: u32,
 }
 
@@ -184,7 +188,7 @@ impl LockedTable<'_> {
         (self.word & USERS) >> USERS_SHIFT
     }
 
-    /// One more user; refused at the limit.
+    /// Adds a user. Returns `false` at the limit.
     pub(crate) fn add_user(&mut self) -> bool {
         let room = self.word & USERS != USERS;
         if room {
@@ -203,9 +207,12 @@ impl LockedTable<'_> {
         self.table.load(index)
     }
 
-    /// Replaces an entry that the processor does not write to: one that is not valid, points to a table, or is settled.
+    /// Replaces an entry that the processor does not write to: an invalid one, one that points to a
+    /// table, or a [stable](Format::is_hw_stable) leaf.
     ///
-    /// Release: whoever sees the entry sees what it points to. Sequentially consistent where an entry that points to a table goes.
+    /// Release: a thread that sees the entry also sees the contents it points to.
+    /// [`unlink`](Self::unlink) is sequentially consistent, for removing an entry that points to a
+    /// table.
     #[inline]
     pub(crate) fn store(&self, index: usize, raw: u64) {
         self.table.slot(index).store(raw, Ordering::Release);
@@ -215,7 +222,8 @@ impl LockedTable<'_> {
         self.table.slot(index).store(raw, Ordering::SeqCst);
     }
 
-    /// Replaces a leaf that was read as `old` by what `new` makes of it; what it was in the end, with all that the processor noted meanwhile.
+    /// Replaces a leaf that was read as `old` by `new` of it. Returns its last value, with the
+    /// accessed and dirty bits that the processor set meanwhile.
     #[inline]
     pub(crate) fn update<F: Format>(
         &self,
@@ -224,7 +232,8 @@ impl LockedTable<'_> {
         mut new: impl FnMut(u64) -> u64,
     ) -> u64 {
         if F::is_hw_stable(old) {
-            // Of the entry's bits, processors change only accessed and dirty, and only upwards. Both are as they will be.
+            // Processors change only the accessed and dirty bits, and only set them. Both are set
+            // already where they can be.
             self.store(index, new(old));
             return old;
         }
@@ -242,9 +251,11 @@ impl LockedTable<'_> {
 impl Drop for LockedTable<'_> {
     #[inline]
     fn drop(&mut self) {
-        // A plain store suffices: others only set the lock's bit, which was set. If their `fetch_or` comes before this store, it found the lock
-        // taken, and they go on waiting; if it comes after, it finds it free, and these counts.
-        // (The model checker does not know that nothing comes between a `fetch_or` and what it has read. It gets an exchange.)
+        // A plain store suffices, because other threads only set the lock bit, which was set. A
+        // `fetch_or` before this store found the lock taken, and its thread keeps waiting. A
+        // `fetch_or` after it finds the lock free and these counts.
+        // (The model checker does not know that nothing can come between a `fetch_or` and the store
+        // that it read. It gets a swap instead.)
         #[cfg(samara_loom)]
         self.table.word.swap(self.word, Ordering::Release);
         #[cfg(not(samara_loom))]

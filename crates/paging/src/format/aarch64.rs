@@ -1,35 +1,36 @@
 //! AArch64, 4 KiB granule, four levels: Arm ARM, D8 (VMSAv8-64 descriptors).
 //!
-//! A writable page that has not been written is read-only with the dirty-bit modifier: a processor that manages dirty bits lifts the
-//! protection at the first store, another one raises a permission fault. Dirty is what may be stored to, or the software bit, which keeps it when
-//! permission is taken away.
+//! A writable page that has not been written is read-only with the dirty-bit modifier (DBM) set. A
+//! processor that manages dirty bits in hardware lifts the protection at the first store; another
+//! processor raises a permission fault. A page is dirty if it is not read-only, or if the software
+//! dirty bit is set. The software bit preserves the state when write access is removed.
 
 use super::Format;
 use crate::entry::{Attrs, tag};
 
 const PHYS: u64 = 0x0000_ffff_ffff_f000;
 const VALID: u64 = tag::VALID;
-/// A table, or a page at the last level; blocks have it clear.
+/// A table, or a page at the last level; clear in blocks.
 const TYPE: u64 = 1 << 1;
-/// Index 0 of MAIR is device memory, index 1 normal memory.
+/// Index 0 of MAIR is device memory, index 1 is normal memory.
 const NORMAL: u64 = 1 << 2;
 const AP_EL0: u64 = 1 << 6;
 const READ_ONLY: u64 = 1 << 7;
 const INNER_SHAREABLE: u64 = 0b11 << 8;
 const ACCESS: u64 = 1 << 10;
 const NOT_GLOBAL: u64 = 1 << 11;
-/// Dirty-bit modifier: writable in principle.
+/// Dirty-bit modifier: the page is writable, although it may still be read-only to the hardware.
 const DBM: u64 = 1 << 51;
 const PXN: u64 = 1 << 53;
 const UXN: u64 = 1 << 54;
-/// Software bits, where Linux has the same marks.
+/// Software bits, at the positions that Linux uses.
 const DIRTY: u64 = 1 << 55;
 const SPECIAL: u64 = 1 << 56;
 const SOFT_DIRTY: u64 = 1 << 58;
-/// In an entry that points to a table: nothing below may be written (APTable).
+/// In an entry that points to a table: no write access to anything below (APTable).
 const NO_WRITE_TABLE: u64 = 1 << 62;
 
-/// AArch64 with a granule of 4 KiB and 48 bits of address, the lower half of them (TTBR0).
+/// AArch64 with a granule of 4 KiB and 48 address bits, lower half (TTBR0).
 #[derive(Clone, Copy, Debug)]
 pub struct Aarch64;
 
@@ -87,7 +88,7 @@ impl Format for Aarch64 {
         }
         let exec = attrs.contains(Attrs::EXEC);
         let user = attrs.contains(Attrs::USER);
-        // Who may not: the kernel never executes what programs may use, programs nothing of the kernel's.
+        // The kernel never executes user pages, and user mode never executes kernel pages.
         if user || !exec {
             raw |= PXN;
         }

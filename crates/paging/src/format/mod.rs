@@ -1,10 +1,12 @@
-//! How processors write entries down.
+//! The formats in which processors encode page-table entries.
 //!
-//! The formats are our own, but for x86-64's, whose bits are those of the `x86_64` crate. `page_table_entry` has only that of the machine it
-//! is compiled for, so that nothing of the others could be tested here, and none has what tables need that follow Linux: accessed and dirty
-//! bits as they are, software bits (soft-dirty, special), pages without access, tables that are write-protected because they are shared.
+//! The x86-64 format uses the bit definitions of the `x86_64` crate; the others are our own. The
+//! `page_table_entry` crate was rejected: it has only the format of the target machine, so that the
+//! others could not be tested here. It also lacks what Linux-like tables need: exact accessed and
+//! dirty bits, software bits (soft-dirty, special), pages without access, and tables that are
+//! write-protected because they are shared.
 
-/// What formats have in common that keep each of these marks in a bit of its own.
+/// Functions shared by the formats that keep each of these properties in a bit of its own.
 macro_rules! bit_for_bit {
     ($write:ident, $accessed:ident, $dirty:ident, $special:ident) => {
         #[inline]
@@ -59,28 +61,51 @@ use crate::entry::{Attrs, Entry, PageSize, tag};
 /// The most levels of a format.
 pub const MAX_LEVELS: usize = 5;
 
-/// A format of page tables: tables of 512 entries of eight bytes, pages of 4 KiB and, above, of 2 MiB and 1 GiB.
+/// A format of page tables: tables of 512 entries of eight bytes, with pages of 4 KiB, 2 MiB and 1
+/// GiB.
 ///
-/// Levels count from the leaves: an entry of level 0 stands for 4 KiB. Of the functions that take an entry, those without `level` mean a leaf.
+/// Levels count from the leaves: an entry of level 0 maps 4 KiB. A function without a `level`
+/// argument takes a leaf.
+///
+/// # Requirements
+///
+/// The library itself tests and sets some bits of entries. An implementation must therefore keep
+/// these rules:
+///
+/// - Bit 0 means valid: the processor uses an entry if and only if bit 0 is set. The library tests
+///   this bit directly to decide whether a TLB may hold a translation.
+/// - [`leaf`](Self::leaf) without [`Attrs::ACCESS`] clears bit 0 and sets bit 54, which marks a
+///   page without access. The processor must ignore all other bits of an invalid entry.
+/// - An entry of all zeroes is empty. In other invalid entries, bits 55 and 56 are the library's,
+///   and a marker is kept in bits 1 to 32.
+/// - An entry that points to a table is valid, and a leaf of a level above 0 is not mistaken for
+///   one.
+/// - The frame number is in contiguous bits: [`frame_bits`](Self::frame_bits) is linear in the
+///   address, and every entry is the union of its frame bits and its
+///   [`attr_bits`](Self::attr_bits).
 pub trait Format: Copy + Send + Sync + 'static {
-    /// What people call it.
+    /// The common name of the format.
     const NAME: &'static str;
-    /// Levels of tables.
+    /// The number of levels of tables.
     const LEVELS: usize;
-    /// Whether an entry that points to a table can forbid stores to all that is below. Where it cannot, sharing a table protects its leaves.
+    /// `true` if an entry that points to a table can forbid stores to everything below it.
+    /// Otherwise, sharing a table write-protects its leaves.
     const TABLES_FORBID_WRITES: bool;
 
-    /// Whether an entry in use must be made invalid, and forgotten, before it maps with another size (Arm's break-before-make).
+    /// `true` if an entry must be made invalid and its translations be invalidated before it maps
+    /// with another size (Arm's break-before-make).
     const BREAK_BEFORE_MAKE: bool = false;
 
-    /// Whether [`Invalidate::notify_mapped`](crate::Invalidate::notify_mapped) is called: processors may not find, without being told, an entry that has just become valid, or
-    /// execute stale bytes there. Where it is `false`, no instruction is spent on it.
+    /// `true` if the library calls [`Invalidate::notify_mapped`](crate::Invalidate::notify_mapped).
+    /// Processors that need the call may otherwise miss an entry that has just become valid, or
+    /// execute stale bytes there. If it is `false`, the calls compile to nothing.
     const NOTIFIES_MAPPED: bool = true;
 
-    /// Whether the processor translates this address by one root table.
+    /// Returns `true` if the processor translates this address through one root table.
     fn is_canonical(addr: u64) -> bool;
 
-    /// The first address above those that are [canonical](Self::is_canonical) from 0 on, as those of programs are.
+    /// Returns the first address above the [canonical](Self::is_canonical) addresses of the lower
+    /// half, which is the half of user programs.
     fn lower_end() -> u64 {
         let all = 1 << (12 + 9 * Self::LEVELS);
         if Self::is_canonical(all - 1) {
@@ -90,60 +115,64 @@ pub trait Format: Copy + Send + Sync + 'static {
         }
     }
 
-    /// The first address of the kernel's half, which reaches to the highest address of all. It is [canonical](Self::is_canonical) if the root of the running
-    /// program translates it, too (x86-64, RISC-V); otherwise the kernel has a root of its own (AArch64's TTBR1).
+    /// Returns the first address of the kernel's half, which extends to the highest address. It is
+    /// [canonical](Self::is_canonical) if the root of the running program translates it as well
+    /// (x86-64, RISC-V). Otherwise the kernel has a root of its own (AArch64's TTBR1).
     fn kernel_start() -> u64 {
         Self::lower_end().wrapping_neg()
     }
 
-    /// The bits of an entry that say which frame.
+    /// Returns the bits of an entry that encode this frame.
     fn frame_bits(phys: u64) -> u64;
-    /// All other bits of an entry.
+    /// Returns the other bits of an entry.
     fn attr_bits(raw: u64) -> u64;
-    /// A leaf. Without any access it is not valid, and still a page to us.
+    /// Returns a leaf. A leaf without access is invalid, but still a page to the library.
     fn leaf(phys: u64, attrs: Attrs, level: usize) -> u64;
-    /// An entry that points to a table; `shared`: it is not to be written through.
+    /// Returns an entry that points to a table. With `shared`, it forbids stores if the format can.
     fn table_entry(phys: u64, shared: bool) -> u64;
-    /// Whether this entry of a level above 0 points to a table.
+    /// Returns `true` if this entry of a level above 0 points to a table.
     fn is_table(raw: u64) -> bool;
-    /// Whether an entry that points to a table has been made as shared.
+    /// Returns `true` if an entry that points to a table was created as shared.
     fn is_shared(raw: u64) -> bool;
-    /// The table that an entry points to, or the first frame of a leaf.
+    /// Returns the table that an entry points to, or the first frame of a leaf.
     fn phys(raw: u64) -> u64;
-    /// What a leaf allows.
+    /// Returns the attributes of a leaf.
     fn attrs(raw: u64) -> Attrs;
 
-    /// Whether stores succeed, perhaps after the processor has set the dirty bit. A bit says so that is set: of all bits of several leaves, it tells whether
-    /// one is.
+    /// Returns `true` if stores succeed, perhaps after the processor has set the dirty bit. A set
+    /// bit must encode this, because the library also applies the function to the union of several
+    /// leaves, to learn if one of them is writable.
     fn is_writable(raw: u64) -> bool;
-    /// The leaf without permission to store; a dirty page stays dirty.
+    /// Returns the leaf without write access. A dirty page stays dirty.
     fn write_protected(raw: u64) -> u64;
-    /// The leaf as if it had not been used.
+    /// Returns the leaf with the accessed bit cleared.
     fn without_accessed(raw: u64) -> u64;
-    /// The leaf as if it had not been written.
+    /// Returns the leaf with the dirty bit cleared.
     fn without_dirty(raw: u64) -> u64;
-    /// The leaf of this level after a write that is allowed from now on.
+    /// Returns the leaf of this level with write access, as it is after a write.
     #[inline]
     fn after_write(raw: u64, level: usize) -> u64 {
         let add = Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED | Attrs::SOFT_DIRTY;
         Self::leaf(Self::phys(raw), Self::attrs(raw) | add, level)
     }
-    /// Whether the leaf is not counted.
+    /// Returns `true` if the frame of the leaf is not counted.
     fn is_special(raw: u64) -> bool;
-    /// Whether this is an accessible page whose frame is counted: most are.
+    /// Returns `true` if the leaf is an accessible page whose frame is counted, as most are.
     #[inline(always)]
     fn is_counted(raw: u64) -> bool {
         raw & tag::VALID != 0 && !Self::is_special(raw)
     }
-    /// Whether the processor has nothing left to write into this entry by itself, so that software that holds the table's lock may store.
+    /// Returns `true` if the processor will not change this entry by itself, because its accessed
+    /// and dirty bits are final. Software that holds the table's lock may then use a plain store.
     fn is_hw_stable(raw: u64) -> bool;
-    /// Whether the leaf is [plain](Self::is_counted) and [settled](Self::is_hw_stable): those that were written are. May say no of others that are, too.
+    /// Returns `true` if the leaf is [counted](Self::is_counted) and [stable](Self::is_hw_stable),
+    /// as leaves are that were written. May return `false` for other leaves of this kind.
     #[inline(always)]
     fn is_common(raw: u64) -> bool {
         Self::is_counted(raw) && Self::is_hw_stable(raw)
     }
 
-    /// What an entry says.
+    /// Decodes an entry.
     fn decode(raw: u64, level: usize) -> Entry {
         if tag::is_page(raw) {
             Entry::Page {
@@ -157,7 +186,8 @@ pub trait Format: Copy + Send + Sync + 'static {
     }
 }
 
-/// Whether the bits above those that so many levels translate are all as the highest of these.
+/// Returns `true` if all bits above those translated by `levels` levels equal the highest
+/// translated bit.
 fn is_sign_extended(addr: u64, levels: usize) -> bool {
     let unused = 64 - (12 + 9 * levels);
     ((addr << unused) as i64 >> unused) as u64 == addr
@@ -202,7 +232,7 @@ mod tests {
                 );
                 assert_eq!(F::attrs(F::without_accessed(raw)), back - Attrs::ACCESSED);
                 assert_eq!(F::attrs(F::without_dirty(raw)), back - Attrs::DIRTY);
-                // Encoding what was read gives the same entry.
+                // Encoding the decoded attributes gives the same entry.
                 assert_eq!(F::leaf(phys, back, level), raw, "{} {attrs:?}", F::NAME);
                 if attrs.contains(Attrs::ACCESSED | Attrs::DIRTY) {
                     assert!(F::is_hw_stable(raw));

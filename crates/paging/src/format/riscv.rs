@@ -1,7 +1,8 @@
-//! RISC-V, three and four levels: the privileged architecture, "Sv39" and "Sv48", with Svpbmt's memory types.
+//! RISC-V, three and four levels: the privileged architecture, "Sv39" and "Sv48", with the memory
+//! types of Svpbmt.
 //!
-//! An entry that points to a table can forbid nothing here, so that a table that is shared has its leaves protected, and the mark of the
-//! entry above is one of the two bits for software.
+//! An entry that points to a table cannot forbid anything. Sharing a table therefore write-protects
+//! its leaves, and one of the two software bits of the entry above marks the table as shared.
 
 use super::{Format, is_sign_extended};
 use crate::entry::{Attrs, tag};
@@ -14,7 +15,8 @@ const USER: u64 = 1 << 4;
 const GLOBAL: u64 = 1 << 5;
 const ACCESSED: u64 = 1 << 6;
 const DIRTY: u64 = 1 << 7;
-/// The two bits for software (RSW), where Linux has the same marks; in an entry that points to a table, the first says that it is shared.
+/// The two software bits (RSW), at the positions that Linux uses. In an entry that points to a
+/// table, the first marks it as shared.
 const SPECIAL: u64 = 1 << 8;
 const SOFT_DIRTY: u64 = 1 << 9;
 const SHARED: u64 = 1 << 8;
@@ -68,7 +70,7 @@ macro_rules! riscv {
                 if attrs.contains(Attrs::EXEC) {
                     raw |= EXEC;
                 }
-                // Stores without loads are reserved.
+                // The encoding of write access without read access is reserved.
                 if attrs.intersects(Attrs::READ | Attrs::WRITE) {
                     raw |= READ;
                 }
@@ -120,10 +122,10 @@ macro_rules! riscv {
 }
 
 riscv! {
-    /// RISC-V with three levels: 39 bits of address.
+    /// RISC-V with three levels: 39 address bits.
     Sv39, "RISC-V Sv39", 3
 }
 riscv! {
-    /// RISC-V with four levels: 48 bits of address.
+    /// RISC-V with four levels: 48 address bits.
     Sv48, "RISC-V Sv48", 4
 }

@@ -6,7 +6,7 @@ use super::{Format, is_sign_extended};
 use crate::entry::{Attrs, tag};
 
 const PHYS: u64 = 0x000f_ffff_ffff_f000;
-/// Where Linux has the same marks.
+/// The positions that Linux uses.
 const SPECIAL: u64 = Bits::BIT_9.bits();
 const SOFT_DIRTY: u64 = Bits::BIT_11.bits();
 const PKEY_SHIFT: u32 = 59;
@@ -22,7 +22,7 @@ const HUGE: u64 = Bits::HUGE_PAGE.bits();
 const GLOBAL: u64 = Bits::GLOBAL.bits();
 const NO_EXEC: u64 = Bits::NO_EXECUTE.bits();
 
-/// Attributes that have their bit where an entry has it.
+/// Attributes with the same bit position in `Attrs` and in an entry.
 const SAME: Attrs = Attrs::WRITE
     .union(Attrs::USER)
     .union(Attrs::ACCESSED)
@@ -31,7 +31,7 @@ const SAME: Attrs = Attrs::WRITE
     .union(Attrs::SPECIAL)
     .union(Attrs::GLOBAL)
     .union(Attrs::DEVICE);
-/// What a write leaves behind.
+/// The attributes that a write adds.
 const SAME_WRITTEN: Attrs = Attrs::WRITE
     .union(Attrs::DIRTY)
     .union(Attrs::ACCESSED)
@@ -53,7 +53,8 @@ macro_rules! x86 {
             const NAME: &'static str = $text;
             const LEVELS: usize = $levels;
             const TABLES_FORBID_WRITES: bool = true;
-            // It remembers nothing of entries that are not valid, finds what was stored, and executes what was written.
+            // The processor does not cache invalid entries, sees stores to entries, and keeps its
+            // instruction caches coherent.
             const NOTIFIES_MAPPED: bool = false;
 
             fn is_canonical(addr: u64) -> bool {
@@ -90,7 +91,7 @@ macro_rules! x86 {
             #[inline]
             fn table_entry(phys: u64, shared: bool) -> u64 {
                 let write = if shared { 0 } else { WRITE };
-                // Set from the start, so that the processor has no reason to write here.
+                // Accessed from the start, so that the processor does not write to this entry.
                 (phys & PHYS) | PRESENT | USER | ACCESSED | write
             }
 
@@ -120,7 +121,7 @@ macro_rules! x86 {
 
             #[inline]
             fn after_write(raw: u64, level: usize) -> u64 {
-                // A page that was not accessible becomes so.
+                // A page without access becomes accessible.
                 let attrs = Self::attrs(raw) | SAME_WRITTEN;
                 if raw & PRESENT == 0 {
                     return Self::leaf(Self::phys(raw), attrs, level);
@@ -134,10 +135,10 @@ macro_rules! x86 {
 }
 
 x86! {
-    /// x86-64 with four levels: 48 bits of address.
+    /// x86-64 with four levels: 48 address bits.
     X86_64, "x86-64", 4
 }
 x86! {
-    /// x86-64 with five levels (LA57): 57 bits of address.
+    /// x86-64 with five levels (LA57): 57 address bits.
     X86_64La57, "x86-64 LA57", 5
 }

@@ -95,8 +95,8 @@ pub struct Frames {
     main: u64,
     words: Words,
     /// For each pageblock of 2 MiB, the block allocated there: its order in the top two bits (0:
-    /// single frames, 1: 2 MiB, 2: 1 GiB, 3: inside a block of 1 GiB or of 2 MiB) and its number of
-    /// frames in use.
+    /// single frames, 1: 2 MiB, 2: 1 GiB, 3: inside a block of 1 GiB), and its number of frames in
+    /// use.
     blocks: Words,
     /// The other ranges.
     others: &'static [FrameRange],
