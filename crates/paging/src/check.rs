@@ -1,4 +1,4 @@
-//! Every invariant of tables and counts, by looking at all of them.
+//! A check of every invariant of tables and counts, by a scan of all of them.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -11,23 +11,25 @@ use crate::format::Format;
 use crate::phys::Memory;
 use crate::space::PageTables;
 
-/// What was counted.
+/// The counts recomputed from the tables.
 struct Count {
-    /// Of the frames that were ever given out, by their numbers, the first of which is this.
+    /// The mappings of the frames that were ever given out, starting with the frame `first`.
     mappings: Vec<u32>,
     first: u32,
-    /// Last-level tables, and how many entries point to each.
+    /// Last-level tables, and the number of entries that point to each.
     tables: BTreeMap<u64, u32>,
     others: usize,
 }
 
-/// Checks these address spaces, which must be all on their memory, those of the kernel included, and that the counts of all frames are what their tables say.
+/// Checks these address spaces, and compares the counts of all frames with their tables. `spaces`
+/// must contain all address spaces on their memory, including those of the kernel.
 ///
-/// Nothing else may run on this memory meanwhile.
+/// Nothing else may use this memory meanwhile.
 ///
 /// # Errors
 ///
-/// What is wrong, in words. Uses memory of the global allocator, infallibly: this is a tool of tests.
+/// A description of the first violation. Allocates infallibly from the global allocator: this is a
+/// tool for tests.
 pub fn check<F: Format, M: Memory>(spaces: &[&PageTables<F, M>]) -> Result<(), String> {
     let Some(first) = spaces.first() else {
         return Ok(());
@@ -169,7 +171,7 @@ fn leaf<F: Format, M: Memory>(
         *mappings += 1;
         if F::is_writable(raw) && frames.is_anon(phys) && !frames.is_sole(phys) {
             let info = frames.info(phys);
-            // A reference does not forbid writing; a second mapping does.
+            // A reference does not forbid writing, but a second mapping does.
             if info.is_none_or(|info| info.mappings > 1) {
                 return Err(format!(
                     "private memory at {phys:#x} is writable by one of several"

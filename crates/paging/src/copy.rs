@@ -1,4 +1,4 @@
-//! The loop that copies entries of last-level tables: of a fork, and of a table that ceases to be shared.
+//! The loop that copies entries of last-level tables, for a fork and for unsharing a table.
 
 use crate::atomic::{AtomicU64, Ordering};
 use core::ops::Range;
@@ -14,21 +14,22 @@ use crate::phys::{FrameAllocator, PhysMem, Physical};
 use crate::reclaim::Reclaim;
 use crate::table::{LockedTable, SPARSE, Table};
 
-/// What copying makes of a leaf.
+/// The changes that copying makes to a leaf.
 pub(crate) trait CopyPolicy {
-    /// Whether pinned memory is not shared but copied.
+    /// `true` if pinned memory is copied instead of shared.
     const COPIES_PINNED: bool = false;
-    /// Whether both sides lose permission to write, of a frame that is private memory or not.
+    /// Returns `true` if both sides lose write access to a frame, which is private memory if
+    /// `anon`.
     fn protects(anon: bool) -> bool;
-    /// What else differs in the copy.
+    /// Returns the leaf as it is stored in the copy.
     fn copy<F: Format>(raw: u64) -> u64;
 }
 
-/// A fork's private mapping.
+/// A fork of a private mapping.
 pub(crate) struct Private;
-/// A fork's shared mapping.
+/// A fork of a shared mapping.
 pub(crate) struct Shared;
-/// The same address space goes on with a table of its own.
+/// An address space that replaces a shared table by its own copy.
 pub(crate) struct Unshare;
 
 impl CopyPolicy for Private {
@@ -58,7 +59,7 @@ impl CopyPolicy for Shared {
 }
 
 impl CopyPolicy for Unshare {
-    /// What a program may write to is either private memory or shared by all who map it.
+    /// Writable pages are either private memory, or shared by all who map them.
     #[inline(always)]
     fn protects(anon: bool) -> bool {
         anon
@@ -70,24 +71,26 @@ impl CopyPolicy for Unshare {
     }
 }
 
-/// What a loop over the entries of a table has done.
+/// The result of a loop over the entries of a table.
 #[derive(Debug)]
 pub(crate) struct Copied {
-    /// Entries of the copy in use.
+    /// The number of used entries in the copy.
     pub(crate) used: u32,
-    /// Where the entries lie of which the original has lost permission to write, and which processors may remember.
+    /// The range of entries in which the original has lost write access that TLBs may hold.
     pub(crate) protected: Range<usize>,
 }
 
 impl Copied {
-    /// The original has lost permission to write in entries of this part, which is above all others.
+    /// Records that the original has lost write access in these entries, which are above all
+    /// recorded ones.
     fn protect(&mut self, part: Range<usize>) {
         self.protected = self.protected.start.min(part.start)..part.end;
     }
 }
 
-/// Copies a part of a table, whose lock is held, into one that is empty there, and counts each frame once more. If the copy is `FRESH`, nobody can find
-/// it, and the entries outside of the part become empty. On error the copy is as before, and nothing is counted.
+/// Copies a part of a table, whose lock is held, into a table that is empty there. Adds a mapping
+/// to each frame. If the copy is `FRESH`, no other thread can reach it, and the entries outside the
+/// part become empty. On error the copy is unchanged and no count has changed.
 pub(crate) fn copy_entries<
     F: Format,
     W: CopyPolicy,
@@ -106,7 +109,7 @@ pub(crate) fn copy_entries<
         used: 0,
         protected: part.end..part.end,
     };
-    // Where little is in the table, all of the copy is made empty at once, and lines without entries are passed over.
+    // A table with few entries: the whole copy is cleared first, and empty cache lines are skipped.
     let sparse = FRESH && from.used() < SPARSE;
     if sparse {
         memory.clear_table(to.phys);
@@ -133,7 +136,7 @@ pub(crate) fn copy_entries<
             break;
         }
         loop {
-            // Most entries that are not usual are empty, or a file's beside others of it.
+            // Most entries off the fast path are empty, or are pages of a file.
             if from.load(i) != 0 {
                 match copy_entry::<F, W, B, R>(memory, copy, from, i) {
                     Ok((leaf, protected)) => {
@@ -165,7 +168,7 @@ pub(crate) fn copy_entries<
     (copied, Ok(()))
 }
 
-/// Takes copies of entries back.
+/// Undoes the copies of entries.
 #[cold]
 fn undo_copies<F: Format, B: FrameAllocator + PhysMem, R: Reclaim>(
     memory: &Physical<B, R>,
@@ -177,7 +180,7 @@ fn undo_copies<F: Format, B: FrameAllocator + PhysMem, R: Reclaim>(
     for i in part {
         let raw = to.load(i);
         if tag::is_page(raw) && !F::is_special(raw) {
-            // Dead are copies of pinned frames.
+            // Copies of pinned frames have no other mapping.
             if let Some(index) = frames.unmap(F::phys(raw)) {
                 dead.push(frames, index, 1);
             }
@@ -187,7 +190,8 @@ fn undo_copies<F: Format, B: FrameAllocator + PhysMem, R: Reclaim>(
     memory.free_deferred(&mut dead);
 }
 
-/// A walk that finds the entry finds the page's content. The entry above a fresh table is stored with Release later.
+/// Release: a walk that finds the entry finds the page's contents. For a fresh table, the entry
+/// above it is stored with Release later.
 const fn order<const FRESH: bool>() -> Ordering {
     if FRESH {
         Ordering::Relaxed
@@ -196,18 +200,19 @@ const fn order<const FRESH: bool>() -> Ordering {
     }
 }
 
-/// What [`copy_common`] has done.
+/// The result of [`copy_common`].
 struct Usual {
     count: usize,
     protected: bool,
 }
 
-/// How many entries are copied at once if their frames lie one behind the other, as those of memory that was filled in order do: a line of the cache. The
-/// model checker's tables are shorter.
+/// The number of entries copied at once if their frames are adjacent, as in memory filled in order:
+/// one cache line. The model checker's tables are shorter.
 const RUN: usize = if cfg!(samara_loom) { 2 } else { 8 };
 
-/// Copies usual pages up to the first that is not: private memory with one mapping and no reference, so that its word may be stored to (see
-/// [`Frames`]), in an entry that the processor has nothing to write into any more. No locked instruction and no call; most of a fork is this loop.
+/// Copies pages on the fast path, up to the first that is not: private memory with one mapping and
+/// no reference, whose count may be changed by a plain store (see [`Frames`]), in a stable entry.
+/// It has no locked instruction and no call. A fork spends most of its time in this loop.
 #[inline(never)]
 fn copy_common<F: Format, W: CopyPolicy, const FRESH: bool>(
     counts: Counts<'_>,
@@ -216,7 +221,7 @@ fn copy_common<F: Format, W: CopyPolicy, const FRESH: bool>(
     part: Range<usize>,
 ) -> Usual {
     let (mut old, mut new) = (from.table.entries(part.clone()), to.entries(part));
-    // All bits of what was copied.
+    // The union of all copied entries.
     let mut any = 0;
     let all = old.len();
     if W::protects(true) {
@@ -239,7 +244,7 @@ fn copy_common<F: Format, W: CopyPolicy, const FRESH: bool>(
             }
             let guarded = F::write_protected(raw);
             if guarded != raw {
-                // As in `LockedTable::update`, of which this is the settled case.
+                // The stable case of `LockedTable::update`.
                 from.store(guarded, Ordering::Release);
             }
             any |= raw;
@@ -253,16 +258,17 @@ fn copy_common<F: Format, W: CopyPolicy, const FRESH: bool>(
     }
 }
 
-/// The same of a run of usual pages that are alike, and whose frames lie one behind the other: the first entry. `None`: they are not, and nothing was
-/// done.
+/// Does the same for a run of entries with equal attributes and adjacent frames, and returns the
+/// first entry. Returns `None` without a change if the run is not like that.
 #[inline(always)]
 fn copy_run<F: Format, W: CopyPolicy, const FRESH: bool>(
     counts: Counts<'_>,
     old: &[AtomicU64; RUN],
     new: &[AtomicU64; RUN],
 ) -> Option<u64> {
-    // From the entry of a frame to that of the next: formats have the number of the frame in bits that lie together.
-    // The loops below count to `RUN`. Of two iterators side by side the compiler does not always see how long they are, and then it unrolls nothing.
+    // The difference between the entries of adjacent frames: frame numbers are in contiguous bits.
+    // The loops below count to `RUN`. The compiler does not always see the length of two zipped
+    // iterators, and then does not unroll them.
     let place = |i| i as u64 * F::frame_bits(PAGE_SIZE);
     let first = old[0].load(Ordering::Relaxed);
     let differ = (0..RUN).fold(0, |all, i| {
@@ -280,8 +286,8 @@ fn copy_run<F: Format, W: CopyPolicy, const FRESH: bool>(
     Some(first)
 }
 
-/// Copies an entry that is not the usual one: what comes into the copy, and whether the original has lost permission to write, and processors may
-/// remember it.
+/// Copies an entry off the fast path. Returns the entry for the copy, and `true` if the original
+/// has lost write access that TLBs may hold.
 #[inline(never)]
 fn copy_entry<F: Format, W: CopyPolicy, B: FrameAllocator + PhysMem, R: Reclaim>(
     memory: &Physical<B, R>,
@@ -296,7 +302,7 @@ fn copy_entry<F: Format, W: CopyPolicy, B: FrameAllocator + PhysMem, R: Reclaim>
     }
     let phys = F::phys(raw);
     let special = F::is_special(raw);
-    if copy.leaves_out::<F>(frames, zero, raw) {
+    if copy.skips::<F>(frames, zero, raw) {
         return Ok((0, false));
     }
     if !special {

@@ -1,4 +1,4 @@
-//! Tables for people: one line for each run of pages that continue each other.
+//! A readable dump of page tables: one line for each run of contiguous pages.
 
 use core::fmt;
 
@@ -7,7 +7,8 @@ use crate::format::Format;
 use crate::phys::Memory;
 use crate::space::PageTables;
 
-/// Prints the lower half of an address space, or the upper half of [a kernel's](PageTables::new_kernel): range, access, bits, size, frame.
+/// Prints the lower half of an address space, or the upper half of [a
+/// kernel's](PageTables::new_kernel): range, access, bits, size, frame.
 ///
 /// ```text
 /// 000000010000-000000014000 rw- uad- 4K 40001000

@@ -1,4 +1,5 @@
-//! A child's pages are its parent's.
+//! Fork by copy: the child gets copies of the parent's last-level tables, and both count the same
+//! frames.
 
 use core::ops::Range;
 
@@ -14,33 +15,33 @@ use crate::prealloc::PreallocTables;
 use crate::space::PageTables;
 use crate::table::{LockedTable, Table};
 
-/// Who sees what is written to a page after a fork.
+/// The kind of a mapping, which decides who sees writes after a fork.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
-    /// Only the writer: both sides lose permission to write, and copy at the first write.
+    /// Only the writer sees a write. Both sides lose write access and copy at the first write.
     Private,
-    /// Both sides.
+    /// Both sides see writes.
     Shared,
 }
 
-/// Which pages a fork copies.
+/// The pages that a fork copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForkFilter {
-    /// All.
+    /// All pages.
     All,
-    /// Not clean pages of files: a fault brings them back.
+    /// All except clean pages of files, which a fault maps again.
     SkipCleanFile,
-    /// Neither clean pages of files nor the zero page: a fault brings them back.
+    /// All except clean pages of files and the zero page, which a fault maps again.
     SkipRestorable,
 }
 
 impl ForkFilter {
-    /// Whether a leaf is not copied.
+    /// Returns `true` if a leaf is not copied.
     #[inline]
-    pub(crate) fn leaves_out<F: Format>(self, frames: &Frames, zero: u64, raw: u64) -> bool {
+    pub(crate) fn skips<F: Format>(self, frames: &Frames, zero: u64, raw: u64) -> bool {
         let phys = F::phys(raw);
         if F::is_special(raw) {
-            // Device memory, memory mapped by its number, the zero page.
+            // Device memory, memory mapped by PFN, or the zero page.
             self == Self::SkipRestorable && phys == zero
         } else {
             self != Self::All && F::without_dirty(raw) == raw && !frames.is_anon(phys)
@@ -49,17 +50,22 @@ impl ForkFilter {
 }
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// Copies what is mapped in a range (in bytes, the end exclusive) to the same addresses of `child`, where nothing is mapped yet. Markers go along.
-    /// Counts are raised; of private mappings both sides lose permission to write. The parent's processors are told once; the child has none yet.
+    /// Copies the mappings and markers of a range (in bytes, the end exclusive) to the same
+    /// addresses of `child`, where nothing is mapped yet. Frame counts are raised. In private
+    /// mappings both sides lose write access. The parent's TLBs are invalidated once; no processor
+    /// runs the child yet.
     ///
-    /// Other calls may run beside this on the parent, faults too. The child is the caller's until it is handed out.
+    /// Other calls and faults may run concurrently on the parent. The child belongs to the caller
+    /// until it is published.
     ///
     /// # Errors
     ///
-    /// [`Error::NoMemory`], [`Error::Exists`], [`Error::Misaligned`]: nothing has changed. [`Error::TooMany`]: a frame cannot be counted once more; the
-    /// child is as before, the parent may have lost permission to write, which its next faults give back.
+    /// [`Error::NoMemory`], [`Error::Exists`], [`Error::Misaligned`]: nothing has changed.
+    /// [`Error::TooMany`]: the count of a frame is at its limit. The child is unchanged then. The
+    /// parent may have lost write access, which its next faults restore.
     ///
-    /// Linear in the pages of the range that are there. A page that the parent has alone costs no locked instruction.
+    /// Linear in the mapped pages of the range. A page that is exclusive to the parent costs no
+    /// locked instruction.
     pub fn copy_range(
         &self,
         child: &Self,
@@ -86,7 +92,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     }
 }
 
-/// A fork under way.
+/// The state of a fork.
 pub(crate) struct Fork<'a, F: Format, M: Memory> {
     pub(crate) from: Cursor<'a, F, M>,
     pub(crate) to: Cursor<'a, F, M>,
@@ -115,7 +121,8 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
         }
     }
 
-    /// Sets aside the tables that the child needs. With `sharing`, stretches of 2 MiB that lie wholly in the range need none of the last level.
+    /// Preallocates the tables that the child needs. With `sharing`, the 2 MiB regions that lie
+    /// wholly in the range need no last-level table.
     pub(crate) fn preallocate(&mut self, range: &Range<u64>, sharing: bool) -> Result<(), Error> {
         if !sharing {
             let tables = self.tables(range.clone(), false)?;
@@ -127,7 +134,8 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
             let end = next(at, 2).min(range.end);
             let parent = self.from.descend(at, 1);
             if parent.is_ok() && self.to.descend(at, 1).is_err_and(|stop| stop.raw == 0) {
-                // However many tables the parent has here, nothing is in their way: not each of them has to be looked at.
+                // The child's upper table is missing here. The parent's tables can all be linked
+                // into a new one and need not be counted one by one.
                 let first = if at & (span(1) - 1) == 0 {
                     at
                 } else {
@@ -149,14 +157,16 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
         from.count_for_dest(to, &range, range.start, sharing)
     }
 
-    /// Takes back what the child has got in `done`: whole leaves, so that nothing has to be divided.
+    /// Removes the mappings that the child got in `done`. They are whole leaves, so that nothing is
+    /// split.
     #[cold]
     pub(crate) fn undo(self, child: &PageTables<F, M>, done: Range<u64>) -> Result<(), Error> {
         drop(self);
         child.unmap(done, &())
     }
 
-    /// Copies what one last-level table, or one entry above it, says of `at ..`; the address to go on from.
+    /// Copies from one last-level table, or one entry above it, starting at `at`. Returns the
+    /// address to continue at.
     pub(crate) fn step(&mut self, at: u64, end: u64) -> Result<u64, Error> {
         match self.from.descend(at, 0) {
             Ok(_) => {
@@ -179,7 +189,8 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
         }
     }
 
-    /// Whether a huge page is partly pinned: its pieces are copied one by one.
+    /// Returns `true` if frames of a huge page are pinned. It is split then, and its parts are
+    /// copied one by one.
     fn is_pinned(&self, level: usize, raw: u64) -> bool {
         let frames = self.from.memory().frames();
         self.mapping == Mapping::Private
@@ -189,10 +200,10 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
             && frames.any_pinned(F::phys(raw), PageSize::of(level).order())
     }
 
-    /// Copies the entries of one last-level table. The tables of the two are locked one after the other, parent's first: the child's cannot be
-    /// reached but by this call.
+    /// Copies the entries of one last-level table. The two tables are locked one after the other,
+    /// the parent's first. Only this call can reach the child's.
     fn copy_table(&mut self, at: u64, end: u64) -> Result<(), Error> {
-        // A table of which the child has none yet is filled before anybody can find it.
+        // A new table of the child is filled before it is linked into the tree.
         let fresh = self.to.descend(at, 0).is_err();
         let Ok(parent) = self.from.lock(at, 0) else {
             return Ok(());
@@ -224,7 +235,7 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
         }
     }
 
-    /// Fills a part of a child's table; how many of its entries are in use.
+    /// Fills a part of a child's table, and returns the number of used entries.
     fn fill<const FRESH: bool>(
         &mut self,
         parent: &LockedTable<'_>,
@@ -238,7 +249,7 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
             Mapping::Shared => copy_entries::<F, Shared, _, _, FRESH>,
         };
         let (copied, result) = fill(memory, self.copy, parent, child, indices(at, end));
-        // Who shares the parent's table knows already that it may not write.
+        // TLB entries through a shared table have no write access already.
         if !copied.protected.is_empty() && !self.from.shared {
             let addr = |i: usize| (at & !(span(1) - 1)) + i as u64 * PAGE_SIZE;
             let (start, end) = (addr(copied.protected.start), addr(copied.protected.end));
@@ -247,7 +258,7 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
         result.map(|()| copied.used)
     }
 
-    /// Puts a filled last-level table, which nobody knows yet, into the child's tree.
+    /// Links a filled last-level table, which no other thread can reach yet, into the child's tree.
     fn link(&mut self, addr: u64, table: u64) -> Result<(), Error> {
         let mut upper = self.to.lock_or_create(addr, 1, &mut self.prealloc)?;
         upper.store(index(addr, 1), F::table_entry(table, false));
@@ -272,13 +283,14 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
         let empty = child.used() == 0;
         drop(child);
         if empty {
-            // The child has no processors yet: what this gathers is only the table.
+            // No processor runs the child yet: only the table is gathered.
             self.to.prune_from(at, level, &mut self.gather);
         }
         copied.map(|_| ())
     }
 
-    /// Counts a huge page once more, and takes permission to write where it has to go; the child's entry, if it gets one.
+    /// Adds a mapping to a huge page, and removes write access where necessary. Returns the child's
+    /// entry, if it gets one.
     fn count_huge(&mut self, at: u64, level: usize) -> Result<Option<u64>, Error> {
         let slot = index(at, level);
         let memory = self.from.memory();
@@ -289,7 +301,7 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
         let zero = memory.zero_page();
         if !tag::is_page(raw)
             || F::is_table(raw)
-            || self.copy.leaves_out::<F>(memory.frames(), zero, raw)
+            || self.copy.skips::<F>(memory.frames(), zero, raw)
         {
             return Ok(None);
         }

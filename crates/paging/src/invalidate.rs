@@ -1,8 +1,9 @@
-//! What processors must forget, gathered during a call and handed over once; and what has to wait for that.
+//! TLB invalidation: the ranges gathered during a call, and the frames and tables that are freed
+//! only afterwards.
 //!
-//! A frame, a table or a place in a shared table is given up only after the processors have been told: until then one of them may still use what it
-//! remembers. So a call collects them, without memory of its own: dead frames as [`DeferredFree`] keeps them, tables in a list through
-//! their first entries.
+//! A frame, a table or a use of a shared table is given up only after the TLBs are invalidated,
+//! because until then a processor may still use it. A call gathers them without allocating:
+//! unreferenced frames as in [`DeferredFree`], and tables in a list through their first entries.
 
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -17,14 +18,17 @@ use crate::format::Format;
 use crate::phys::{Memory, Physical};
 use crate::share::drop_table_user;
 
-/// The number of an address space, which its owner gives it.
+/// The number of an address space, chosen by its owner.
 pub type Asid = u32;
 
-/// Who runs an address space: one in each [`PageTables`](crate::PageTables), handed to [`Invalidate`].
+/// The platform's record of the processors that run an address space. Each
+/// [`PageTables`](crate::PageTables) has one and passes it to [`Invalidate`].
 ///
-/// The two words are the platform's: the library neither reads nor writes them. They start as 0, lie in cache lines of their own, and are dropped with the
-/// tables. A kernel's context switch sets its processor's bit in [`cpus`](Self::cpus) of the address space that it loads and clears it in that of the one it
-/// leaves; [`invalidate`](Invalidate::invalidate) then interrupts only those processors. Processors in a numbered [`tag`](Self::tag) need no flush at a switch.
+/// The two words belong to the platform: the library neither reads nor writes them. They start as
+/// 0, lie in their own cache lines, and are dropped with the tables. A kernel's context switch sets
+/// its processor's bit in [`cpus`](Self::cpus) of the address space that it loads, and clears the
+/// bit in the one that it leaves. [`invalidate`](Invalidate::invalidate) then interrupts only those
+/// processors. An address space with a hardware [`tag`](Self::tag) needs no flush at a switch.
 #[derive(Debug)]
 pub struct Context {
     asid: Asid,
@@ -33,7 +37,7 @@ pub struct Context {
 }
 
 impl Context {
-    /// An address space with this number, which no processor runs.
+    /// Creates the context of an address space that no processor runs.
     pub fn new(asid: Asid) -> Self {
         Self {
             asid,
@@ -42,22 +46,25 @@ impl Context {
         }
     }
 
-    /// Returns the number that the tables were made with.
+    /// Returns the number that the tables were created with.
     #[inline]
     pub fn asid(&self) -> Asid {
         self.asid
     }
 
-    /// Returns the word for the processors that run it: a bit for each, or, where there are more than 64, for each group of them.
+    /// Returns the word for the processors that run the address space: a bit for each, or for each
+    /// group of them if there are more than 64.
     ///
-    /// A processor must set its bit before it loads the root, and a full barrier must come between; `invalidate` is called after the tables have changed, and must have
-    /// a full barrier before it reads the word. Then either it sees the bit, or the processor finds the tables as they are now.
+    /// A processor must set its bit before it loads the root, with a full barrier in between.
+    /// `invalidate` is called after the tables have changed, and must execute a full barrier before
+    /// it reads the word. Then either it sees the bit, or the processor finds the changed tables.
     #[inline]
     pub fn cpus(&self) -> &AtomicU64 {
         &self.cpus
     }
 
-    /// Returns the word for the hardware's tag (PCID, ASID), with the generation of tags in which it was given, for instance.
+    /// Returns the word for the hardware tag (PCID, ASID), for example together with its
+    /// generation.
     #[inline]
     pub fn tag(&self) -> &AtomicU64 {
         &self.tag
@@ -65,57 +72,69 @@ impl Context {
 }
 
 bitflags! {
-    /// What has changed in a range.
+    /// The kinds of changes in a range.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Changed: u32 {
         /// Leaves: translations of pages.
         const PAGES = 1;
-        /// Entries that point to tables: also what processors remember of the way down.
+        /// Entries that point to tables: page-walk caches must be invalidated as well.
         const TABLES = 2;
     }
 }
 
-/// Tells the processors to forget translations.
+/// Invalidates the TLBs of processors.
 ///
-/// When [`invalidate`](Self::invalidate) returns, no processor uses what it remembered of these ranges, or is in the middle of an access
-/// that does. It is called once by each call that has something to forget, except that a call that gives up places in very many shared tables does so
+/// When [`invalidate`](Self::invalidate) returns, no processor uses a cached translation of these
+/// ranges, or is in the middle of an access that does. Each call on the tables that has something
+/// to invalidate calls it once. A call that gives up very many shared tables calls it once for
 /// every [`SHARED_TABLE_BATCH`] of them.
 ///
-/// It is called without any lock, with one exception: where a processor must find nothing between the old entry and the new
-/// ([`replace`](crate::PteRef::replace), and on AArch64 huge pages that are divided or put together), the locks of the tables are held. Processors that wait
-/// for such a lock must therefore still take the interrupts that this needs.
+/// It is called without locks, with one exception. Where a processor must find nothing between the
+/// old entry and the new one, the locks of the tables are held: in
+/// [`replace`](crate::PteRef::replace), [`copy_on_write`](crate::PteRef::copy_on_write) and
+/// [`merge`](crate::PageTables::merge), and on AArch64 when huge pages are split or collapsed.
+/// Processors that wait for such a lock must therefore still accept the interrupts that
+/// invalidation needs.
 pub trait Invalidate {
-    /// Forget these ranges (each start inclusive, end exclusive, in bytes, at most eight, ascending) of this address space. An end of [`u64::MAX`] is the end of
-    /// all addresses.
+    /// Invalidates these ranges (each start inclusive, each end exclusive, in bytes, at most eight,
+    /// ascending) of this address space. An end of [`u64::MAX`] means the end of all addresses.
     fn invalidate(&self, context: &Context, ranges: &[Range<u64>], changed: Changed);
 
-    /// Entries in `range` (in bytes, the end exclusive) have become valid, not necessarily all, and pages that may be executed are among them if `executable`. When it
-    /// returns, the processors find these entries and the bytes behind them. Called before the call that maps, or the fault, returns, once for each
-    /// last-level table or huge page, or once for a range; only for formats with [`Format::NOTIFIES_MAPPED`](crate::Format::NOTIFIES_MAPPED), which x86-64 is not among. Does nothing
-    /// unless said otherwise, which suits tables that no processor walks.
+    /// Reports that entries in `range` (in bytes, the end exclusive) have become valid, though not
+    /// necessarily all of them. If `executable`, executable pages are among them. When it returns,
+    /// the processors find these entries and the bytes behind them. It is called before the mapping
+    /// call or the fault returns, once for each last-level table or huge page, or once for a range.
+    /// It is called only for formats with
+    /// [`Format::NOTIFIES_MAPPED`](crate::Format::NOTIFIES_MAPPED), which x86-64 does not have. The
+    /// default does nothing, which suits tables that no processor walks.
     ///
-    /// On AArch64 this is `dsb ishst` and `isb`; if `executable`, also the instruction caches are invalidated, where the processor does not do so by
-    /// itself (`CTR_EL0.DIC`): whoever fills a frame with code has cleaned the data cache (`CTR_EL0.IDC`). On RISC-V without Svvptc it is an
-    /// `sfence.vma` of the range on this hart; if `executable`, also a `fence.i` on each hart of [`Context::cpus`]. Another hart
-    /// may still remember that nothing was there, and take a fault: a RISC-V fault handler executes `sfence.vma` for the address of every fault that succeeds.
+    /// On AArch64 an implementation executes `dsb ishst` and `isb`. If `executable`, it also
+    /// invalidates the instruction caches, unless the processor does so by itself (`CTR_EL0.DIC`).
+    /// The code that fills a frame with instructions has cleaned the data cache (`CTR_EL0.IDC`). On
+    /// RISC-V without Svvptc it executes an `sfence.vma` of the range on this hart; if
+    /// `executable`, also a `fence.i` on each hart of [`Context::cpus`]. Another hart may still
+    /// have cached the invalid entry and take a fault. A RISC-V fault handler therefore executes
+    /// `sfence.vma` for the address of every fault that succeeds.
     ///
-    /// It may be called with locks of tables held: it must not call the tables, and processors that wait for such a lock must still take interrupts.
+    /// It may be called with locks of tables held. It must not call the tables, and processors that
+    /// wait for such a lock must still accept interrupts.
     fn notify_mapped(&self, context: &Context, range: Range<u64>, executable: bool) {
         let _ = (context, range, executable);
     }
 
-    /// The address space ends: its tables are freed after this returns. Then no processor may have its root loaded, or use what it remembered of it. A
-    /// platform whose processors leave a root loaded while they run nothing of it makes them load another one here, and takes the
-    /// [tag](Context::tag) back. Does nothing unless said otherwise.
+    /// Reports that an address space ends: its tables are freed after this returns. From then on,
+    /// no processor may have its root loaded or hold its translations. A platform whose processors
+    /// keep a root loaded while they run nothing of it makes them load another one here, and
+    /// revokes the [tag](Context::tag). The default does nothing.
     ///
-    /// Called without any lock of the tables, once for each address space, by whoever gives up the last handle: where [`Memory::ended`](crate::Memory::ended)
-    /// passes it on.
+    /// It is called without locks of the tables, once for each address space, by the thread that
+    /// gives up the last handle, if [`Memory::ended`](crate::Memory::ended) passes the call on.
     fn ended(&self, context: &Context) {
         let _ = context;
     }
 }
 
-/// No processor uses these tables: nothing to forget.
+/// No processor uses these tables: there is nothing to invalidate.
 impl Invalidate for () {
     fn invalidate(&self, _: &Context, _: &[Range<u64>], _: Changed) {}
 }
@@ -126,7 +145,7 @@ impl<T: Fn(&Context, &[Range<u64>], Changed)> Invalidate for T {
     }
 }
 
-/// Tells the processors of entries that have become valid, and allow this.
+/// Notifies the processors of entries that have become valid with these attributes.
 #[inline(always)]
 pub(crate) fn notify_mapped<F: Format>(
     tlb: &dyn Invalidate,
@@ -140,12 +159,14 @@ pub(crate) fn notify_mapped<F: Format>(
     }
 }
 
-/// Ranges of one call. When there are more, those with the smallest gap between them become one.
+/// The number of ranges gathered by a call. If there are more, the two with the smallest gap are
+/// merged.
 const RANGES: usize = 8;
-/// Places in shared tables that a call gives up before it hands over what it has gathered: a table has 512 pages, and they are kept on the stack.
+/// The number of shared tables that a call gives up before it invalidates. A table has 512 pages,
+/// and the tables are gathered on the stack.
 pub const SHARED_TABLE_BATCH: usize = 16;
 
-/// A list of tables that are in no tree, through their first entries.
+/// A list of tables that are in no tree, linked through their first entries.
 #[derive(Debug)]
 pub(crate) struct Retired {
     pub(crate) head: u64,
@@ -167,7 +188,8 @@ impl Retired {
     }
 }
 
-/// What one call has gathered. Handed over by [`finish`](Self::finish), at the latest when it is dropped.
+/// The invalidations and deferred frees gathered by a call. They are handed over by
+/// [`finish`](Self::finish), at the latest on drop.
 pub(crate) struct Gather<'a, F: Format, M: Memory> {
     memory: &'a Physical<M::Backing, M::Reclaim>,
     tlb: &'a dyn Invalidate,
@@ -177,7 +199,8 @@ pub(crate) struct Gather<'a, F: Format, M: Memory> {
     changed: Changed,
     dead: DeferredFree,
     tables: Retired,
-    /// The first `shared_len` are there. Most calls have none: the others are not written for nothing.
+    /// The first `shared_len` are initialised. Most calls have none, and do not pay for
+    /// initialising the array.
     shared: [MaybeUninit<u64>; SHARED_TABLE_BATCH],
     shared_len: usize,
     format: PhantomData<F>,
@@ -201,7 +224,8 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
         }
     }
 
-    /// Processors may remember something of this range. Ranges of a call come in ascending order, or anyhow.
+    /// Adds a range that TLBs may hold. Ranges are expected in ascending order, but any order
+    /// works.
     #[inline]
     pub(crate) fn range(&mut self, start: u64, end: u64, changed: Changed) {
         self.changed |= changed;
@@ -224,7 +248,7 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
         self.ranges[at..=self.len].rotate_right(1);
         self.ranges[at] = start..end;
         self.len += 1;
-        // What touches it, below and above, becomes one with it.
+        // Merges the ranges that touch it, below and above.
         if at > 0 && self.ranges[at - 1].end >= start {
             self.merge_next(at - 1);
         }
@@ -234,7 +258,7 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
         }
     }
 
-    /// Joins the two ranges that are nearest to one another.
+    /// Merges the two ranges with the smallest gap.
     fn merge_nearest(&mut self) {
         let gap = |i: &usize| self.ranges[i + 1].start - self.ranges[*i].end;
         if let Some(at) = (0..self.len - 1).min_by_key(gap) {
@@ -242,19 +266,20 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
         }
     }
 
-    /// Joins a range and the next.
+    /// Merges a range and the next.
     fn merge_next(&mut self, at: usize) {
         self.ranges[at].end = self.ranges[at].end.max(self.ranges[at + 1].end);
         self.ranges[at + 1..self.len].rotate_left(1);
         self.len -= 1;
     }
 
-    /// Whether places in shared tables wait for the processors.
+    /// Returns `true` if shared tables wait for invalidation.
     pub(crate) fn has_shared(&self) -> bool {
         self.shared_len > 0
     }
 
-    /// Lets `drop` note dead frames; if it says so, the table at `phys` has left its tree.
+    /// Calls `drop` with the deferred free list. If it returns `true`, the table at `phys` has left
+    /// its tree and is retired.
     pub(crate) fn with_deferred(
         &mut self,
         drop: impl FnOnce(&mut DeferredFree) -> bool,
@@ -265,44 +290,45 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
         }
     }
 
-    /// Where dead frames are noted.
+    /// Returns the deferred free list.
     #[inline]
     pub(crate) fn deferred(&mut self) -> &mut DeferredFree {
         &mut self.dead
     }
 
-    /// A table that has left the tree.
+    /// Adds a table that has left the tree.
     pub(crate) fn retire_table(&mut self, phys: u64) {
         self.memory.link(&mut self.tables, phys);
     }
 
-    /// A place in a shared table, which this address space does not use any more; true: hand over soon.
+    /// Adds a shared table that this address space no longer uses. Returns `true` if the batch is
+    /// full and the caller must call [`finish`](Self::finish).
     pub(crate) fn defer_shared(&mut self, phys: u64) -> bool {
         self.shared[self.shared_len].write(phys);
         self.shared_len += 1;
         self.shared_len == SHARED_TABLE_BATCH
     }
 
-    /// Tells the processors of one range at once, with a lock held.
+    /// Invalidates one range at once, with a lock held.
     pub(crate) fn invalidate_now(&self, start: u64, end: u64, changed: Changed) {
         let range = start..end;
         self.tlb
             .invalidate(self.context, core::slice::from_ref(&range), changed);
     }
 
-    /// Tells the processors of entries that have become valid, and allow this.
+    /// Notifies the processors of entries that have become valid with these attributes.
     #[inline(always)]
     pub(crate) fn notify_mapped(&self, start: u64, end: u64, attrs: Attrs) {
         notify_mapped::<F>(self.tlb, self.context, start, end, attrs);
     }
 
-    /// Whether tables, or places in them, wait for walks that are under way.
+    /// Returns `true` if tables wait for a grace period or for invalidation.
     #[inline]
     pub(crate) fn has_tables(&self) -> bool {
         self.shared_len > 0 || !self.tables.is_empty()
     }
 
-    /// Tells the processors, then gives up what waited for that. No lock is held.
+    /// Invalidates the ranges, and then frees what waited for that. The caller holds no lock.
     #[inline]
     pub(crate) fn finish(&mut self) {
         if self.len > 0 || self.has_tables() || !self.dead.is_empty() {
@@ -319,7 +345,7 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
         }
         for i in 0..self.shared_len {
             let memory = self.memory;
-            // SAFETY: written by `shared`, which counts them.
+            // SAFETY: written by `defer_shared`, which counts them.
             let phys = unsafe { self.shared[i].assume_init() };
             self.with_deferred(|dead| drop_table_user::<F, M>(memory, phys, dead), phys);
         }

@@ -1,8 +1,9 @@
-//! When tables are freed that a walk may still be reading.
+//! Grace periods: deferred freeing of tables that walks may still read.
 //!
-//! A walk takes no lock: it may hold a pointer to a table that has just left the tree. Such tables are empty, so that the walk finds nothing there,
-//! but their memory must not become something else under it. Kernels have a mechanism for that (RCU, an interrupt to all processors);
-//! [`Reclaim`] is the door to it. [`Grace`] is one that needs nothing.
+//! A walk takes no lock: it may hold a pointer to a table that has just left the tree. Such a table
+//! is empty, so that the walk finds nothing there, but its memory must not be reused during the
+//! walk. Kernels have a mechanism for that (RCU, an interrupt to all processors), and connect it
+//! through [`Reclaim`]. [`Grace`] is an implementation without any such support.
 
 use crate::atomic::{AtomicUsize, Ordering};
 
@@ -10,52 +11,60 @@ use crate::invalidate::Retired;
 use crate::phys::{FrameAllocator, PhysMem, Physical};
 use crate::shard::{self, CachePadded, SHARDS};
 
-/// How the library learns that no walk can hold a table any more.
+/// The mechanism that tells when no walk can hold a table any more.
 ///
 /// # Safety
 ///
-/// If `passed(cookie)` is true, every section that was entered before the call of [`start`](Self::start) that gave the cookie has ended, and sections
-/// that were entered later see what was stored (sequentially consistent) before that call.
+/// If `passed(cookie)` returns `true`, every section entered before the call of
+/// [`start`](Self::start) that returned the cookie has ended. Sections entered later see the
+/// (sequentially consistent) stores before that call.
 pub unsafe trait Reclaim {
-    /// A section is entered while this exists.
+    /// A guard: the section lasts while this value exists.
     type Section<'a>
     where
         Self: 'a;
 
-    /// Enters a section; `near` is the address that will be looked at, which may choose one of several counters.
+    /// Enters a section. `near` is the address to be walked, which may select one of several
+    /// counters.
     fn enter(&self, near: u64) -> Self::Section<'_>;
 
-    /// A name for the sections that are under way now.
+    /// Returns a cookie for the sections in progress.
     fn start(&self) -> usize;
 
-    /// Whether all of them have ended. Never waits.
+    /// Returns `true` if all of these sections have ended. Never waits.
     fn passed(&self, cookie: usize) -> bool;
 }
 
-/// Sections as counters of two epochs: entering and leaving costs an atomic addition each, on a line that other threads seldom touch.
+/// Sections counted in two epochs. Entering and leaving costs an atomic addition each, on a cache
+/// line that other threads rarely touch.
 ///
 /// # Both interleavings
 ///
-/// The epoch goes from `e` to `e + 1` only when no section of `e - 1` is left; a cookie taken at `e` has passed at `e + 2`.
+/// The epoch advances from `e` to `e + 1` only when no section of `e - 1` is left. A cookie taken
+/// at `e` has passed at `e + 2`.
 ///
-/// *The section is entered before the table leaves.* Its epoch is at most `e`, the one at which the cookie is taken afterwards. Its counter, that of `e`'s
-/// parity (or of `e - 1`'s), is not zero until it ends, so that the step to `e + 2` (or already that to `e + 1`) waits for it.
+/// *The section is entered before the table leaves.* Its epoch is at most `e`, the epoch of the
+/// cookie, which is taken afterwards. Its counter is that of the parity of `e` or of `e - 1`, and
+/// is not zero until the section ends. The step to `e + 2`, or already the step to `e + 1`,
+/// therefore waits for it.
 ///
-/// *The table leaves before the section is entered.* If the section's epoch is at most `e`, it is waited for without need. If it is later, it read an
-/// epoch that was written after the cookie read `e`, and the table's last entry was cleared before that. All of these and the walk's
-/// reads are sequentially consistent, so the walk does not find the table.
+/// *The table leaves before the section is entered.* If the section's epoch is at most `e`, the
+/// wait is unnecessary but harmless. If it is later, the section read an epoch written after the
+/// cookie read `e`, and the entry of the table was cleared before that. All of these accesses and
+/// the walk's reads are sequentially consistent, so that the walk does not find the table.
 ///
-/// A section that reads the epoch, and counts itself only after the epoch has changed, sees that when it reads it again, and starts over. If the
-/// parity is the same again, the section belongs to the later epoch: it has read nothing yet.
+/// A section that reads the epoch, and counts itself only after the epoch has changed, notices the
+/// change when it reads the epoch again, and starts over. If the parity is the same again, the
+/// section belongs to the later epoch: it has read nothing yet.
 #[derive(Debug, Default)]
 pub struct Grace {
     epoch: AtomicUsize,
-    /// Each section is counted in one, whichever it is.
-    lanes: [CachePadded<[AtomicUsize; 2]>; SHARDS],
+    /// The counters. Each section is counted in any one of the shards.
+    shards: [CachePadded<[AtomicUsize; 2]>; SHARDS],
 }
 
 impl Grace {
-    /// No section is under way.
+    /// Creates a value without a section in progress.
     pub fn new() -> Self {
         Self::default()
     }
@@ -71,22 +80,22 @@ impl Drop for GraceSection<'_> {
     }
 }
 
-// SAFETY: argued above.
+// SAFETY: by the argument above.
 unsafe impl Reclaim for Grace {
     type Section<'a> = GraceSection<'a>;
 
     #[inline]
     fn enter(&self, near: u64) -> GraceSection<'_> {
-        // The checker's threads cannot be told apart; their addresses can.
-        let lane = if cfg!(samara_loom) {
+        // The checker's threads have no numbers. Their addresses differ instead.
+        let shard = if cfg!(samara_loom) {
             ((near >> 21) ^ (near >> 30)) as usize
         } else {
             shard::current()
         };
-        let lane = &self.lanes[lane % SHARDS].0;
+        let shard = &self.shards[shard % SHARDS].0;
         loop {
             let parity = self.epoch.load(Ordering::SeqCst) & 1;
-            let counter = &lane[parity];
+            let counter = &shard[parity];
             counter.fetch_add(1, Ordering::SeqCst);
             if self.epoch.load(Ordering::SeqCst) & 1 == parity {
                 return GraceSection(counter);
@@ -106,15 +115,16 @@ unsafe impl Reclaim for Grace {
                 return true;
             }
             let before = (epoch + 1) & 1;
-            // Acquire, through SeqCst: what those sections read comes before what is done with the tables.
+            // Acquire, through SeqCst: the reads of those sections happen before the reuse of the
+            // tables.
             if self
-                .lanes
+                .shards
                 .iter()
-                .any(|lane| lane.0[before].load(Ordering::SeqCst) != 0)
+                .any(|shard| shard.0[before].load(Ordering::SeqCst) != 0)
             {
                 return false;
             }
-            // If another was faster, the epoch is looked at again.
+            // If another thread advanced the epoch first, the loop reads it again.
             let _ = self.epoch.compare_exchange(
                 epoch,
                 epoch.wrapping_add(1),
@@ -125,22 +135,23 @@ unsafe impl Reclaim for Grace {
     }
 }
 
-/// For owners without concurrent walks: tables are freed at once.
+/// For callers without concurrent walks: tables are freed immediately.
 #[derive(Debug)]
 pub struct Exclusive(());
 
 impl Exclusive {
-    /// Nothing is waited for.
+    /// Creates a value that never waits.
     ///
     /// # Safety
     ///
-    /// Of the calls on address spaces over this memory, no two run at the same time on tables that they have in common.
+    /// No two calls on address spaces over this memory run at the same time on tables that they
+    /// have in common.
     pub const unsafe fn new() -> Self {
         Self(())
     }
 }
 
-// SAFETY: by the promise given at construction no section is under way when a table is retired.
+// SAFETY: by the promise at construction, no section is in progress when a table is retired.
 unsafe impl Reclaim for Exclusive {
     type Section<'a> = ();
 
@@ -155,7 +166,7 @@ unsafe impl Reclaim for Exclusive {
     }
 }
 
-/// Tables that wait: those whose sections are named, and those that came later.
+/// Retired tables: those that wait for a cookie, and those that came later.
 #[derive(Debug)]
 pub(crate) struct Limbo {
     waiting: Retired,
@@ -172,7 +183,7 @@ impl Limbo {
         }
     }
 
-    /// Takes a list in; gives back what may be freed.
+    /// Adds a list. Returns the tables that may be freed.
     pub(crate) fn push<B: FrameAllocator + PhysMem, R: Reclaim>(
         &mut self,
         memory: &Physical<B, R>,
@@ -191,7 +202,7 @@ impl Limbo {
         self.poll(memory.grace())
     }
 
-    /// What may be freed now: one list at a time.
+    /// Returns the tables that may be freed now, one list at a time.
     pub(crate) fn poll<R: Reclaim>(&mut self, reclaim: &R) -> Retired {
         if self.waiting.is_empty() {
             if self.later.is_empty() {

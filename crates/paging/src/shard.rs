@@ -28,19 +28,19 @@ mod numbered {
 
     std::thread_local! {
         /// The number of this thread. It has no destructor, so that a read is one load.
-        static LANE: Cell<usize> = const { Cell::new(NONE) };
-        static KEPT: Kept = const { Kept(Cell::new(NONE)) };
+        static SHARD: Cell<usize> = const { Cell::new(NONE) };
+        static GUARD: NumberGuard = const { NumberGuard(Cell::new(NONE)) };
     }
 
     /// The guard that returns a thread's number when the thread ends. The next thread then finds
     /// the frames cached under that number, and few numbers are in use.
-    struct Kept(Cell<usize>);
+    struct NumberGuard(Cell<usize>);
 
-    impl Drop for Kept {
+    impl Drop for NumberGuard {
         fn drop(&mut self) {
-            let lane = self.0.get();
-            if lane != NONE {
-                TAKEN.fetch_and(!(1 << lane), Ordering::Relaxed);
+            let shard = self.0.get();
+            if shard != NONE {
+                TAKEN.fetch_and(!(1 << shard), Ordering::Relaxed);
             }
         }
     }
@@ -49,11 +49,11 @@ mod numbered {
     /// time share a number only if there are more threads than numbers.
     #[inline]
     pub(crate) fn current() -> usize {
-        LANE.with(|lane| {
-            if lane.get() == NONE {
-                lane.set(take());
+        SHARD.with(|shard| {
+            if shard.get() == NONE {
+                shard.set(take());
             }
-            lane.get()
+            shard.get()
         })
     }
 
@@ -63,16 +63,16 @@ mod numbered {
         let relaxed = Ordering::Relaxed;
         let lowest = |taken: u32| (!taken).trailing_zeros() as usize;
         let taken = TAKEN.fetch_update(relaxed, relaxed, |taken| {
-            let lane = lowest(taken);
-            (lane < SHARDS).then(|| taken | 1 << lane)
+            let shard = lowest(taken);
+            (shard < SHARDS).then(|| taken | 1 << shard)
         });
         match taken.map(lowest) {
-            Ok(lane) => {
-                if KEPT.try_with(|kept| kept.0.set(lane)).is_err() {
+            Ok(shard) => {
+                if GUARD.try_with(|guard| guard.0.set(shard)).is_err() {
                     // The thread is about to end. Until then it may share its number.
-                    drop(Kept(Cell::new(lane)));
+                    drop(NumberGuard(Cell::new(shard)));
                 }
-                lane
+                shard
             }
             Err(_) => NEXT.fetch_add(1, relaxed) % SHARDS,
         }

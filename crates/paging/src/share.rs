@@ -1,20 +1,22 @@
-//! A fork without the copy: last-level tables that several address spaces use.
+//! Fork by sharing: last-level tables that several address spaces use.
 //!
 //! # Protocol
 //!
-//! A last-level table counts its users: the entries above that point to it. While it has more than one, each of these entries is marked, and
-//! forbids stores to all that is below (on RISC-V, where it cannot, the table's pages have lost permission to write instead).
-//! Nobody changes a table by way of a marked entry. Who wants to change something in its 2 MiB makes the entry its own first
-//! ([`unshare`](Cursor::unshare)):
+//! A last-level table counts its users: the entries above that point to it. While it has more than
+//! one, each of these entries is marked and forbids stores to everything below. (On RISC-V an entry
+//! cannot do that; the table's pages are write-protected instead.) No thread changes a table
+//! through a marked entry. An address space that wants to change something in these 2 MiB first
+//! [unshares](Cursor::unshare) the table:
 //!
-//! - The table has one user left: the mark goes. Others may take the same step for their tables at the same time, not for this one, since the
-//!   upper table is locked.
-//! - It has more: a copy takes its place. Each frame is counted once more; private memory is write-protected in both tables, as by a fork. The
-//!   processors are told; only then is the place in the old table given up. Until then one of them may still go through the old table, which the last user
-//!   that is left would be free to change.
+//! - The table has one user left: the mark is cleared. Other users can do the same with their own
+//!   tables, but not with this one, because its upper table is locked.
+//! - The table has more users: a copy replaces it. Each frame gets another mapping, and private
+//!   memory is write-protected in both tables, as by a fork. The TLBs are invalidated before the
+//!   user count of the old table drops. Until then a processor may still walk the old table, which
+//!   its last user would be free to change.
 //!
-//! Who gives up the last place gives up the table's mappings, too; so address spaces may end in any order. A child of a child has its places in the
-//! same tables, and nothing is nested.
+//! The last user gives up the table's mappings as well, so that address spaces may end in any
+//! order. The child of a child uses the same tables, without nesting.
 
 use crate::atomic::Ordering;
 use crate::copy::{Unshare, copy_entries};
@@ -32,7 +34,8 @@ use crate::space::PageTables;
 use crate::table::{LockedTable, SPARSE};
 use core::ops::Range;
 
-/// The mappings of a leaf, which has left its table, go; dead frames are noted.
+/// Gives up the mappings of a leaf that was removed from its table. Frames that become unreferenced
+/// are added to `dead`.
 pub(crate) fn release_leaf<F: Format, M: Memory>(
     memory: &Physical<M::Backing, M::Reclaim>,
     raw: u64,
@@ -45,7 +48,7 @@ pub(crate) fn release_leaf<F: Format, M: Memory>(
     }
 }
 
-/// The same for one of many small pages.
+/// Does the same for a small page, with a fast path.
 #[inline(always)]
 pub(crate) fn release_page<F: Format, M: Memory>(
     memory: &Physical<M::Backing, M::Reclaim>,
@@ -62,7 +65,8 @@ pub(crate) fn release_page<F: Format, M: Memory>(
     }
 }
 
-/// One user of a last-level table less; with the last, its mappings go, and the table is the caller's to retire.
+/// Removes a user of a last-level table. Returns `true` for the last one: the table's mappings are
+/// given up, and the caller must retire it.
 pub(crate) fn drop_table_user<F: Format, M: Memory>(
     memory: &Physical<M::Backing, M::Reclaim>,
     phys: u64,
@@ -100,7 +104,7 @@ pub(crate) fn drop_table_user<F: Format, M: Memory>(
 }
 
 impl<F: Format, M: Memory> Cursor<'_, F, M> {
-    /// Makes the last-level table at `addr` this address space's own. No lock is held.
+    /// Unshares the last-level table at `addr`. The caller holds no lock.
     #[cold]
     pub(crate) fn unshare(
         &mut self,
@@ -137,7 +141,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         }
         new.lock().add_used(old.used());
         upper.unlink(slot, F::table_entry(copy, false));
-        // Before the old table's lock is released, and with it the chance for others to change it: see `PageTables`.
+        // Before the old table is unlocked and others can change it: see `PageTables`.
         self.space.bump_unlink_seq();
         let phys = old.table.phys;
         drop((old, upper));
@@ -146,8 +150,8 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         Ok(())
     }
 
-    /// Gives up the place in the shared table at `addr` with all that is in its 2 MiB, if it is still shared. If `seen` is to be `TOLD`, it is, of each
-    /// entry.
+    /// Gives up the shared table at `addr` with everything in its 2 MiB, if it is still shared.
+    /// With `TOLD`, calls `seen` for each entry.
     pub(crate) fn drop_shared<const TOLD: bool>(
         &mut self,
         addr: u64,
@@ -191,7 +195,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         }
     }
 
-    /// The processors are to forget a shared table, and then its place is given up.
+    /// Gathers the invalidation of a shared table, after which its user count drops.
     fn defer_drop(&mut self, addr: u64, table: u64, gather: &mut Gather<'_, F, M>) {
         let start = addr & !(span(1) - 1);
         gather.range(start, next(addr, 1), Changed::PAGES | Changed::TABLES);
@@ -202,16 +206,19 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
 }
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// Lets `child` use the last-level tables of a range (in bytes, the end exclusive) instead of copying them. The parts at the ends that do not fill a
-    /// stretch of 2 MiB, and huge pages, are copied as [`copy_range`](Self::copy_range) does, as private memory. Whoever first changes something in a
-    /// stretch, by any call, gets its own copy of that one table.
+    /// Shares the last-level tables of a range (in bytes, the end exclusive) with `child` instead
+    /// of copying them. Parts of a table at both ends, and huge pages, are copied as private
+    /// memory, as [`copy_range`](Self::copy_range) does. The first change to a 2 MiB region by
+    /// either side, through any call, copies that one table.
     ///
-    /// What a walk finds is as after a copy: a page of private memory is not writable, whichever side asks, and not exclusive. Shared mappings
-    /// stay shared. The parent's processors are told once.
+    /// A walk finds the same as after a copy: a page of private memory is neither writable nor
+    /// exclusive, on both sides. Shared mappings stay shared. The parent's TLBs are invalidated
+    /// once.
     ///
     /// # Errors
     ///
-    /// As [`copy_range`](Self::copy_range); [`Error::TooMany`] also for a table with 524,287 users.
+    /// As for [`copy_range`](Self::copy_range); [`Error::TooMany`] also for a table with 524,287
+    /// users.
     pub fn share_range(
         &self,
         child: &Self,
@@ -229,7 +236,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                 Err(_) => (at, Ok(())),
             };
             let result = match result {
-                // Nothing that could be shared: a huge page, or a part of a stretch.
+                // Not shareable: a huge page, or a part of a table.
                 Ok(()) if reached == at => fork.step(at, range.end),
                 other => other.map(|()| reached),
             };
@@ -247,7 +254,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 }
 
 impl<F: Format, M: Memory> Fork<'_, F, M> {
-    /// Shares the tables below one table of level 1, as far as stretches are whole; the address of the first that is not, or at which it failed.
+    /// Shares the tables below one table of level 1, as far as they lie wholly in the range.
+    /// Returns the first address that it did not handle, and the error if it failed there.
     fn share_tables(&mut self, start: u64, end: u64) -> (u64, Result<(), Error>) {
         let mut at = start;
         if at & (span(1) - 1) != 0 || end - at < span(1) {
@@ -257,18 +265,20 @@ impl<F: Format, M: Memory> Fork<'_, F, M> {
         let Ok(parent) = self.from.lock(at, 1) else {
             return (next(at, 1), Ok(()));
         };
-        // Made when there is something to share.
+        // Created when there is something to share.
         let mut child: Option<LockedTable<'_>> = None;
-        // How many tables have two users now, and what processors may remember as writable.
+        // The number of tables that now have two users, and the range that TLBs may hold as
+        // writable.
         let (mut shared, mut guarded) = (0, end..start);
         let mut result = Ok(());
-        // Up to where it has been looked which tables are used.
+        // The entries whose tables were prefetched end here.
         let mut seen = index(at, 1);
         while end - at >= span(1) {
             let slot = index(at, 1);
             if slot >= seen {
-                // The words of tables lie far apart, so that each comes from memory. Locked instructions wait for one such word after the other;
-                // plain loads, some ahead, for several at once.
+                // The words of tables lie far apart, so that each access misses the cache. Locked
+                // instructions wait for one miss after the other; plain loads ahead of them
+                // overlap.
                 seen = (slot + AHEAD).min(ENTRIES);
                 let ahead = parent.table.entries(slot..seen).iter();
                 let tables = ahead
@@ -287,7 +297,7 @@ impl<F: Format, M: Memory> Fork<'_, F, M> {
             let phys = F::phys(raw);
             let mut table = memory.table(phys).lock();
             if table.used() == 0 {
-                // Another thread is about to take it out.
+                // Another thread is about to remove it.
                 at += span(1);
                 continue;
             }
@@ -340,11 +350,12 @@ impl<F: Format, M: Memory> Fork<'_, F, M> {
     }
 }
 
-/// Tables that a fork looks at before it locks the first of them.
+/// The number of tables whose words are loaded ahead.
 const AHEAD: usize = 16;
 
-/// Where the entry above cannot forbid stores, the pages themselves do: also those that all may write to. So nothing is ever stored through a table that
-/// is shared, and no page in it becomes dirty after its users have looked.
+/// Write-protects the pages of a table, for formats whose upper entries cannot forbid stores.
+/// Applies to shared mappings as well. No store goes through a shared table, so that no page in it
+/// becomes dirty after its users have looked.
 fn protect_all<F: Format>(table: &LockedTable<'_>) {
     for i in 0..ENTRIES {
         let raw = table.load(i);
