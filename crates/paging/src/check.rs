@@ -24,7 +24,7 @@ struct Count {
 /// Checks these address spaces, and compares the counts of all frames with their tables. `spaces`
 /// must contain all address spaces on their memory, including those of the kernel.
 ///
-/// Nothing else may use this memory meanwhile.
+/// Nothing else may use this memory during the call.
 ///
 /// # Errors
 ///

@@ -21,7 +21,7 @@ pub(crate) trait CopyPolicy {
     /// Returns `true` if both sides lose write access to a frame, which is private memory if
     /// `anon`.
     fn protects(anon: bool) -> bool;
-    /// Returns the leaf as it is stored in the copy.
+    /// Returns the leaf to store in the copy.
     fn copy<F: Format>(raw: u64) -> u64;
 }
 

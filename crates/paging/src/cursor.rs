@@ -167,7 +167,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
     /// Mappings from before the call are found. The table was in the tree after the call began, so
     /// that its entries were those of its range. If the table has left since then, it was empty
     /// first, and its former entries are gone. (A list link in its first entry counts as used.) A
-    /// mapping that another thread creates meanwhile may be missed, as if it came after the call.
+    /// concurrent mapping by another thread may be missed, as if it came after the call.
     #[inline]
     pub(crate) fn skip_hole(&self, addr: u64, level: usize, end: u64) -> u64 {
         let first = next(addr, level);

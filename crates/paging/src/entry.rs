@@ -102,7 +102,7 @@ impl PageSize {
     }
 }
 
-/// What is mapped at an address.
+/// The decoded entry of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     /// Nothing.

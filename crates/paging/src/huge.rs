@@ -1,4 +1,4 @@
-//! Huge pages are divided and put together.
+//! Splitting and collapsing huge pages.
 
 use crate::atomic::Ordering;
 
@@ -15,7 +15,8 @@ use crate::share::release_leaf;
 use crate::space::PageTables;
 
 impl<F: Format, M: Memory> Cursor<'_, F, M> {
-    /// Divides the leaf at `addr` and `level` into 512 of the level below, if it is still there. No count changes, since each frame was counted.
+    /// Splits the leaf at `addr` and `level` into 512 of the level below, if it is still there. No
+    /// count changes, because each frame was counted.
     pub(crate) fn split(
         &mut self,
         addr: u64,
@@ -56,7 +57,8 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
             upper.store(slot, F::table_entry(below, false));
             gather.notify_mapped(start, end, F::attrs(old));
         } else {
-            // The processor may note an access until the entry changes; then the pieces are written again.
+            // The processor may set the accessed or dirty bit until the entry changes. The parts
+            // are then written again.
             upper.update::<F>(slot, raw, |raw| {
                 fill(raw);
                 F::table_entry(below, false)
@@ -68,7 +70,8 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
 }
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// Divides the huge page at an address into pages of this size. Nothing happens if the page there is no larger.
+    /// Splits the huge page at an address into pages of this size. Does nothing if the page there
+    /// is not larger.
     ///
     /// # Errors
     ///
@@ -77,7 +80,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         self.split_with(addr, size, &mut Preallocation::none(self), tlb)
     }
 
-    /// Sets tables aside for [`split_with`](Self::split_with) with the same address and size; none if no larger page is there.
+    /// Preallocates the tables for [`split_with`](Self::split_with) with the same address and size;
+    /// none if the page there is not larger.
     ///
     /// # Errors
     ///
@@ -113,11 +117,12 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         Ok(spare)
     }
 
-    /// The same as [`split`](Self::split) with tables that were set aside.
+    /// Splits as [`split`](Self::split) does, with preallocated tables.
     ///
     /// # Errors
     ///
-    /// As [`split`](Self::split); [`Error::NoMemory`] only if the page has come since the tables were set aside.
+    /// As for [`split`](Self::split); [`Error::NoMemory`] only if the page was mapped after the
+    /// tables were preallocated.
     pub fn split_with(
         &self,
         addr: u64,
@@ -145,13 +150,15 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         }
     }
 
-    /// Puts one huge page in the place of all that is mapped in its range, and gives up the mappings of what was there once the processors have been
-    /// told. The bytes are the caller's business: it makes the range read-only, copies, and then calls this.
+    /// Replaces everything mapped in the range of a huge page by that page. The old mappings are
+    /// given up after the TLB invalidation. The caller provides the bytes: it makes the range
+    /// read-only, copies, and then calls this.
     ///
     /// # Errors
     ///
-    /// [`Error::NotMapped`]: the range has no table of the level below that is this address space's own (shared, or a huge page already);
-    /// [`Error::Exists`]: it holds tables itself, or markers; [`Error::Misaligned`], [`Error::TooMany`]. Nothing has changed then.
+    /// [`Error::NotMapped`] if the range has no unshared table of the level below, or a huge page
+    /// already; [`Error::Exists`] if that table has tables below it, or markers;
+    /// [`Error::Misaligned`], [`Error::TooMany`]. Nothing has changed then.
     pub fn collapse(
         &self,
         addr: u64,
@@ -171,7 +178,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let upper = cursor.lock(addr, level).map_err(|_| Error::NotMapped)?;
         let slot = index(addr, level);
         let raw = upper.load(slot);
-        // Other roots point to the tables right below a kernel's.
+        // Other roots point to the tables right below a kernel's root.
         let kept = level == Self::TOP && self.is_kernel();
         if !F::is_table(raw) || level == 1 && F::is_shared(raw) || kept {
             return Err(Error::NotMapped);
@@ -194,7 +201,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         upper.unlink(slot, F::leaf(source.phys(), source.attrs(attrs), level));
         gather.range(addr, next(addr, level), changed);
         gather.notify_mapped(addr, next(addr, level), attrs);
-        // Before the entries below go: who has found them there goes down anew.
+        // Before the entries below are cleared: a walk that found them starts again from the root.
         self.bump_unlink_seq();
         for i in 0..ENTRIES {
             let raw = below.load(i);

@@ -2,11 +2,13 @@
 //!
 //! # Protocol
 //!
-//! - [`PageTables::new_kernel`] makes a root, and a table below each of its entries that the kernel's ranges reach. From then on neither these entries
-//!   nor the root's other ones change: nothing removes such a table while it is empty, puts a page in its place, or adds another one. So a copy of the
-//!   entries says the same as the original at any time, and no lock orders the two.
-//! - [`PageTables::new_process`] makes a root with a copy of these entries. Its calls do not go below them: they belong to the kernel's tables, which alone
-//!   lock, count and free what is there. A root's word counts its own entries only.
+//! - [`PageTables::new_kernel`] creates a root, and a table below each root entry that the kernel's
+//!   ranges reach. From then on no entry of that root changes: such a table is not removed while it
+//!   is empty, no page replaces it, and no other one is added. A copy of the entries therefore
+//!   always equals the original, and no lock orders the two.
+//! - [`PageTables::new_process`] creates a root with a copy of these entries. Calls on the
+//!   process's tables do not go below them. Only calls on the kernel's tables lock, count and free
+//!   what is there. A root's word counts only its own entries.
 //! - Where the kernel has a root of its own ([`Format::kernel_start`]), there is nothing to copy.
 
 use alloc::format;
@@ -25,7 +27,8 @@ use crate::table::Table;
 /// The addresses that tables map.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AddressBounds {
-    /// The first of them. Those of both halves follow each other across the end of all addresses.
+    /// The first address. The addresses of both halves are contiguous across the end of the address
+    /// space, modulo 2^64.
     start: u64,
     len: u64,
     role: Role,
@@ -33,10 +36,10 @@ pub(crate) struct AddressBounds {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// One for both halves, or for the lower one where there is no kernel.
+    /// Tables for both halves, or for the lower half if there is no kernel.
     Standalone,
     Kernel,
-    /// A process, under the kernel with this root.
+    /// Tables of a process, under the kernel with this root.
     Process(u64),
 }
 
@@ -53,30 +56,39 @@ impl AddressBounds {
 }
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// Tables of a kernel, which the tables of all processes have in common: see [`under`](Self::new_process). `ranges` (in bytes, each end exclusive, not
-    /// necessarily of whole pages; [`u64::MAX`] for the end of all addresses) are where the kernel will ever map something, in the upper half from
-    /// [`Format::kernel_start`] on. Below each entry of the root that they reach, a table is made at once, and stays until these tables are dropped.
+    /// Creates the tables of a kernel, which all processes share: see
+    /// [`new_process`](Self::new_process). `ranges` lists all addresses where the kernel will ever
+    /// map something, in the upper half from [`Format::kernel_start`] on. It is in bytes, each end
+    /// exclusive, and need not be aligned to pages; [`u64::MAX`] means the end of all addresses. A
+    /// table is created at once below each root entry that the ranges reach, and stays until these
+    /// tables are dropped.
     ///
-    /// The kernel maps and unmaps by the same calls as others do, within the stretches of these root entries: [`Error::OutOfRange`] elsewhere. What it
-    /// changes there is so in all address spaces at once, and `tlb` is told with the `asid` given here: then the processors must forget it whichever address
-    /// space they run, [global](crate::Attrs::GLOBAL) or not. These tables cannot be forked from or to.
+    /// The kernel uses the same calls as others, within the regions of these root entries;
+    /// elsewhere they return [`Error::OutOfRange`]. Its changes apply to all address spaces at
+    /// once. Invalidations receive the `asid` given here, and must cover every processor, whichever
+    /// address space it runs, and whether or not the pages are [global](crate::Attrs::GLOBAL).
+    /// These tables cannot be forked from or to.
     ///
-    /// | format | an entry of the root stands for | the kernel's half |
+    /// | format | region of a root entry | the kernel's half |
     /// |---|---|---|
     /// | x86-64 | 512 GiB | from `0xffff_8000_0000_0000` on |
     /// | x86-64 LA57 | 256 TiB | from `0xff00_0000_0000_0000` on |
     /// | RISC-V Sv39 | 1 GiB, so that a kernel has no pages of that size | from `0xffff_ffc0_0000_0000` on |
     /// | RISC-V Sv48 | 512 GiB | from `0xffff_8000_0000_0000` on |
-    /// | AArch64 | 512 GiB | from `0xffff_0000_0000_0000` on, by a root of its own |
+    /// | AArch64 | 512 GiB | from `0xffff_0000_0000_0000` on, with a root of its own |
     ///
-    /// On AArch64 the processor translates these addresses by TTBR1: [`root`](Self::root) goes there, once, and the roots of processes, which go to TTBR0,
-    /// have nothing of it. All else is as on the others. Elsewhere a kernel without a process of its own to run may load this root.
+    /// On AArch64 the processor translates these addresses through TTBR1. [`root`](Self::root) is
+    /// loaded there once, and the roots of processes, which are loaded into TTBR0, contain nothing
+    /// of it. Everything else is the same. On the other formats, a kernel that runs no process may
+    /// load this root.
     ///
-    /// No range reaches the last page of all addresses, since its end is no number.
+    /// No range reaches the last page of all addresses, because its exclusive end does not fit in
+    /// 64 bits.
     ///
     /// # Errors
     ///
-    /// [`Error::NoMemory`]; [`Error::Misaligned`]: a range is not in the upper half. Nothing is left then.
+    /// [`Error::NoMemory`]; [`Error::Misaligned`] if a range is not in the upper half. Everything
+    /// is freed then.
     ///
     /// ```
     /// # use samara_paging::{Arena, Attrs, Error, Grace, PageSize, PageTables, Physical, Source, format::X86_64};
@@ -116,7 +128,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         Ok(this)
     }
 
-    /// Makes a table below an entry of the root, unless one is there.
+    /// Creates a table below an entry of the root, unless there is one.
     fn make_permanent(&self, entry: usize) -> Result<(), Error> {
         let memory = self.physical();
         let root = memory.table(self.root);
@@ -129,13 +141,17 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         Ok(())
     }
 
-    /// An empty address space of a process under the same kernel as `kernel`, which may be [the kernel's](Self::new_kernel) tables, or those of a process. Under
-    /// tables that have no kernel this is [`new`](Self::new).
+    /// Creates an empty address space for a process under the same kernel as `kernel`, which may be
+    /// [the kernel's](Self::new_kernel) tables or those of another process. For tables without a
+    /// kernel this is [`new`](Self::new).
     ///
-    /// The root starts with the kernel's entries, so that the processor finds the kernel's memory by it as well. Calls through these tables are for
-    /// the lower half, as [`Error::OutOfRange`] tells; look-ups and walks find nothing in the upper one, and neither changes, counts or frees what is there.
+    /// The root starts with the kernel's entries, so that the processor also finds the kernel's
+    /// memory through it. Calls on these tables are for the lower half, and return
+    /// [`Error::OutOfRange`] elsewhere. Look-ups and walks find nothing in the upper half, and no
+    /// call changes, counts or frees anything there.
     ///
-    /// The kernel's tables must not be dropped while a processor may still have the root of a process loaded.
+    /// The kernel's tables must not be dropped while a processor may have the root of a process
+    /// loaded.
     ///
     /// # Errors
     ///
@@ -153,7 +169,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         };
         let this = Self::with(kernel.memory.clone(), asid, bounds)?;
         let memory = this.physical();
-        // Of those at hand, which have the same entries: the kernel's own may be gone.
+        // Copied from the given tables, which have the same entries: the kernel's own may be gone.
         let (from, to) = (memory.table(kernel.root), memory.table(this.root).lock());
         for i in this.own_entries().end..ENTRIES {
             // Not counted: see the protocol.
@@ -163,11 +179,12 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         Ok(this)
     }
 
-    /// Returns how many frames hold tables of this address space, its root included; of a process's under a kernel, without the kernel's. Lock-free, so
-    /// that tables that come or go meanwhile are counted or not. Linear in the tables above the last level.
+    /// Returns the number of frames that hold tables of this address space, including its root. A
+    /// process's tables are counted without those of its kernel. Lock-free: tables that are created
+    /// or removed concurrently may be counted or not. Linear in the tables above the last level.
     pub fn table_frames(&self) -> usize {
         let memory = self.physical();
-        // Tables that are found stay tables until it is dropped.
+        // Tables found during the section are not freed before its end.
         let section: Cursor<'_, F, M> = self.cursor(0);
         let count = 1 + self.tables_below(&memory.table(self.root), Self::TOP);
         drop(section);
@@ -196,20 +213,21 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         self.bounds.role == Role::Kernel
     }
 
-    /// Returns `true` if these tables map this address, whatever is there.
+    /// Returns `true` if the address is in the half that these tables map.
     #[inline]
     pub(crate) fn covers(&self, addr: u64) -> bool {
         addr.wrapping_sub(self.bounds.start) < self.bounds.len
     }
 
-    /// The entries of the root that are not the kernel's, or are and these tables are, too.
+    /// Returns the root entries that belong to these tables: those of a process are without the
+    /// kernel's.
     pub(crate) fn own_entries(&self) -> Range<usize> {
         let shared =
             matches!(self.bounds.role, Role::Process(_)) && F::is_canonical(F::kernel_start());
         0..if shared { ENTRIES / 2 } else { ENTRIES }
     }
 
-    /// Checks that `range` consists of pages of these tables, which may be changed.
+    /// Checks that `range` consists of pages that may be changed through these tables.
     #[inline]
     pub(crate) fn check_range(&self, range: &Range<u64>) -> Result<(), Error> {
         self.check_readable(range)?;
@@ -219,14 +237,14 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         Ok(())
     }
 
-    /// Checks that `range` consists of pages of these tables.
+    /// Checks that `range` consists of pages that these tables map.
     #[inline]
     pub(crate) fn check_readable(&self, range: &Range<u64>) -> Result<(), Error> {
         let aligned = (range.start | range.end).is_multiple_of(PAGE_SIZE);
         if !aligned || range.start > range.end {
             return Err(Error::Misaligned);
         }
-        // Ranges do not cross the hole between the halves: both ends lie in one of them.
+        // No range crosses the hole between the halves: both ends lie in one of them.
         let inside = range.start == range.end
             || self.covers(range.start)
                 && self.covers(range.end - 1)
@@ -237,7 +255,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         Err(self.range_error(range.start, range.end - range.start))
     }
 
-    /// Why tables do not map these bytes: [`Error::OutOfRange`] if others could.
+    /// Returns the error for bytes that these tables do not map: [`Error::OutOfRange`] if other
+    /// tables could map them.
     #[cold]
     pub(crate) fn range_error(&self, addr: u64, len: u64) -> Error {
         let last = addr.saturating_add(len.saturating_sub(1));
@@ -255,7 +274,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         }
     }
 
-    /// Checks that a kernel's tables were made for this range.
+    /// Checks that a kernel's tables were created for this range.
     #[cold]
     fn check_kernel_range(&self, range: &Range<u64>) -> Result<(), Error> {
         let root = self.physical().table(self.root);
@@ -269,7 +288,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         Ok(())
     }
 
-    /// Checks that `range` can be copied to, or shared with, `child`.
+    /// Checks that `range` can be copied to `child` or shared with it.
     #[inline]
     pub(crate) fn check_fork(&self, child: &Self, range: &Range<u64>) -> Result<(), Error> {
         self.check_readable(range)?;
@@ -280,7 +299,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         Ok(())
     }
 
-    /// What [`Dump`](crate::Dump) prints.
+    /// Returns the range that [`Dump`](crate::Dump) prints.
     pub(crate) fn dump_range(&self) -> Range<u64> {
         if self.is_kernel() {
             self.bounds.start..PAGE_SIZE.wrapping_neg()
@@ -289,7 +308,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         }
     }
 
-    /// Checks that a process's root has the entries of its kernel, which is one of `spaces`.
+    /// Checks that a process's root has the entries of its kernel, which must be one of `spaces`.
     pub(crate) fn check_kernel(&self, spaces: &[&Self]) -> Result<(), String> {
         let Role::Process(kernel) = self.bounds.role else {
             return Ok(());

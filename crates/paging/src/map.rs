@@ -1,4 +1,4 @@
-//! Pages come.
+//! Mapping of pages and markers.
 
 use crate::atomic::Ordering;
 use core::ops::Range;
@@ -17,16 +17,17 @@ use crate::table::LockedTable;
 /// The frame of a page, and how it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The caller's reference becomes the mapping. If the call fails, the reference is still the caller's.
+    /// The caller's reference becomes the mapping. If the call fails, the caller keeps the
+    /// reference.
     Owned(u64),
-    /// One more mapping of a frame on which the caller holds a reference, and keeps it.
+    /// The frame gets another mapping. The caller holds a reference on it, and keeps the reference.
     Counted(u64),
-    /// Not counted: device memory, memory mapped by its number, the zero page.
+    /// The frame is not counted: device memory, memory mapped by PFN, the zero page.
     Special(u64),
 }
 
 impl Source {
-    /// The physical address.
+    /// Returns the physical address.
     pub const fn phys(self) -> u64 {
         let (Self::Owned(phys) | Self::Counted(phys) | Self::Special(phys)) = self;
         phys
@@ -84,11 +85,13 @@ impl Source {
 }
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// Maps one page of any size where nothing is mapped. `tlb` is told only if a shared table had to be copied.
+    /// Maps one page of any size where nothing is mapped. It invalidates only if a shared table had
+    /// to be copied.
     ///
     /// # Errors
     ///
-    /// [`Error::Exists`], [`Error::NoMemory`], [`Error::Misaligned`] (the address or the frame), [`Error::TooMany`]. Nothing has changed then.
+    /// [`Error::Exists`], [`Error::NoMemory`], [`Error::Misaligned`] (the address or the frame),
+    /// [`Error::TooMany`]. Nothing has changed then.
     pub fn map(
         &self,
         addr: u64,
@@ -126,11 +129,11 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         Ok(())
     }
 
-    /// Maps `count` small pages on neighbouring frames, the first of which is `source`.
+    /// Maps `count` small pages on adjacent frames, the first of which is `source`.
     ///
     /// # Errors
     ///
-    /// As [`map`](Self::map). Nothing has changed then.
+    /// As for [`map`](Self::map). Nothing has changed then.
     pub fn map_run(
         &self,
         addr: u64,
@@ -144,11 +147,11 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         })
     }
 
-    /// Maps small pages on these frames, one after the other.
+    /// Maps adjacent small pages on these frames.
     ///
     /// # Errors
     ///
-    /// As [`map`](Self::map). Nothing has changed then.
+    /// As for [`map`](Self::map). Nothing has changed then.
     pub fn map_pages(
         &self,
         addr: u64,
@@ -257,15 +260,18 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         }
     }
 
-    /// Maps small pages wherever nothing is in a range (in bytes, the end exclusive): what a fault brings in around it, and `MAP_POPULATE`. How many.
+    /// Maps small pages at all empty addresses of a range (in bytes, the end exclusive), and
+    /// returns their number. Serves fault-around and `MAP_POPULATE`.
     ///
-    /// `source` is called with the address of each empty place, ascending, and gives what comes there, or `None` for nothing. An error of its ends the
-    /// call. It runs under the table's lock: it may allocate frames, and must not call these tables.
+    /// `source` receives the address of each empty entry, in ascending order, and returns the frame
+    /// to map, or `None` to leave the entry empty. An error of `source` ends the call. It runs
+    /// under the table's lock: it may allocate frames, and must not call these tables.
     ///
     /// # Errors
     ///
-    /// Those of `source`; [`Error::NoMemory`], [`Error::Misaligned`], [`Error::TooMany`]. What was mapped before the error stays. An
-    /// [owned](Source::Owned) frame that cannot be mapped is given up.
+    /// Those of `source`; [`Error::NoMemory`], [`Error::Misaligned`], [`Error::TooMany`]. Pages
+    /// mapped before the error stay. An [owned](Source::Owned) frame that cannot be mapped is given
+    /// up.
     ///
     /// ```
     /// # use samara_paging::{Arena, Attrs, Exclusive, Kind, PageSize, PageTables, Physical, Source, format::X86_64};
@@ -319,13 +325,16 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         result.map(|()| mapped)
     }
 
-    /// Maps small pages on new frames wherever nothing is in a range (in bytes, the end exclusive), one after the other, until there is no place left or no
-    /// frame: what fills memory in, many pages at once. How many of the frames, from the first on, are mapped: the caller's [references](Source::Owned) on
-    /// these have become mappings, those on others are still the caller's.
+    /// Maps small pages on these frames, in order, at the empty addresses of a range (in bytes, the
+    /// end exclusive), until no address or no frame is left. Serves population of many pages at
+    /// once. Returns the number of frames that were mapped. The caller's
+    /// [references](Source::Owned) on these, the first of `frames`, have become mappings; the
+    /// caller keeps the others.
     ///
     /// # Errors
     ///
-    /// Beside that number: [`Error::NoMemory`], [`Error::Misaligned`], [`Error::TooMany`]. What was mapped before stays.
+    /// Next to that number: [`Error::NoMemory`], [`Error::Misaligned`], [`Error::TooMany`]. Pages
+    /// mapped before the error stay.
     ///
     /// ```
     /// # use samara_paging::{Arena, Attrs, Exclusive, Kind, PageTables, Physical, format::X86_64};
@@ -370,7 +379,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                 if result.is_err() {
                     break;
                 }
-                // Release: as `LockedTable::store`.
+                // Release: as in `LockedTable::store`.
                 slot.store(rest | F::frame_bits(phys), Ordering::Release);
                 left.next();
             }
@@ -379,8 +388,9 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         (frames.len() - left.len(), result)
     }
 
-    /// Calls `each` for the last-level tables of a range, which are made if they are not there, with their locks held: with the address of the table's first
-    /// entry, and the entries that are in the range. It tells how many of them it has filled that were empty.
+    /// Calls `each` with each last-level table of a range, locked and created if missing, the
+    /// address of the table's first entry, and the entries in the range. `each` returns the number
+    /// of empty entries that it filled.
     #[inline(always)]
     fn populate_tables(
         &self,
@@ -436,11 +446,12 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         Ok(())
     }
 
-    /// Puts a marker where nothing or another marker is; `None` takes it away.
+    /// Sets a marker where nothing or another marker is; `None` clears it.
     ///
     /// # Errors
     ///
-    /// [`Error::Exists`] for a page, [`Error::NoMemory`], [`Error::Misaligned`]. Nothing has changed then.
+    /// [`Error::Exists`] for a page, [`Error::NoMemory`], [`Error::Misaligned`]. Nothing has
+    /// changed then.
     pub fn set_marker(
         &self,
         addr: u64,
@@ -477,7 +488,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 }
 
 impl<F: Format, M: Memory> crate::cursor::Cursor<'_, F, M> {
-    /// [`prune`](Self::prune) of a range, from the lowest tables that are there.
+    /// [Prunes](Self::prune) a range, from the lowest existing tables up.
     pub(crate) fn prune_range(
         &mut self,
         range: Range<u64>,
@@ -496,7 +507,7 @@ impl<F: Format, M: Memory> crate::cursor::Cursor<'_, F, M> {
         }
     }
 
-    /// [`prune`](Self::prune) from a table of this level upwards.
+    /// [Prunes](Self::prune) from a table of this level upwards.
     fn prune_at(
         &mut self,
         addr: u64,

@@ -1,4 +1,4 @@
-//! Pages change what they allow.
+//! Changing the attributes of mapped pages.
 
 use crate::atomic::{AtomicU64, Ordering};
 use core::array;
@@ -15,45 +15,49 @@ use crate::prealloc::PreallocTables;
 use crate::space::PageTables;
 use crate::table::LockedTable;
 
-/// Who gets permission to write when a range becomes writable.
+/// The pages that get write access when a range becomes writable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WritePolicy {
-    /// No page: a fault finds out whether it has to be copied.
+    /// No page. A fault decides whether to copy.
     Never,
-    /// Pages of private memory that this address space has alone and that are dirty already, so that no fault has anything to do there.
+    /// Exclusive pages of private memory that are already dirty, so that a fault would have nothing
+    /// to do.
     Exclusive,
-    /// Pages that are dirty already: shared mappings, whose owner is told of the first write to a page, by a fault.
+    /// Pages that are already dirty: shared mappings whose owner is notified by a fault at the
+    /// first write to a page.
     Dirty,
-    /// All pages: shared mappings of which nobody wants to know what was written.
+    /// All pages: shared mappings whose writes are not tracked.
     Always,
 }
 
-/// Which pages change.
+/// The pages that a change applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageFilter {
-    /// All.
+    /// All pages.
     All,
-    /// Small pages, and huge pages that no other entry maps: `MADV_FREE`. Others are not divided.
+    /// Small pages, and huge pages that no other entry maps: `MADV_FREE`. Other huge pages are not
+    /// split.
     ExceptSharedHuge,
-    /// Pages that no other entry maps, in tables that no other address space uses: `MADV_COLD`.
+    /// Pages that no other entry maps, in unshared tables: `MADV_COLD`.
     Exclusive,
 }
 
-/// What becomes of each page's attributes.
+/// A change of page attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
-    /// Of which pages.
+    /// The pages that change.
     pub filter: PageFilter,
-    /// Taken away first.
+    /// The attributes to clear first.
     pub clear: Attrs,
-    /// Added then, but for [`Attrs::WRITE`], which `write` decides on.
+    /// The attributes to set then, except [`Attrs::WRITE`], which depends on `write`.
     pub set: Attrs,
-    /// Who gets [`Attrs::WRITE`] if it is in `set`.
+    /// The pages that get [`Attrs::WRITE`] if it is in `set`.
     pub write: WritePolicy,
 }
 
 impl Change {
-    /// This access, no other, and this key; programs may use it.
+    /// Returns the change to exactly this access for user mode, with the protection key in
+    /// `access`.
     pub const fn access(access: Attrs, write: WritePolicy) -> Self {
         let clear = Attrs::ACCESS.union(Attrs::PKEY);
         Self {
@@ -64,7 +68,8 @@ impl Change {
         }
     }
 
-    /// These bits less: for trackers of use and of writes, and `MADV_COLD`.
+    /// Returns the change that clears these bits: for trackers of accesses and of writes, and for
+    /// `MADV_COLD`.
     pub const fn without(clear: Attrs) -> Self {
         Self {
             filter: PageFilter::All,
@@ -74,12 +79,12 @@ impl Change {
         }
     }
 
-    /// The same change of these pages alone.
+    /// Restricts the change to these pages.
     pub const fn filter(self, filter: PageFilter) -> Self {
         Self { filter, ..self }
     }
 
-    /// Whether a leaf is left as it is, for others map its frame, too.
+    /// Returns `true` if a leaf does not change because other entries map its frame.
     #[inline]
     fn leaves<F: Format>(&self, frames: &Frames, raw: u64, level: usize) -> bool {
         match self.filter {
@@ -96,7 +101,7 @@ impl Change {
         (attrs - self.clear) | (self.set - Attrs::WRITE)
     }
 
-    /// Whether a leaf gets permission to write beyond what [`base`](Self::base) says.
+    /// Returns `true` if a leaf gets write access in addition to [`base`](Self::base).
     #[inline]
     fn may_write<F: Format, M: Memory>(
         &self,
@@ -136,14 +141,17 @@ impl Change {
 }
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// Changes what the pages of a range (in bytes, the end exclusive) allow; markers and holes stay as they are.
+    /// Changes the attributes of the pages in a range (in bytes, the end exclusive). Markers and
+    /// holes do not change.
     ///
-    /// Each page has its old or its new attributes at any time. The processors have been told of what was taken away when the call returns.
+    /// Each page has its old or its new attributes at any time. The TLBs are invalidated for
+    /// removed rights before the call returns.
     ///
     /// # Errors
     ///
-    /// [`Error::NoMemory`]: a huge page reaches beyond the range, or tables are shared, and need tables to be divided or copied. Nothing has
-    /// changed then. [`Error::Misaligned`].
+    /// [`Error::NoMemory`] if a huge page reaches beyond the range, or tables are shared, and
+    /// tables to split or copy them cannot be allocated. Nothing has changed then.
+    /// [`Error::Misaligned`].
     pub fn protect(
         &self,
         range: Range<u64>,
@@ -153,15 +161,16 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         self.change::<false>(range, change, tlb, &mut |_, _| {})
     }
 
-    /// The same, and `seen` is told of each page that changes, as it was until then, with the processor's last word on its accessed and dirty bits: so
-    /// a file's dirty pages are found, and cleaned, before they are written back.
+    /// Does the same, and calls `seen` with each page that changes, as it was before, with the
+    /// final accessed and dirty bits of the processor. A file's dirty pages are found and cleaned
+    /// in this way before they are written back.
     ///
-    /// `seen` runs under the table's lock, before the processors have been told: it must not call these tables, nor wait. For a huge page it is called
-    /// once.
+    /// `seen` runs under the table's lock, before the TLB invalidation: it must not call these
+    /// tables or wait. A huge page is reported once.
     ///
     /// # Errors
     ///
-    /// As [`protect`](Self::protect).
+    /// As for [`protect`](Self::protect).
     ///
     /// ```
     /// # use samara_paging::{Arena, Attrs, Change, Entry, Exclusive, Kind, PageSize, PageTables, Physical, Source, format::X86_64};
@@ -196,7 +205,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         self.change::<true>(range, change, tlb, &mut seen)
     }
 
-    /// `TOLD`: whether `seen` does anything.
+    /// Changes a range. `TOLD` is `false` if `seen` does nothing.
     fn change<const TOLD: bool>(
         &self,
         range: Range<u64>,
@@ -227,7 +236,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                         }
                         cursor.unshare(at, &mut prealloc, &mut gather)?;
                         if each && gather.has_shared() {
-                            // Until the place in the shared table is given up, no page counts as had alone.
+                            // No page is exclusive until the user count of the old shared table
+                            // drops.
                             gather.finish();
                         }
                         continue;
@@ -264,7 +274,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         Ok(())
     }
 
-    /// Changes the pages of one last-level table, which is this address space's own; where processors may remember what they allowed.
+    /// Changes the pages of one unshared last-level table. Returns the range that TLBs may hold
+    /// with the old rights.
     #[inline(never)]
     fn change_entries<const TOLD: bool>(
         &self,
@@ -280,10 +291,10 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let only = change.filter == PageFilter::Exclusive;
         let base = at & !(span(1) - 1);
         let addr = |i: usize| base + i as u64 * PAGE_SIZE;
-        // In registers while the loop runs.
+        // A local copy stays in registers during the loop.
         let mut known = *alike;
         let asks = each || only;
-        // As many at once as are alike, where nobody asks about each.
+        // Whole chunks at once, if no page needs a decision of its own.
         let at_once = !TOLD && !asks;
         let (mut first, mut last) = (0, 0);
         let entries = table.table.entries(part.clone());
@@ -328,7 +339,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     continue;
                 }
                 let old = if known.settled {
-                    // All but what says which frame.
+                    // All bits except the frame's.
                     table.store(i, raw ^ rest | made);
                     raw
                 } else {
@@ -354,15 +365,16 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     }
 }
 
-/// Entries that are looked at together.
+/// The number of entries processed together.
 const CHUNK: usize = 8;
 
-/// What is known of pages that are alike but for their frames, as neighbours mostly are.
+/// The change of pages that differ only in their frames, as neighbours mostly do.
 #[derive(Clone, Copy)]
 struct CachedChange {
-    /// The bits of their entries beside the frame; all, which no entry has there, if there are no such pages yet.
+    /// The attribute bits of their entries. All ones, which no entry has, if there are no such
+    /// pages yet.
     rest: u64,
-    /// What these bits become; and what they become of those pages alone that are found to be writable.
+    /// The new attribute bits, and those for pages that also get write access.
     made: u64,
     writable: u64,
     settled: bool,
@@ -380,8 +392,9 @@ impl CachedChange {
         }
     }
 
-    /// Changes the first of these entries, chunk by chunk, as long as all are of such pages; how many: none, if the processor may have something left to write
-    /// there. The lock of their table is held.
+    /// Changes the first of these entries, chunk by chunk, while all of them have these attributes.
+    /// Returns the number of changed entries, which is 0 if the processor may still write to them.
+    /// The caller holds the table's lock.
     #[inline(never)]
     fn change_all<F: Format>(&self, entries: &[AtomicU64]) -> usize {
         let (rest, differ) = (self.rest, self.rest ^ self.made);
@@ -392,14 +405,15 @@ impl CachedChange {
         for some in entries.chunks_exact(CHUNK) {
             let raw: [u64; CHUNK] = array::from_fn(|i| some[i].load(Ordering::Relaxed));
             let unlike = raw.iter().fold(0, |all, raw| all | (raw ^ rest));
-            // Those bits that say which frame are the same in all entries: here it is known what the others are.
+            // Only the attribute bits must agree, because the frames differ.
             if F::attr_bits(unlike) != 0 {
                 break;
             }
             alike += CHUNK;
             if differ != 0 {
                 for (slot, raw) in some.iter().zip(raw) {
-                    // The processor has not written here since it was read. Release: as `LockedTable::store`.
+                    // The processor has not written here since the read. Release: as in
+                    // `LockedTable::store`.
                     slot.store(raw ^ differ, Ordering::Release);
                 }
             }
@@ -432,7 +446,7 @@ impl CachedChange {
 }
 
 impl<F: Format, M: Memory> Cursor<'_, F, M> {
-    /// Changes a huge page; false if something else has come into its place.
+    /// Changes a huge page. Returns `false` if something else has replaced it.
     fn protect_leaf(
         &mut self,
         addr: u64,

@@ -87,7 +87,7 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
         }
     }
 
-    /// Returns the last-level table as it is now, and discards the earlier result.
+    /// Returns the current last-level table, and discards the earlier result.
     #[inline(always)]
     fn find(&mut self) -> Result<FoundTable<'a>, Stop> {
         self.found = None;
@@ -291,9 +291,9 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
     /// Replaces the small page on the frame `old` by a copy: copy-on-write with a copy. `copy`
     /// writes the bytes to the frame `new`, on which the caller has a reference; the reference
     /// becomes the mapping. The mapping of `old` is given up after the TLB invalidation. Returns
-    /// `false` if the page has meanwhile become exclusive to this address space. The page is then
-    /// writable, as after [`reuse_exclusive`](Self::reuse_exclusive), and `new` still belongs to
-    /// the caller.
+    /// `false` if the page has become exclusive to this address space since the caller looked. The
+    /// page is then writable, as after [`reuse_exclusive`](Self::reuse_exclusive), and `new` still
+    /// belongs to the caller.
     ///
     /// `copy` runs under the table's lock, so that `old` needs no reference. It must not call these
     /// tables or wait. Its argument is `true` if `old` is private memory, which no thread writes to
@@ -351,13 +351,13 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
                 if self.reuse_slow(old)? {
                     return Ok(false);
                 }
-                // The table is no longer shared. If it was shared again meanwhile, or a huge page
-                // is there, the caller retries.
+                // The table is no longer shared. If it was shared again before the lock, or a huge
+                // page is there, the caller retries.
                 self.lock().ok_or(Error::NotMapped)?
             }
         };
         let raw = self.check_page(&table, old)?;
-        // Checked again: a page pinned for a device meanwhile must stay.
+        // Checked again: a page pinned for a device since then must stay.
         if self.reuse_in(&table, raw) {
             return Ok(false);
         }
@@ -445,7 +445,7 @@ impl<'a, F: Format, M: Memory> PteRef<'a, F, M> {
     }
 }
 
-/// Returns the small page without access, as it is while TLBs are invalidated.
+/// Returns the small page without access, for the time until TLBs are invalidated.
 pub(crate) fn without_access<F: Format>(raw: u64) -> u64 {
     F::leaf(F::phys(raw), F::attrs(raw) - Attrs::ACCESS, 0)
 }

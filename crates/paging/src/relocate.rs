@@ -1,4 +1,4 @@
-//! Pages move (`mremap`).
+//! Moving pages within an address space (`mremap`).
 
 use core::ops::Range;
 
@@ -14,14 +14,18 @@ use crate::space::PageTables;
 use crate::table::LockedTable;
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// Moves what is mapped in `from .. from + len` to `to`, where nothing is mapped; both ranges belong to the caller until this returns. Where both lie alike
-    /// within 2 MiB, whole tables move; huge pages move where both lie alike within their size, and are divided where not.
+    /// Moves the mappings of `from .. from + len` to `to`, where nothing is mapped. Both ranges
+    /// belong to the caller until this returns. Where source and destination have the same offset
+    /// within 2 MiB, whole tables move. Huge pages move where both have the same offset within the
+    /// page size, and are split elsewhere.
     ///
-    /// Attributes, counts and markers stay as they are. Processors are told of the old range once.
+    /// Attributes, counts and markers do not change. The TLBs are invalidated once, for the old
+    /// range.
     ///
     /// # Errors
     ///
-    /// [`Error::Exists`]: something is mapped at `to`, or the ranges overlap; [`Error::NoMemory`], [`Error::Misaligned`]. Nothing has changed then.
+    /// [`Error::Exists`] if something is mapped at `to`, or the ranges overlap;
+    /// [`Error::NoMemory`], [`Error::Misaligned`]. Nothing has changed then.
     pub fn move_range(
         &self,
         from: u64,
@@ -32,12 +36,13 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         self.move_range_with(from, to, len, &mut Preallocation::none(self), tlb)
     }
 
-    /// The same with tables that were [set aside](Self::preallocate_move) before, so that it does not fail for want of memory.
+    /// Does the same with [preallocated](Self::preallocate_move) tables, so that it does not fail
+    /// for lack of memory.
     ///
     /// # Errors
     ///
-    /// As [`move_range`](Self::move_range); [`Error::NoMemory`] only if the tables were set aside for another move, or something was mapped in the old
-    /// range since.
+    /// As for [`move_range`](Self::move_range); [`Error::NoMemory`] only if the tables were
+    /// preallocated for another move, or something was mapped in the old range since.
     pub fn move_range_with(
         &self,
         from: u64,
@@ -49,12 +54,14 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         self.relocate(from, to, len, &mut spare.tables, tlb, |_, _| {})
     }
 
-    /// The same; tables need not have been set aside. `piecewise` is told from where to where pages went one by one, not with their whole last-level table,
-    /// once for each pair of tables. Either table may have become empty, and have gone.
+    /// Does the same and reports the pages that it moved one by one, because their last-level table
+    /// did not move as a whole. Preallocated tables are optional. `piecewise` receives the old and
+    /// the new address, once for each pair of tables. Either table may have become empty and been
+    /// removed.
     ///
     /// # Errors
     ///
-    /// As [`move_range_with`](Self::move_range_with).
+    /// As for [`move_range_with`](Self::move_range_with).
     pub fn move_range_reporting(
         &self,
         from: u64,
@@ -91,7 +98,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             prealloc.ensure(tables)
         })?;
         let shift = to.wrapping_sub(from);
-        // Where tables were made, and nothing came. They stay until all is done: they were counted once, and what comes next may need them.
+        // Tables that were created and stayed empty. They are removed at the end, because they were
+        // counted once and later steps may need them.
         let mut empty = 0..0;
         let mut made = |moved: bool, there: u64| {
             if !moved {
@@ -110,7 +118,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     let moved = if piece == span(1) {
                         move_entry(&mut source, &mut dest, at, there, 1, prealloc, &mut gather)?
                     } else {
-                        // No table is made where nothing comes: none was counted.
+                        // No table is created where the source is empty: none was counted.
                         let moved = table.is_empty(indices(at, at + piece))
                             || move_pages(
                                 &mut source,
@@ -157,7 +165,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 }
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// Two ranges of pages that do not overlap.
+    /// Checks two ranges of pages that must not overlap, and returns them.
     pub(crate) fn check_move(
         &self,
         from: u64,
@@ -176,7 +184,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     }
 }
 
-/// Two tables of one level, locked in the order of their addresses; one if they are the same. `None`: one is not there.
+/// Locks two tables of one level in the order of their addresses, or one table if they are the
+/// same. Returns `None` if one of them does not exist.
 fn lock_both<'a, F: Format, M: Memory>(
     a: &mut Cursor<'a, F, M>,
     at: u64,
@@ -198,7 +207,7 @@ fn lock_both<'a, F: Format, M: Memory>(
             let y = b.lock(there, level).ok()?;
             (a.lock(at, level).ok()?, Some(y))
         };
-        // Whether they still are the tables whose order was looked at.
+        // Checks that these are still the tables whose order was determined.
         let same = y.as_ref().map_or(first, |y| y.table.phys) == second;
         if x.table.phys == first && same {
             return Some((x, y));
@@ -209,7 +218,8 @@ fn lock_both<'a, F: Format, M: Memory>(
     }
 }
 
-/// Moves one entry of a level above the last: a whole table, or a huge page. Returns `false` if there was none, and the destination's table may be empty.
+/// Moves one entry of a level above the last: a whole table, or a huge page. Returns `false` if the
+/// entry was empty; the destination's table may be empty then.
 fn move_entry<'a, F: Format, M: Memory>(
     source: &mut Cursor<'a, F, M>,
     dest: &mut Cursor<'a, F, M>,
@@ -233,7 +243,7 @@ fn move_entry<'a, F: Format, M: Memory>(
         return Err(Error::Exists);
     }
     let is_table = F::is_table(raw);
-    // Whoever changes an entry that points to a table holds that table's lock.
+    // A change of an entry that points to a table needs that table's lock.
     let below = is_table.then(|| source.memory().table(F::phys(raw)).lock());
     let raw = if is_table {
         from.unlink(slot, 0);
@@ -265,7 +275,8 @@ fn move_entry<'a, F: Format, M: Memory>(
     Ok(true)
 }
 
-/// Moves the entries of a part of one last-level table into a part of another. Returns `false` if there were none, and the destination's table may be empty.
+/// Moves the entries of a part of one last-level table into a part of another. Returns `false` if
+/// all were empty; the destination's table may be empty then.
 fn move_pages<'a, F: Format, M: Memory>(
     source: &mut Cursor<'a, F, M>,
     dest: &mut Cursor<'a, F, M>,

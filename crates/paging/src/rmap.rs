@@ -180,8 +180,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         result.map(|()| complete)
     }
 
-    /// Removes the matching entries without access from a shared table. Returns `true` if there
-    /// were no others that match.
+    /// The table stays empty, because each user needs its own table to map anything. If the others
+    /// have left since, the next round finds it unshared.
     fn rmap_unmap_entries(
         &self,
         table: &mut LockedTable<'_>,

@@ -1,4 +1,4 @@
-//! A number in the place of a page, and a page in the place of a number: what goes to swap, and comes back.
+//! Swap entries: a marker replaces a page, and a page replaces a marker.
 
 use crate::cursor::{Cursor, may_be_in_tlb};
 use crate::deferred_free::DeferredFree;
@@ -14,13 +14,16 @@ use crate::space::PageTables;
 use crate::table::LockedTable;
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// Puts a marker in the place of a small page of private memory that only this entry maps, and nobody refers to: the frame is freed, once the
-    /// processors have been told. What was in the page is elsewhere by now: the caller has taken all [access](Attrs::ACCESS) away, and then copied it.
+    /// Replaces a small page of private memory by a marker. Only this entry maps the frame, and
+    /// nothing refers to it: the frame is freed. The caller has removed all
+    /// [access](Attrs::ACCESS), so that the TLBs are invalidated, and has then copied the page's
+    /// bytes.
     ///
     /// # Errors
     ///
-    /// [`Error::NotMapped`]: no small page on the frame `old` is mapped there (any more), or it may be accessed; [`Error::Exists`]: somebody else has the
-    /// frame, too, or it is not private memory; [`Error::NoMemory`], [`Error::Misaligned`]. Nothing has changed then.
+    /// [`Error::NotMapped`] if no small page on the frame `old` is mapped there (any more), or if
+    /// it is accessible; [`Error::Exists`] if the frame has other mappings or references, or is not
+    /// private memory; [`Error::NoMemory`], [`Error::Misaligned`]. Nothing has changed then.
     ///
     /// ```
     /// # use samara_paging::{Arena, Attrs, Change, Entry, Exclusive, Kind, PageSize, PageTables, Physical, Source, format::X86_64};
@@ -64,7 +67,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         if F::is_special(raw) || !frames.is_anon(old) || !frames.is_sole(old) {
             return Err(Error::Exists);
         }
-        // Not valid: no processor writes to it.
+        // The entry is invalid: no processor writes to it.
         table.store(slot, tag::marker(marker));
         let mut dead = DeferredFree::new();
         release_leaf::<F, M>(memory, raw, 0, &mut dead);
@@ -73,11 +76,12 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         Ok(())
     }
 
-    /// Puts a small page in the place of this marker.
+    /// Replaces this marker by a small page.
     ///
     /// # Errors
     ///
-    /// [`Error::NotMapped`]: the marker is not there (any more); [`Error::NoMemory`], [`Error::Misaligned`], [`Error::TooMany`]. Nothing has changed then.
+    /// [`Error::NotMapped`] if the marker is not there (any more); [`Error::NoMemory`],
+    /// [`Error::Misaligned`], [`Error::TooMany`]. Nothing has changed then.
     ///
     /// An example is at [`swap_out`](Self::swap_out).
     pub fn swap_in(
@@ -105,11 +109,12 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         Ok(())
     }
 
-    /// Takes this marker away, and no other.
+    /// Clears this marker, and no other.
     ///
     /// # Errors
     ///
-    /// [`Error::NotMapped`]: it is not there (any more); [`Error::NoMemory`], [`Error::Misaligned`]. Nothing has changed then.
+    /// [`Error::NotMapped`] if it is not there (any more); [`Error::NoMemory`],
+    /// [`Error::Misaligned`]. Nothing has changed then.
     pub fn clear_marker(&self, addr: u64, marker: u32, tlb: &dyn Invalidate) -> Result<(), Error> {
         self.check_range(&(addr..addr.saturating_add(PAGE_SIZE)))?;
         let mut gather = self.gather(tlb);
@@ -128,7 +133,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 }
 
 impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
-    /// Locks the table of this marker, which is this address space's own.
+    /// Locks the table of this marker after unsharing it.
     fn lock_marker(
         &mut self,
         addr: u64,

@@ -223,7 +223,7 @@ impl LockedTable<'_> {
     }
 
     /// Replaces a leaf that was read as `old` by `new` of it. Returns its last value, with the
-    /// accessed and dirty bits that the processor set meanwhile.
+    /// accessed and dirty bits that the processor set since.
     #[inline]
     pub(crate) fn update<F: Format>(
         &self,

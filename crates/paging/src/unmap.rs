@@ -1,4 +1,4 @@
-//! Pages go.
+//! Unmapping of pages and markers.
 
 use crate::atomic::{AtomicU64, Ordering};
 use core::ops::Range;
@@ -15,24 +15,26 @@ use crate::share::{release_leaf, release_page};
 use crate::space::PageTables;
 use crate::table::LockedTable;
 
-/// What a call takes out of a range.
+/// The entries that a call removes from a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnmapFilter {
     /// Pages and markers: `munmap`.
     All,
-    /// Pages; markers stay: `MADV_DONTNEED` beside guards.
+    /// Pages, without markers: `MADV_DONTNEED` next to guard markers.
     Pages,
-    /// Pages of files and of shared memory; markers, private memory and what is not counted stay: a hole is punched into a file.
+    /// Pages of files and of shared memory, when a hole is punched into a file. Markers, private
+    /// memory and uncounted pages stay.
     FilePages,
-    /// Pages that can be dropped, or read again, and that no other entry maps: private memory that is clean, and pages of files and of shared memory,
-    /// which their caches have; for `MADV_PAGEOUT` without a place to swap to. What is dirty in a file's page is the caller's to note.
+    /// Pages that can be dropped or read again, and that no other entry maps: clean private memory,
+    /// and pages of files and shared memory, which are in the page cache. For `MADV_PAGEOUT`
+    /// without swap space. The caller records the dirty state of a file's page.
     Reclaimable,
-    /// Markers of this value; pages and other markers stay: guards are taken away.
+    /// Markers of this value, for example guards. Pages and other markers stay.
     Marker(u32),
 }
 
 impl UnmapFilter {
-    /// Whether this entry goes.
+    /// Returns `true` if this entry is to go.
     #[inline(always)]
     pub(crate) fn matches<F: Format>(self, frames: &Frames, raw: u64, level: usize) -> bool {
         match self {
@@ -53,26 +55,30 @@ impl UnmapFilter {
 }
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// Takes all pages and markers out of a range (in bytes, the end exclusive). Frames that nothing else has are freed, once the processors have been
-    /// told; tables that become empty, once no walk can hold them.
+    /// Removes all pages and markers from a range (in bytes, the end exclusive). Unreferenced
+    /// frames are freed after the TLB invalidation, and empty tables after a grace period.
     ///
     /// # Errors
     ///
-    /// [`Error::NoMemory`]: a huge page, or a stretch of 2 MiB whose table is shared, reaches beyond the range and needs tables to be divided. Nothing
-    /// has changed then. [`Error::Misaligned`].
+    /// [`Error::NoMemory`] if a huge page, or the 2 MiB of a shared table, reaches beyond the
+    /// range, and tables to split or copy it cannot be allocated. Nothing has changed then.
+    /// [`Error::Misaligned`].
     ///
-    /// Linear in the pages of the range that are there, and in the tables.
+    /// Linear in the mapped pages of the range, and in the tables.
     pub fn unmap(&self, range: Range<u64>, tlb: &dyn Invalidate) -> Result<(), Error> {
         self.unmap_filtered::<false>(range, UnmapFilter::All, tlb, &mut |_, _| {})?;
         Ok(())
     }
 
-    /// The same, and whether a last-level table of which the range holds a part only became empty, and has gone: the table around the start of the range, and
-    /// the one around its end, which may be the same. Linux keeps it as long as something else is mapped in its 2 MiB.
+    /// Does the same, and reports for the last-level tables at both ends of the range if they
+    /// became empty and were removed. The first value is for the table around the start, the second
+    /// for the table around the end, which may be the same table. A table that lies wholly in the
+    /// range is not reported. Linux keeps such a table as long as something else is mapped in its 2
+    /// MiB.
     ///
     /// # Errors
     ///
-    /// As [`unmap`](Self::unmap).
+    /// As for [`unmap`](Self::unmap).
     ///
     /// ```
     /// # use samara_paging::{Arena, Attrs, Exclusive, Kind, PageSize, PageTables, Physical, Source, format::X86_64};
@@ -97,19 +103,23 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         self.unmap_filtered::<false>(range, UnmapFilter::All, tlb, &mut |_, _| {})
     }
 
-    /// Takes pages out of a range (in bytes, the end exclusive), as [`unmap`](Self::unmap) does, but of those that `filter` names. `seen` is told of
-    /// each entry that goes, with the processor's last word on its accessed and dirty bits: a file's page is given its dirty state back there.
+    /// Removes the entries that match `filter` from a range (in bytes, the end exclusive), as
+    /// [`unmap`](Self::unmap) does. Calls `seen` with each removed entry, with the final accessed
+    /// and dirty bits of the processor. The caller passes the dirty state of a page on to its file
+    /// there.
     ///
-    /// Of a table that is shared, `seen` is told of the pages that this address space loses, as if it had had them in a table of its own; so each user
-    /// of the table tells of a dirty page. No page becomes dirty while its table is shared.
+    /// For a shared table, `seen` is called with the pages that this address space loses, as if the
+    /// table had been its own. Each user of the table thus reports a dirty page. No page becomes
+    /// dirty while its table is shared.
     ///
-    /// `seen` runs under the table's lock, before the processors have been told: it must not call these tables, nor wait. The frame of a page is alive
-    /// until the call returns. For a huge page it is called once.
+    /// `seen` runs under the table's lock, before the TLB invalidation: it must not call these
+    /// tables or wait. The frames stay allocated until the call returns. A huge page is reported
+    /// once.
     ///
     /// # Errors
     ///
-    /// As [`unmap`](Self::unmap); with others than [`UnmapFilter::All`] also [`Error::NoMemory`] if tables in the range are shared. Nothing has
-    /// changed then.
+    /// As for [`unmap`](Self::unmap). For filters other than [`UnmapFilter::All`] also
+    /// [`Error::NoMemory`] if tables in the range are shared. Nothing has changed then.
     ///
     /// ```
     /// # use samara_paging::{Arena, Attrs, Entry, Exclusive, Kind, PageSize, PageTables, Physical, Source, UnmapFilter, format::X86_64};
@@ -141,7 +151,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         Ok(())
     }
 
-    /// `TOLD`: whether `seen` does anything. Which of the tables at both ends have become empty.
+    /// Removes matching entries. `TOLD` is `false` if `seen` does nothing. Returns `true` for each
+    /// end of the range whose table became empty.
     #[inline]
     fn unmap_filtered<const TOLD: bool>(
         &self,
@@ -152,7 +163,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ) -> Result<[bool; 2], Error> {
         self.check_range(&range)?;
         let mut emptied = [false; 2];
-        // Dropped in the opposite order: what has been gathered is freed when the cursor's section is over.
+        // Dropped in the opposite order: the gathered frames and tables are freed after the
+        // cursor's section has ended.
         let (mut gather, mut prealloc);
         let mut cursor = self.cursor(range.start);
         if cursor.range_is_empty(&range) {
@@ -217,7 +229,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         Ok(emptied)
     }
 
-    /// Takes entries out of one last-level table, which is this address space's own.
+    /// Removes matching entries from a part of one unshared last-level table.
     #[inline]
     pub(crate) fn unmap_entries<const TOLD: bool>(
         &self,
@@ -265,10 +277,10 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     }
 }
 
-/// Entries in a line of the cache.
+/// Entries of a cache line.
 const LINE: usize = 8;
 
-/// Whether all of these are empty; true is not told of a part of a line.
+/// Returns `true` if a whole cache line of entries is empty. Returns `false` for a part of a line.
 #[inline]
 fn is_empty_line(entries: &[AtomicU64]) -> bool {
     <&[AtomicU64; LINE]>::try_from(entries).is_ok_and(|line| {
@@ -277,14 +289,16 @@ fn is_empty_line(entries: &[AtomicU64]) -> bool {
     })
 }
 
-/// How many entries are looked at before the table is locked.
+/// The most entries that are read before the table is locked.
 const FEW: usize = 16;
 
 impl<F: Format, M: Memory> Cursor<'_, F, M> {
-    /// Whether a range is seen to hold nothing, without any lock: memory that nobody has touched is often unmapped again. Seen are ranges without
-    /// any table below one of an upper level, and short ones in one last-level table. What another thread maps in the meantime may be missed, as if it
-    /// came after; what was mapped before this began is seen, since the way goes down from the root. A table in which nothing is at all is not
-    /// passed over: it is to go.
+    /// Returns `true` if a range is found empty without a lock, since untouched memory is often
+    /// unmapped. It recognises ranges without any table below one upper table, and short ranges in
+    /// one last-level table. A concurrent mapping by another thread may be missed, as if it came
+    /// after the call. A mapping from before the call is found, because the walk starts at the
+    /// root. An empty last-level table does not count as an empty range, because it must be
+    /// removed.
     #[inline]
     fn range_is_empty(&mut self, range: &Range<u64>) -> bool {
         if range.is_empty() {
@@ -306,7 +320,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         }
     }
 
-    /// Takes out a huge page, if it is still there.
+    /// Removes a huge page, if it is still there.
     pub(crate) fn unmap_leaf(
         &mut self,
         addr: u64,

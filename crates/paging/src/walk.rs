@@ -1,4 +1,4 @@
-//! What is mapped where: without any lock.
+//! Lock-free look-ups and walks.
 
 use core::fmt;
 use core::ops::{ControlFlow, Range};
@@ -12,54 +12,58 @@ use crate::reclaim::Reclaim;
 use crate::space::PageTables;
 use crate::table::Table;
 
-/// What is known of a page, as `/proc/PID/pagemap` tells it.
+/// The state of a page, as `/proc/PID/pagemap` reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageInfo {
-    /// The first byte of the entry's page in physical memory.
+    /// The physical address of the first byte of the entry's page.
     pub phys: u64,
-    /// What it allows.
+    /// The attributes of the entry.
     pub attrs: Attrs,
-    /// How much the entry maps.
+    /// The size that the entry maps.
     pub size: PageSize,
-    /// Its frame's counts; `None` for pages that are not counted.
+    /// The counts of its frame; `None` for pages that are not counted.
     pub frame: Option<FrameInfo>,
-    /// How many address spaces use the table that the entry is in.
+    /// The number of address spaces that use the table with the entry.
     pub users: u32,
-    /// Whether this is [the zero page](crate::Physical::zero_page).
+    /// `true` for [the zero page](crate::Physical::zero_page).
     pub zero: bool,
 }
 
 impl PageInfo {
-    /// Whether one entry of one address space maps the page. Linux says so of counted pages only.
+    /// Returns `true` if one entry of one address space maps the page. As in Linux, only counted
+    /// pages are exclusive.
     pub fn exclusive(&self) -> bool {
         self.users == 1 && self.frame.is_some_and(|frame| frame.mappings == 1)
     }
 
-    /// Whether the page is a file's, or shared memory.
+    /// Returns `true` if the page is a file's, or shared memory.
     pub fn file(&self) -> bool {
         self.frame.is_some_and(|frame| frame.kind == Kind::File)
     }
 }
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// What is at an address: lock-free, at most one entry read at each level.
+    /// Returns the entry at an address. Lock-free; reads at most one entry at each level.
     pub fn entry(&self, addr: u64) -> Entry {
         self.view(addr).entry(addr)
     }
 
-    /// Where the processor would find the byte at an address, and what would succeed there without a fault; `None` for pages without access, too.
+    /// Returns the physical address to which the processor would translate an address, and the
+    /// accesses that succeed there without a fault. Returns `None` also for pages without access.
     ///
-    /// Lock-free. What is found may be gone when this returns: who uses it holds something that keeps the page, or a
-    /// [section](crate::Reclaim::Section) does not suffice for that.
+    /// Lock-free. The page may be gone when this returns: a caller that uses it must hold something
+    /// that keeps the page. A [section](crate::Reclaim::Section) is not enough.
     pub fn translate(&self, addr: u64) -> Option<(u64, Attrs)> {
         self.view(addr).translate(addr)
     }
 
-    /// For look-ups one after the other, in one [section](crate::Reclaim::Section): with [`Grace`](crate::Grace), entering and leaving one costs
-    /// more than the look-up. `near` is one of the addresses.
+    /// Returns a view for several look-ups in one [section](crate::Reclaim::Section). With
+    /// [`Grace`](crate::Grace), entering and leaving a section costs more than a look-up. `near` is
+    /// one of the addresses.
     ///
-    /// Each look-up finds what is there at that moment. The last-level table that was found last is remembered, so that a look-up near the one before reads
-    /// one entry. While the view lives, tables that others take out of the tree are not freed.
+    /// Each look-up finds the entry of that moment. The last-level table found last is kept, so
+    /// that a look-up near the previous one reads one entry. While the view lives, tables that
+    /// other threads remove from the tree are not freed.
     ///
     /// ```
     /// # use samara_paging::{Arena, Attrs, Grace, Kind, PageSize, PageTables, Physical, Source, format::X86_64};
@@ -83,7 +87,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         }
     }
 
-    /// What is known of the page at an address, as `/proc/PID/pagemap` tells it: lock-free, each count as it is at some moment of the call.
+    /// Returns the state of the page at an address, as `/proc/PID/pagemap` reports it. Lock-free;
+    /// each count is its value at some moment of the call.
     ///
     /// ```
     /// # use samara_paging::{Arena, Attrs, Exclusive, Kind, PageSize, PageTables, Physical, Source, format::X86_64};
@@ -125,8 +130,9 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         })
     }
 
-    /// Whether nothing at all is where a page of this size would be around an address: no page, no marker, and no table that once held such. Lock-free, at
-    /// most one entry read at each level.
+    /// Returns `true` if the place of a page of this size around an address is empty: no page, no
+    /// marker, and no table, not even an empty one. Lock-free; reads at most one entry at each
+    /// level.
     ///
     /// ```
     /// # use samara_paging::{Arena, Attrs, Grace, PageSize, PageTables, Physical, Source, format::X86_64};
@@ -145,8 +151,9 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         found.raw == 0 && found.level >= size.level()
     }
 
-    /// Calls `seen` for each page and marker of a range (in bytes, the end exclusive), in ascending order, with the first address of its entry, which for
-    /// a huge page may lie before the range. Lock-free: what comes or goes meanwhile is seen or not.
+    /// Calls `seen` for each page and marker of a range (in bytes, the end exclusive), in ascending
+    /// order, with the first address of its entry. For a huge page that address may lie before the
+    /// range. Lock-free: concurrent changes may be seen or not.
     pub fn walk(&self, range: Range<u64>, mut seen: impl FnMut(u64, Entry)) {
         let _ = self.walk_until(range, |addr, entry| {
             seen(addr, entry);
@@ -154,7 +161,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         });
     }
 
-    /// The same until `seen` breaks, which is then returned.
+    /// Does the same until `seen` breaks, and returns its break value.
     pub fn walk_until<B>(
         &self,
         range: Range<u64>,
@@ -207,13 +214,13 @@ fn seen_entry<F: Format, B>(
     seen: &mut impl FnMut(u64, Entry) -> ControlFlow<B>,
 ) -> ControlFlow<B> {
     match F::decode(raw, level) {
-        // The first entry of a table that has just left the tree.
+        // The list link in the first entry of a table that has just left the tree.
         Entry::Empty => ControlFlow::Continue(()),
         entry => seen(addr, mask_write(entry, guarded)),
     }
 }
 
-/// An entry as the processor sees it, behind an entry above that may forbid stores.
+/// Returns an entry as the processor sees it below an upper entry that may forbid stores.
 #[inline]
 pub(crate) fn mask_write(mut entry: Entry, guarded: bool) -> Entry {
     if let Entry::Page { attrs, .. } = &mut entry
@@ -225,18 +232,18 @@ pub(crate) fn mask_write(mut entry: Entry, guarded: bool) -> Entry {
 }
 
 impl<F: Format, M: Memory> Cursor<'_, F, M> {
-    /// Whether the entry above the last-level table just found forbids stores.
+    /// Returns `true` if the entry above the last-level table just found forbids stores.
     #[inline]
     pub(crate) fn guarded(&self) -> bool {
         F::TABLES_FORBID_WRITES && F::is_shared(self.parent_entry(0))
     }
 }
 
-/// Look-ups, one after the other, in one section: see [`PageTables::view`].
+/// Several look-ups in one section: see [`PageTables::view`].
 #[must_use]
 pub struct View<'a, F: Format, M: Memory> {
     space: &'a PageTables<F, M>,
-    /// The last-level table that was found last, as it was found when the address space had this `generation`.
+    /// The last-level table found last, when the address space had this `generation`.
     last: Option<Last<'a>>,
     generation: usize,
     _section: <M::Reclaim as Reclaim>::Section<'a>,
@@ -244,29 +251,29 @@ pub struct View<'a, F: Format, M: Memory> {
 
 #[derive(Clone, Copy)]
 struct Last<'a> {
-    /// Its addresses, without the bits that are the same in all of them.
+    /// Its addresses without the bits below the table's 2 MiB.
     stretch: u64,
     table: Table<'a>,
     guarded: bool,
 }
 
-/// Where the way down ended.
+/// The entry at which a descent ended.
 struct Found {
     raw: u64,
     level: usize,
-    /// Whether the entry above forbids stores.
+    /// `true` if the entry above forbids stores.
     guarded: bool,
 }
 
 impl<F: Format, M: Memory> View<'_, F, M> {
-    /// As [`PageTables::entry`].
+    /// Returns the entry, as [`PageTables::entry`] does.
     #[inline]
     pub fn entry(&mut self, addr: u64) -> Entry {
         let found = self.find(addr);
         mask_write(F::decode(found.raw, found.level), found.guarded)
     }
 
-    /// As [`PageTables::translate`].
+    /// Translates an address, as [`PageTables::translate`] does.
     #[inline]
     pub fn translate(&mut self, addr: u64) -> Option<(u64, Attrs)> {
         match self.entry(addr) {
@@ -296,7 +303,7 @@ impl<F: Format, M: Memory> View<'_, F, M> {
         self.descend(addr)
     }
 
-    /// From the root; without a cursor, whose way is kept for changes, too.
+    /// Descends from the root, without a cursor, which would also keep the path for changes.
     #[inline(never)]
     fn descend(&mut self, addr: u64) -> Found {
         let memory = self.space.physical();
@@ -340,7 +347,7 @@ impl<F: Format, M: Memory> View<'_, F, M> {
         }
     }
 
-    /// What is at an address, and how many address spaces use the table that it is in.
+    /// Returns the entry at an address, and the number of address spaces that use its table.
     fn entry_and_users(&mut self, addr: u64) -> (Entry, u32) {
         loop {
             let entry = self.entry(addr);
@@ -352,7 +359,7 @@ impl<F: Format, M: Memory> View<'_, F, M> {
     }
 }
 
-/// Of the addresses that one last-level table stands for, all bits from here on are the same.
+/// The lowest address bit that is the same for all addresses of one last-level table.
 const TABLE_SHIFT: u32 = span(1).trailing_zeros();
 
 impl<F: Format, M: Memory> fmt::Debug for View<'_, F, M> {

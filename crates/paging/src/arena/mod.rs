@@ -79,8 +79,8 @@ impl<S: ArenaMemory> Arena<S> {
         self.bytes.frames()
     }
 
-    /// Returns the number of free frames. It may miss up to 32 frames for each thread that
-    /// allocates or frees meanwhile.
+    /// Returns the number of free frames. It may miss up to 32 frames for each concurrent thread
+    /// that allocates or frees.
     pub fn free_frames(&self) -> u64 {
         let aside: usize = self.caches.iter().map(|cache| cache.0.lock().len()).sum();
         (self.state.0.lock().total + aside) as u64

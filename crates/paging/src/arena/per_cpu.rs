@@ -47,7 +47,8 @@ impl<S: ArenaMemory> Arena<S> {
         if count == 0 {
             return self.alloc_draining(FreeBitmap::take_page);
         }
-        // The lowest frame is reused first. Other threads may have filled the cache meanwhile.
+        // The lowest frame is reused first. Other threads may have filled the cache since it was
+        // found empty.
         let left = {
             let mut cache = cache.lock();
             let mut left = count;
@@ -73,8 +74,8 @@ impl<S: ArenaMemory> Arena<S> {
         }
         loop {
             let found = alloc(&mut self.state.0.lock());
-            // Gives up once all caches are empty, although other threads may hold frames taken
-            // meanwhile.
+            // Gives up once all caches are empty, although concurrent threads may hold frames taken
+            // from the bitmap.
             if found.is_some() || self.trim() == 0 {
                 return found;
             }

@@ -149,7 +149,7 @@ pub trait Format: Copy + Send + Sync + 'static {
     fn without_accessed(raw: u64) -> u64;
     /// Returns the leaf with the dirty bit cleared.
     fn without_dirty(raw: u64) -> u64;
-    /// Returns the leaf of this level with write access, as it is after a write.
+    /// Returns the leaf of this level with write access and after a write.
     #[inline]
     fn after_write(raw: u64, level: usize) -> u64 {
         let add = Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED | Attrs::SOFT_DIRTY;

@@ -1,4 +1,4 @@
-//! What is reported about one frame and about all of them.
+//! Statistics of one frame and of all of them.
 
 use super::{ANON, FILE, Frames, KIND, Kind, MAPPINGS, ONE_REFERENCE, PINNED, REFERENCES, TABLE};
 use crate::atomic::Ordering;
@@ -46,8 +46,8 @@ impl Frames {
     }
 
     /// Returns the number of frames in each use. It reads the word of every frame that was ever
-    /// [given out](Self::used): linear in memory, for statistics. A frame that other threads
-    /// allocate or free meanwhile is counted as it is when its word is read.
+    /// [given out](Self::used): linear in memory, for statistics. Frames that other threads
+    /// allocate or free concurrently may be counted in either state.
     ///
     /// ```
     /// # use samara_paging::{Arena, Exclusive, Kind, Physical};
