@@ -1,4 +1,5 @@
-//! A fork of 64 MiB, by copying the tables and by sharing them: `cargo run --release -p samara-paging --features hosted --example fork`.
+//! A fork of 64 MiB, by copying the tables and by sharing them: `cargo run --release -p
+//! samara-paging --features hosted --example fork`.
 
 use std::error::Error;
 use std::time::Instant;
@@ -44,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             memory.shared_tables()
         );
 
-        // The child writes to one page, as its fault handler would do it.
+        // The child writes to one page, as its fault handler would.
         let Entry::Page {
             phys, attrs: now, ..
         } = child.entry(START)
@@ -54,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         assert!(!now.contains(Attrs::WRITE));
         if !child.pte(START, &()).reuse_exclusive(phys)? {
             let copy = memory.alloc_page(Kind::Anon)?;
-            // SAFETY: two frames of 4 KiB, the second of which nobody else has.
+            // SAFETY: two frames of 4 KiB. Nothing else uses the second one.
             unsafe {
                 let (from, to) = (memory.to_virt(phys), memory.to_virt(copy));
                 from.copy_to_nonoverlapping(to, 4096);

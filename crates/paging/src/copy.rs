@@ -211,7 +211,7 @@ struct Usual {
 const RUN: usize = if cfg!(samara_loom) { 2 } else { 8 };
 
 /// Copies pages on the fast path, up to the first that is not: private memory with one mapping and
-/// no reference, whose count may be changed by a plain store (see [`Frames`]), in a stable entry.
+/// no reference, whose count may be changed by a plain store (see `frames/mod.rs`), in a stable entry.
 /// It has no locked instruction and no call. A fork spends most of its time in this loop.
 #[inline(never)]
 fn copy_common<F: Format, W: CopyPolicy, const FRESH: bool>(

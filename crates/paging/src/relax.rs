@@ -53,7 +53,7 @@ mod tests {
     use crate::spin::Spin;
 
     #[test]
-    fn who_waits_for_a_lock_does_what_was_set() {
+    fn a_waiting_thread_calls_the_relax_function() {
         static WAITS: AtomicBool = AtomicBool::new(false);
         super::set_relax(|| {
             WAITS.store(true, Ordering::Relaxed);

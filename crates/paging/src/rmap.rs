@@ -150,7 +150,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     drop(table);
                     if empty && shared {
                         // The table stays empty, because each user needs its own table to map
-                        // anything. If the others have left meanwhile, the next round finds it
+                        // anything. If the others have left since then, the next round finds it
                         // unshared.
                         cursor.drop_shared::<false>(at, &mut gather, &mut |_, _| {});
                         continue;
@@ -180,8 +180,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         result.map(|()| complete)
     }
 
-    /// The table stays empty, because each user needs its own table to map anything. If the others
-    /// have left since, the next round finds it unshared.
+    /// The table stays empty, because each user needs its own table to map anything. If the other
+    /// users have left since then, the next round finds it unshared.
     fn rmap_unmap_entries(
         &self,
         table: &mut LockedTable<'_>,

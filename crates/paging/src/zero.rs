@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_of_zeroes_whatever_they_held() {
+    fn zeroed_blocks_are_zero_whatever_they_held() {
         // SAFETY: one thread uses the memory.
         let exclusive = unsafe { Exclusive::new() };
         let base = Arena::<HeapBytes>::BASE;

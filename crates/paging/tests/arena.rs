@@ -1,4 +1,5 @@
-//! Frames that are set aside for processors: no frame is given out twice, none is lost, and none is refused that lies aside.
+//! Per-CPU frame caches: no frame is given out twice or lost, and no allocation fails while a frame
+//! is cached.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
@@ -9,7 +10,7 @@ use std::thread;
 use samara_paging::{Arena, Bytes, FrameAllocator, PAGE_SIZE};
 
 const FRAMES: usize = 1024;
-/// More than are set aside at once.
+/// More than a cache holds.
 const MANY: usize = 100;
 const ROUNDS: u64 = if cfg!(miri) { 4 } else { 20_000 };
 
@@ -17,7 +18,7 @@ thread_local! {
     static PROCESSOR: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Memory whose processors the tests name.
+/// Memory for which the tests choose the current processor.
 struct Named(NonNull<u8>);
 
 fn layout() -> Layout {
@@ -34,7 +35,7 @@ impl Named {
     }
 }
 
-// SAFETY: memory of its own, which it never touches itself.
+// SAFETY: the value owns its memory and never accesses it.
 unsafe impl Send for Named {}
 // SAFETY: as above.
 unsafe impl Sync for Named {}
@@ -65,13 +66,13 @@ impl Drop for Named {
 fn several_frames_are_as_many_as_there_are() {
     let arena = Named::arena();
     assert_eq!(arena.alloc_bulk(&mut []), 0);
-    // The lowest, as one by one; some lie aside, some do not.
+    // The lowest frames, as if allocated one by one; some from the cache, some not.
     let mut frames = [0; MANY];
     assert_eq!(arena.alloc_bulk(&mut frames), MANY);
     let in_order = |i: usize| (1 << 30) + i as u64 * PAGE_SIZE;
     assert!(frames.iter().copied().eq((0..MANY).map(in_order)));
     let mut rest = [0; FRAMES];
-    // One of them lies aside for another processor.
+    // One of them is in the cache of another processor.
     PROCESSOR.set(1);
     let other = arena.alloc(0).unwrap();
     PROCESSOR.set(0);
@@ -83,9 +84,9 @@ fn several_frames_are_as_many_as_there_are() {
     all.dedup();
     assert_eq!(all.len(), FRAMES);
     assert_eq!(arena.alloc_bulk(&mut rest), 0);
-    // Counted down, each is an allocation.
+    // Counted allocations bypass the caches.
     for phys in all {
-        // SAFETY: it came from there, and nobody else has it.
+        // SAFETY: allocated here, and nothing else uses it.
         unsafe { arena.free(phys, 0) };
     }
     arena.refuse_after(Some(5));
@@ -93,7 +94,8 @@ fn several_frames_are_as_many_as_there_are() {
     assert_eq!(arena.free_frames(), FRAMES as u64 - 5);
 }
 
-/// Threads take and give frames, all on one processor (where one finds the room full that it has just found empty), or each on its own.
+/// Threads allocate and free frames, either all on one processor (where a cache found empty may be
+/// full a moment later), or each on its own.
 #[test]
 fn no_frame_is_given_out_twice() {
     for processors in [1, 4] {
@@ -132,7 +134,7 @@ fn no_frame_is_given_out_twice() {
                                 held.push((phys, table));
                             } else if let Some((phys, table)) = held.pop() {
                                 assert_eq!(holder(phys).swap(0, Ordering::Relaxed), i);
-                                // SAFETY: it came from there, and nobody else has it.
+                                // SAFETY: allocated here, and nothing else uses it.
                                 unsafe {
                                     match table {
                                         true => arena.free_table(phys),
@@ -159,25 +161,25 @@ fn no_frame_is_given_out_twice() {
 }
 
 #[test]
-fn what_lies_aside_for_others_is_found_at_last() {
+fn an_allocation_drains_the_caches_of_other_processors() {
     let arena = Named::arena();
     let take_all = || -> Vec<u64> { std::iter::from_fn(|| arena.alloc(0)).collect() };
     let give_all = |frames: Vec<u64>, processors: usize| {
         for (i, phys) in frames.into_iter().enumerate() {
             PROCESSOR.set(i % processors);
-            // SAFETY: it came from there, and nobody else has it.
+            // SAFETY: allocated here, and nothing else uses it.
             unsafe { arena.free(phys, 0) };
         }
     };
     let mut all = take_all();
     assert_eq!(all.len(), FRAMES);
     give_all(all, 16);
-    // Those of sixteen processors are a single one's.
+    // One processor gets the frames cached for all sixteen.
     PROCESSOR.set(7);
     all = take_all();
     assert_eq!(all.len(), FRAMES);
     give_all(all, 5);
-    // As tables, and as blocks.
+    // Also as tables and as blocks.
     let tables: Vec<u64> = std::iter::from_fn(|| arena.alloc_table()).collect();
     assert_eq!(tables.len(), FRAMES);
     for phys in tables {
@@ -207,7 +209,7 @@ fn counted_allocations_are_counted_one_by_one() {
         assert_eq!((arena.alloc_table(), arena.alloc(9)), (None, None));
         arena.refuse_after(None);
         for phys in given {
-            // SAFETY: it came from there, and nobody else has it.
+            // SAFETY: allocated here, and nothing else uses it.
             unsafe { arena.free(phys, 0) };
         }
     }

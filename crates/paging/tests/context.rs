@@ -1,4 +1,5 @@
-//! Who runs an address space is handed to whoever invalidates, and its end is told before anything is freed.
+//! Invalidations receive the context of their address space, and its end is reported before
+//! anything is freed.
 #![cfg(feature = "hosted")]
 #![cfg(not(miri))]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -19,10 +20,11 @@ type Space = PageTables<X86_64, Told>;
 const AT: u64 = 0x40_0000;
 const RW: Attrs = Attrs::READ.union(Attrs::WRITE).union(Attrs::USER);
 
-/// The number of an address space that has ended, its tag, and how many frames were free then.
+/// The number of an address space that has ended, its tag, and the number of free frames at that
+/// time.
 type End = (u32, u64, u64);
 
-/// Memory that keeps which address spaces have ended.
+/// Memory that records which address spaces have ended.
 #[derive(Clone)]
 struct Told(Arc<(Frames, Mutex<Vec<End>>)>);
 
@@ -57,7 +59,7 @@ impl Memory for Told {
     }
 }
 
-/// Keeps what is told: number, processors, tag.
+/// Records the calls: number, processors, tag.
 #[derive(Default)]
 struct Flushes(Mutex<Vec<(u32, u64, u64)>>);
 
@@ -77,7 +79,7 @@ fn page(memory: &Told) -> Source {
 }
 
 #[test]
-fn invalidations_are_handed_what_the_platform_has_noted() {
+fn invalidations_receive_the_context() {
     let memory = Told::new();
     let (first, second) = (
         Space::new(memory.clone(), 1).unwrap(),
@@ -93,7 +95,7 @@ fn invalidations_are_handed_what_the_platform_has_noted() {
     }
     let told = Flushes::default();
     second.unmap(AT..AT + PAGE_SIZE, &told).unwrap();
-    // A fork tells of the parent; where the lock is held, too.
+    // A fork invalidates the parent's TLBs; a replaced page is invalidated with the lock held.
     let child = Space::new(memory.clone(), 3).unwrap();
     let range = AT..AT + PAGE_SIZE;
     first
@@ -114,7 +116,7 @@ fn invalidations_are_handed_what_the_platform_has_noted() {
 }
 
 #[test]
-fn an_end_is_told_once_and_before_anything_is_freed() {
+fn an_end_is_reported_once_and_before_anything_is_freed() {
     let memory = Told::new();
     let start = 0xffff_8000_0000_0000;
     let ranges = [start..start + PAGE_SIZE, u64::MAX - 1..u64::MAX];
@@ -133,7 +135,7 @@ fn an_end_is_told_once_and_before_anything_is_freed() {
         assert_eq!(memory.ends(), expected);
         assert!(memory.free() > before);
     }
-    // What never was is told of by nobody.
+    // An address space that was never created does not end.
     memory.physical().backing().refuse_after(Some(0));
     assert!(PageTables::new_process(&kernel, 9).is_err());
     memory.physical().backing().refuse_after(None);
@@ -144,7 +146,7 @@ fn an_end_is_told_once_and_before_anything_is_freed() {
     assert_eq!(memory.ends(), expected);
 }
 
-/// Keeps of what is told to have become valid: number, range, whether it may be executed.
+/// Records the reports of valid entries: number, range, executable.
 #[derive(Default)]
 struct Entered(Mutex<Vec<(u32, Range<u64>, bool)>>);
 
@@ -157,7 +159,7 @@ impl Invalidate for Entered {
     }
 }
 
-/// What is told of, call by call; nothing at all on x86-64.
+/// Returns the reports of each call; there are none on x86-64.
 fn what_becomes_valid<F: Format>() -> Vec<(u32, Range<u64>, bool)> {
     const LARGE: u64 = 2 << 20;
     let memory = Told::new();
@@ -165,7 +167,8 @@ fn what_becomes_valid<F: Format>() -> Vec<(u32, Range<u64>, bool)> {
     let space = PageTables::<F, _>::new(memory.clone(), 1).unwrap();
     let code = Attrs::READ | Attrs::EXEC | Attrs::USER;
     let range = |pages: Range<u64>| AT + pages.start * PAGE_SIZE..AT + pages.end * PAGE_SIZE;
-    // A fault; a page of code; one without access, which no processor can find, until it can.
+    // A fault, a page of code, and a page without access, which is reported only when it becomes
+    // accessible.
     space
         .map(AT, PageSize::Small, page(&memory), RW, &told)
         .unwrap();
@@ -192,7 +195,7 @@ fn what_becomes_valid<F: Format>() -> Vec<(u32, Range<u64>, bool)> {
     space.protect(range(2..3), change, &told).unwrap();
     let none = Change::without(Attrs::ACCESS);
     space.protect(range(2..3), none, &told).unwrap();
-    // Over the end of a table.
+    // Across the end of a table.
     let special = Source::Special(0x1000_0000);
     space
         .map_run(AT + LARGE - PAGE_SIZE, 2, special, RW, &told)
@@ -204,7 +207,7 @@ fn what_becomes_valid<F: Format>() -> Vec<(u32, Range<u64>, bool)> {
     assert_eq!(fill, Ok(1));
     let to = AT + 4 * LARGE;
     space.move_range(AT, to, PAGE_SIZE, &told).unwrap();
-    // The child's entries, and nothing of the parent's.
+    // The child's entries, and none of the parent's.
     let child = PageTables::<F, _>::new(memory.clone(), 2).unwrap();
     let whole = AT..AT + LARGE;
     space.share_range(&child, whole.clone(), &told).unwrap();
@@ -212,7 +215,7 @@ fn what_becomes_valid<F: Format>() -> Vec<(u32, Range<u64>, bool)> {
 }
 
 #[test]
-fn entries_that_become_valid_are_told_of_where_processors_need_it() {
+fn entries_that_become_valid_are_reported_where_processors_need_it() {
     const LARGE: u64 = 2 << 20;
     let page = |number: u64| AT + number * PAGE_SIZE..AT + (number + 1) * PAGE_SIZE;
     let expected = vec![

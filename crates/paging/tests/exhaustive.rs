@@ -1,4 +1,5 @@
-//! Every short history of two address spaces with three pages on both sides of a boundary between tables.
+//! Every short history of two address spaces with three pages on both sides of a boundary between
+//! tables.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod world;
@@ -20,7 +21,8 @@ enum Step {
     Exit(usize),
 }
 
-/// The base lies one page below a boundary: page 0 is the last of one table, pages 1 and 2 the first of the next.
+/// Returns the steps. The base lies one page below a boundary: page 0 is the last of one table,
+/// pages 1 and 2 are the first of the next.
 fn steps() -> Vec<Step> {
     use Step::*;
     let mut steps = Vec::new();
@@ -76,7 +78,7 @@ fn histories<F: Format>(length: u32) {
             };
             if let Err(error) = result {
                 assert_eq!(error, Error::Exists, "{history:?}");
-                // Nothing happened: what follows is another history.
+                // Nothing happened: the rest is another history.
                 break;
             }
         }

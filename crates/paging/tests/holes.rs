@@ -1,4 +1,5 @@
-//! Memory in several ranges, whose counts are in memory that the caller gives: holes have no counts, and everything else is as in one range.
+//! Memory in several ranges with counts in given memory: holes have no counts, and everything else
+//! is the same as with one range.
 #![cfg(feature = "hosted")]
 #![cfg(not(miri))]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -23,10 +24,10 @@ use world::{Protection, Random, World};
 const LARGE: u64 = 2 << 20;
 const GIANT: u64 = 1 << 30;
 
-/// Frames of the arena as if they lay elsewhere: pieces of it in turn, with holes.
+/// Frames of an arena at other addresses: parts of it in order, with holes between them.
 struct Scattered {
     arena: Arena<HostMemory>,
-    /// Where each piece of the arena is now; in bytes from the arena's start.
+    /// The place of each part of the arena, in bytes from the arena's start.
     pieces: Vec<(Range<u64>, u64)>,
 }
 
@@ -65,7 +66,7 @@ impl Scattered {
     }
 }
 
-// SAFETY: the arena's frames under other addresses, each under one.
+// SAFETY: the arena's frames, each at one other address.
 unsafe impl FrameAllocator for Scattered {
     fn alloc(&self, order: u32) -> Option<u64> {
         self.arena.alloc(order).map(|phys| self.out(phys))
@@ -77,7 +78,7 @@ unsafe impl FrameAllocator for Scattered {
     }
 }
 
-// SAFETY: the arena's.
+// SAFETY: the arena's promise.
 unsafe impl PhysMem for Scattered {
     fn to_virt(&self, phys: u64) -> NonNull<u8> {
         self.arena.to_virt(self.inside(phys))
@@ -90,7 +91,8 @@ fn counts(ranges: &[Range<u64>]) -> &'static mut [MaybeUninit<u8>] {
     leaked(size, 0xa5)
 }
 
-/// 24 MiB: the first at 0, the largest around 3 GiB, one above a hole of a terabyte, one that touches it.
+/// Returns 24 MiB: a range at 0, the largest around 3 GiB, one above a hole of a terabyte, and one
+/// adjacent to it.
 fn scattered() -> Scattered {
     let mib = |at: u64| at << 20;
     Scattered::new(
@@ -116,7 +118,7 @@ fn holes_have_no_counts() {
         (4 * 12 * 512..4 * 12 * 512 + 8192).contains(&size),
         "{size}"
     );
-    // The two that touch are one: the largest is that of 10 MiB, the first of two.
+    // The two adjacent ranges are one. The largest has 10 MiB and is the first of two of that size.
     let memory = counts(&ranges);
     let physical = Physical::with_counts(scattered(), Grace::new(), &ranges, memory).unwrap();
     let counted = physical.frames();
@@ -157,7 +159,8 @@ fn every_frame_is_counted_once_wherever_it_is() {
     assert_eq!((census.anon, census.file, census.tables), (free, 1, 0));
     let used = memory.frames().used();
     assert_eq!(used, 0..(1 << 40) + (10 << 20));
-    // A second reference on each, and then none: a number that two frames had would be seen.
+    // Each frame gets a second reference and loses it: an index used by two frames would be
+    // noticed.
     all.iter().for_each(|&phys| memory.get(phys).unwrap());
     all.iter().for_each(|&phys| memory.put(phys));
     assert_eq!(frames(&memory).free_frames(), 0);
@@ -185,7 +188,7 @@ fn blocks_come_back_whole_from_every_range() {
     }
     assert!(at >= GIANT + 10 * LARGE);
     check(&[&space]).unwrap();
-    // Whole, and page by page in an order of its own.
+    // As a whole, and page by page in another order.
     space.unmap(GIANT..GIANT + 3 * LARGE, &()).unwrap();
     for page in (0..512).rev() {
         let page = GIANT + 3 * LARGE + page * PAGE_SIZE;
@@ -197,7 +200,7 @@ fn blocks_come_back_whole_from_every_range() {
     drop(space);
     memory.reclaim();
     assert_eq!(frames(&memory).free_frames(), free);
-    // They are blocks again.
+    // They are whole blocks again.
     let blocks: Vec<_> = std::iter::from_fn(|| memory.alloc_block(9, Kind::Anon).ok()).collect();
     assert_eq!(blocks.len() as u64, (at - GIANT) / LARGE);
     blocks.iter().for_each(|&block| memory.put_block(block, 9));
@@ -229,7 +232,7 @@ fn ranges_of_every_shape_are_numbered_without_overlap() {
             all.push(phys);
         }
         assert_eq!(all.len() as u64, frames);
-        // Each has a word of its own.
+        // Each frame has a word of its own.
         for (i, &phys) in all.iter().enumerate() {
             (0..i % 5).for_each(|_| memory.get(phys).unwrap());
         }
@@ -250,7 +253,7 @@ fn ranges_of_every_shape_are_numbered_without_overlap() {
     }
 }
 
-/// Frames that have no bytes but those of the page of zeroes.
+/// Frames whose bytes are all those of the zero page.
 struct Given {
     free: Mutex<Vec<u64>>,
     zero: Box<[u64; 512]>,
@@ -278,7 +281,7 @@ unsafe impl FrameAllocator for Given {
     }
 }
 
-// SAFETY: nobody writes to frames here but to clear the page of zeroes.
+// SAFETY: frames are written here only to clear the zero page.
 unsafe impl PhysMem for Given {
     fn to_virt(&self, _phys: u64) -> NonNull<u8> {
         NonNull::from(&*self.zero).cast()
@@ -323,7 +326,7 @@ fn what_cannot_be_counted_is_refused() {
     assert_eq!(new(&fine, 1000), Err(Error::NoMemory));
 }
 
-/// Histories of three address spaces, with huge pages, forks and shared tables.
+/// Runs a history of three address spaces, with huge pages, forks and shared tables.
 fn history<F: Format>(seed: u64) {
     let scattered = scattered();
     let ranges = scattered.ranges();

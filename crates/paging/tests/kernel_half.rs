@@ -1,4 +1,5 @@
-//! The kernel's half, which all roots have in common: what is seen through them, what stays, what is refused, and who frees what.
+//! The kernel's half, which all roots share: what is found through them, what stays, what is
+//! refused, and who frees what.
 #![cfg(feature = "hosted")]
 #![cfg(not(miri))]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -38,7 +39,8 @@ fn ended(memory: &Memory) {
     assert_eq!(arena.free_frames() + 1, arena.frames());
 }
 
-/// The stretch of the root's entry before the last one, in the middle of which kernels here map: what is between the two they do not reach.
+/// Returns the region of the root entry before the last one. The kernels of these tests map in its
+/// middle, and nothing between that and the lower entry.
 fn root_entry<F: Format>() -> u64 {
     1 << (12 + 9 * (F::LEVELS - 1))
 }
@@ -52,12 +54,12 @@ fn kernel<F: Format>(memory: &Memory) -> Space<F> {
     PageTables::new_kernel(memory.clone(), 0, &ranges::<F>()).unwrap()
 }
 
-/// What a processor finds with this root loaded.
+/// Returns the entry that a processor finds with this root loaded.
 fn through<F: Format>(memory: &Memory, root: u64, addr: u64) -> Entry {
     let (mut table, mut level) = (root, F::LEVELS - 1);
     loop {
         let index = (addr >> (12 + 9 * level)) as usize & 511;
-        // SAFETY: a table, which nobody changes meanwhile.
+        // SAFETY: a table that no other thread changes.
         let raw = unsafe { memory.to_virt(table).cast::<u64>().add(index).read() };
         if level == 0 || !F::is_table(raw) {
             return F::decode(raw, level);
@@ -66,7 +68,7 @@ fn through<F: Format>(memory: &Memory, root: u64, addr: u64) -> Entry {
     }
 }
 
-/// Whether processes have the kernel's entries in their roots.
+/// Returns `true` if processes have the kernel's entries in their roots.
 fn has_one_root<F: Format>() -> bool {
     F::is_canonical(F::kernel_start())
 }
@@ -94,8 +96,8 @@ every_format! {
     forks_have_the_kernel_and_neither_copy_nor_free_it
     every_refused_frame_leaves_nothing
     ranges_that_are_not_the_kernels_are_refused
-    the_kernel_changes_beside_processes_that_come_and_go
-    dumps_and_counts_are_of_ones_own_half
+    the_kernel_changes_while_processes_start_and_exit
+    dumps_and_counts_cover_only_the_own_half
 }
 
 mod in_format {
@@ -116,10 +118,10 @@ mod in_format {
             .map(large, PageSize::Large, Source::Special(LARGE), RW, &())
             .unwrap();
         let giant = kernel.map(start, PageSize::Giant, Source::Special(0), RW, &());
-        // Where the root's entries are pages of that size, tables are there.
+        // Where root entries could be pages of this size, tables are there instead.
         let fits = root_entry::<F>() > GIANT;
         assert_eq!(giant, if fits { Ok(()) } else { Err(Error::Exists) });
-        // Of a process, and of one made from a process.
+        // Through a process, and through one created from a process.
         let after: Space<F> = PageTables::new_process(&before, 2).unwrap();
         let mut pages = vec![
             (small, PageSize::Small, frame),
@@ -181,10 +183,10 @@ mod in_format {
             assert_eq!(memory.table_frames(), tables);
             check(&[&kernel, &process]).unwrap();
         }
-        // A marker comes and goes, and a page is refused.
+        // A marker is set and cleared, and a page is refused.
         kernel.set_marker(start, Some(7), &()).unwrap();
         kernel.set_marker(start, None, &()).unwrap();
-        // No page takes the place of such a table.
+        // No page replaces such a table.
         let collapsed = kernel.collapse(start, PageSize::Giant, Source::Special(0), RW, &());
         assert_eq!(collapsed, Err(Error::NotMapped));
         assert_eq!(memory.table_frames(), tables);
@@ -251,7 +253,7 @@ mod in_format {
         assert_eq!(kernel.map(AT, PageSize::Small, page, RW, &()), no);
         assert_eq!(kernel.unmap(lower, &()), no);
         assert_eq!(kernel.translate(AT), None);
-        // Between the halves is nothing.
+        // Nothing is mapped between the halves.
         let hole = F::lower_end()..F::lower_end() + PAGE_SIZE;
         assert_eq!(process.unmap(hole, &()), Err(Error::Misaligned));
         assert!(kernel.translate(start).is_some());
@@ -275,7 +277,7 @@ mod in_format {
         }
         let giant = kernel.map(outside, PageSize::Giant, Source::Special(0), RW, &());
         assert_eq!(giant, Err(Error::OutOfRange));
-        // A run that begins inside comes whole or not at all.
+        // A run that begins inside is mapped as a whole or not at all.
         let run = kernel.map_run(outside - PAGE_SIZE, 2, page, RW, &());
         assert_eq!(run, Err(Error::OutOfRange));
         assert_eq!(kernel.entry(outside - PAGE_SIZE), Entry::Empty);
@@ -358,7 +360,7 @@ mod in_format {
             let made: Result<Space<F>, _> = PageTables::new_kernel(memory.clone(), 0, &[range]);
             assert_eq!(made.err(), Some(Error::Misaligned));
         }
-        // None at all, and empty ones, are fine.
+        // No range at all and empty ranges are accepted.
         let kernel: Space<F> =
             PageTables::new_kernel(memory.clone(), 0, std::slice::from_ref(&(start..start)))
                 .unwrap();
@@ -367,7 +369,7 @@ mod in_format {
         ended(&memory);
     }
 
-    pub(crate) fn the_kernel_changes_beside_processes_that_come_and_go<F: Format>() {
+    pub(crate) fn the_kernel_changes_while_processes_start_and_exit<F: Format>() {
         let memory = memory(4096);
         let kernel = kernel::<F>(&memory);
         thread::scope(|scope| {
@@ -401,7 +403,7 @@ mod in_format {
         ended(&memory);
     }
 
-    pub(crate) fn dumps_and_counts_are_of_ones_own_half<F: Format>() {
+    pub(crate) fn dumps_and_counts_cover_only_the_own_half<F: Format>() {
         let memory = memory(64);
         let kernel = kernel::<F>(&memory);
         let process: Space<F> = PageTables::new_process(&kernel, 1).unwrap();
@@ -416,7 +418,8 @@ mod in_format {
         assert!(of_kernel.starts_with(&format!("{start:x}-")), "{of_kernel}");
         assert!(own.starts_with("000000400000-"), "{own}");
         assert_eq!((of_kernel.lines().count(), own.lines().count()), (1, 1));
-        // The root, three tables, and those below; the root and those below.
+        // The kernel has a root, three tables and those below; the process has a root and those
+        // below.
         let below = F::LEVELS - 2;
         assert_eq!(kernel.table_frames(), 4 + below);
         assert_eq!(process.table_frames(), 2 + below);

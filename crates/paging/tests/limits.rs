@@ -36,7 +36,7 @@ fn space<F: Format>(memory: &Memory, asid: u32) -> Space<F> {
     PageTables::new(memory.clone(), asid).unwrap()
 }
 
-/// All of it has come back but for the zero page.
+/// Checks that all frames except the zero page have been freed.
 fn ended(memory: &Memory) {
     memory.reclaim();
     assert_eq!((memory.table_frames(), memory.shared_tables()), (0, 0));
@@ -68,20 +68,20 @@ macro_rules! every_format {
 }
 
 every_format! {
-    small_pages_are_put_together
-    large_pages_are_put_together
-    what_cannot_be_put_together_stays
-    a_giant_page_is_divided_where_a_range_ends
+    small_pages_are_collapsed
+    large_pages_are_collapsed
+    what_cannot_be_collapsed_stays
+    a_giant_page_is_split_where_a_range_ends
     a_giant_page_is_forked
-    a_run_comes_whole_or_not_at_all
-    a_frame_is_mapped_only_so_often
-    a_frame_has_only_so_many_references
+    a_run_is_mapped_as_a_whole_or_not_at_all
+    a_frame_has_a_limit_of_mappings
+    a_frame_has_a_limit_of_references
 }
 
 mod in_format {
     use super::*;
 
-    pub(super) fn small_pages_are_put_together<F: Format>() {
+    pub(super) fn small_pages_are_collapsed<F: Format>() {
         let memory = memory(4096);
         let space = space::<F>(&memory, 1);
         let kept = page(&memory);
@@ -93,7 +93,7 @@ mod in_format {
         }
         let told = RefCell::new(Vec::new());
         let tlb = |_: &Context, ranges: &[Range<u64>], changed: Changed| {
-            // Where Arm's rule holds, nothing may be found there the first time.
+            // With break-before-make, the first look-up may find nothing.
             let found = space.translate(AT);
             told.borrow_mut().push((ranges.to_vec(), changed, found));
         };
@@ -122,7 +122,7 @@ mod in_format {
         ended(&memory);
     }
 
-    pub(super) fn large_pages_are_put_together<F: Format>() {
+    pub(super) fn large_pages_are_collapsed<F: Format>() {
         let memory = memory(4 << 18);
         let space = space::<F>(&memory, 1);
         for i in [0, 7, 511] {
@@ -139,7 +139,7 @@ mod in_format {
         ended(&memory);
     }
 
-    pub(super) fn what_cannot_be_put_together_stays<F: Format>() {
+    pub(super) fn what_cannot_be_collapsed_stays<F: Format>() {
         let memory = memory(4096);
         let (space, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
         let source = Source::Owned(block(&memory, 9));
@@ -155,7 +155,7 @@ mod in_format {
         space.share_range(&child, AT..AT + LARGE, &()).unwrap();
         assert_eq!(collapse(AT), Err(Error::NotMapped));
         drop(child);
-        // Still marked as shared: the next call that changes something finds out.
+        // Still marked as shared: the next call that changes something clears the mark.
         space
             .map(AT + PAGE_SIZE, PageSize::Small, page(&memory), RW, &())
             .unwrap();
@@ -165,7 +165,7 @@ mod in_format {
         ended(&memory);
     }
 
-    pub(super) fn a_giant_page_is_divided_where_a_range_ends<F: Format>() {
+    pub(super) fn a_giant_page_is_split_where_a_range_ends<F: Format>() {
         let memory = memory(3 << 18);
         let space = space::<F>(&memory, 1);
         let giant = block(&memory, 18);
@@ -200,7 +200,7 @@ mod in_format {
             .unwrap();
         assert_eq!(told, 512 + 3);
         check(&[&space]).unwrap();
-        // The block is given back as the block that it was.
+        // The block is freed as the block that it was.
         space.unmap(AT..AT + GIANT, &()).unwrap();
         drop(space);
         ended(&memory);
@@ -216,7 +216,7 @@ mod in_format {
         parent.map(AT, PageSize::Giant, source, RW, &()).unwrap();
         for share in [false, true] {
             let child = space::<F>(&memory, 2);
-            // More than it, and then a part of it.
+            // More than the page, and then a part of it.
             for range in [AT - GIANT..AT + 2 * GIANT, AT + LARGE..AT + 2 * LARGE] {
                 if share {
                     parent.share_range(&child, range.clone(), &()).unwrap();
@@ -240,7 +240,7 @@ mod in_format {
         ended(&memory);
     }
 
-    pub(super) fn a_run_comes_whole_or_not_at_all<F: Format>() {
+    pub(super) fn a_run_is_mapped_as_a_whole_or_not_at_all<F: Format>() {
         let memory = memory(4096);
         let space = space::<F>(&memory, 1);
         let run = block(&memory, 9);
@@ -270,7 +270,7 @@ mod in_format {
         }
         assert_eq!(space.entry(at + LARGE), Entry::Empty);
         check(&[&space]).unwrap();
-        // Some frames of the block are mapped twice, one is not there.
+        // Some frames of the block are mapped twice, and one is not mapped.
         let counted = Source::Counted(run + 500 * PAGE_SIZE);
         space.map_run(AT, 12, counted, RW, &()).unwrap();
         space
@@ -284,11 +284,11 @@ mod in_format {
         ended(&memory);
     }
 
-    pub(super) fn a_frame_is_mapped_only_so_often<F: Format>() {
+    pub(super) fn a_frame_has_a_limit_of_mappings<F: Format>() {
         let memory = memory(8192);
         let (space, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
         let file = memory.alloc_page(Kind::File).unwrap();
-        // All processors together must not cross the limit, so that the last 4,096 are kept.
+        // All processors together must not cross the limit, so that the last 4,096 are reserved.
         let most = (1 << 20) - 1 - 4096;
         let sources = vec![Source::Counted(file); most];
         space.map_pages(AT, &sources, RW, &()).unwrap();
@@ -297,7 +297,7 @@ mod in_format {
         let range = AT..AT + most as u64 * PAGE_SIZE;
         let map = |at| space.map(at, PageSize::Small, Source::Counted(file), RW, &());
         assert_eq!(map(range.end), Err(Error::TooMany));
-        // A fork fails, at its second page, too, and counts nothing.
+        // A fork also fails at its second page, and counts nothing.
         let after = page(&memory);
         space.unmap(AT..AT + PAGE_SIZE, &()).unwrap();
         space.map(AT, PageSize::Small, after, RW, &()).unwrap();
@@ -309,12 +309,13 @@ mod in_format {
             assert_eq!(child.entry(AT), Entry::Empty);
         }
         check(&[&space, &child]).unwrap();
-        // Sharing counts tables: only the end, which fills no stretch, cannot be copied; then nothing stays shared.
+        // Sharing counts tables: only the end, which fills no table, cannot be copied. Nothing
+        // stays shared then.
         let result = space.share_range(&child, range, &());
         assert_eq!(result, Err(Error::TooMany));
         check(&[&space, &child]).unwrap();
         assert_eq!((child.entry(AT), memory.shared_tables()), (Entry::Empty, 0));
-        // The copy that ends the sharing fails, too.
+        // The copy that ends the sharing fails as well.
         space.share_range(&child, AT..AT + LARGE, &()).unwrap();
         let alone = child.pte(AT, &()).reuse_exclusive(after.phys());
         assert_eq!(alone, Err(Error::TooMany));
@@ -325,7 +326,7 @@ mod in_format {
         ended(&memory);
     }
 
-    pub(super) fn a_frame_has_only_so_many_references<F: Format>() {
+    pub(super) fn a_frame_has_a_limit_of_references<F: Format>() {
         let memory = memory(64);
         let space = space::<F>(&memory, 1);
         let source = page(&memory);

@@ -1,4 +1,5 @@
-//! Long random histories of three address spaces, with huge pages, markers, shared and zero pages; with every allocation of every step refused.
+//! Long random histories of three address spaces, with huge pages, markers, shared and zero pages,
+//! and with every allocation of every step refused.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod world;
@@ -7,7 +8,8 @@ use samara_paging::format::{Aarch64, Sv39, Sv48, X86_64, X86_64La57};
 use samara_paging::{Error, Format, UnmapFilter};
 use world::{Protection, Random, World, heap, under_kernel};
 
-/// Pages that histories use: the end of one stretch of 2 MiB, two whole ones, and the start of a fourth.
+/// The pages of the histories: the end of one 2 MiB region, two whole ones, and the start of a
+/// fourth.
 const END: u64 = 1 + 512 * 2 + 8;
 
 fn page(random: &mut Random) -> u64 {
@@ -26,7 +28,7 @@ fn pages(random: &mut Random) -> std::ops::Range<u64> {
     a.min(b)..a.max(b)
 }
 
-/// A step that allocates; its choices are made before, so that it can be tried again.
+/// A step that allocates. Its choices are made in advance, so that it can be repeated.
 #[derive(Clone, Debug)]
 enum Step {
     Map(usize, u64),
@@ -119,7 +121,7 @@ fn history<F: Format, S: samara_paging::Bytes>(
         }
         let step = step(&mut random);
         if let Step::Fork(_, child, _) = step {
-            // A child is new; now and then it is not, and the fork is refused.
+            // A child is usually new. Sometimes it is not, and the fork is refused.
             if random.below(4) > 0 {
                 world.exit(child);
             }

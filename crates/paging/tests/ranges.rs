@@ -1,4 +1,5 @@
-//! An arena over ranges of physical memory, with its own memory given: what was added is given out once, aligned, from every range, and comes back.
+//! An arena over ranges of physical memory, with its data in given memory: added frames are given
+//! out once, aligned, from every range, and can be freed.
 #![cfg(feature = "hosted")]
 #![cfg(not(miri))]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -33,10 +34,10 @@ struct Page {
     _bytes: UnsafeCell<[u8; 4096]>,
 }
 
-/// Bytes for some of the memory; frames elsewhere have none, and only numbers of them are looked at.
+/// The bytes of some of the memory. Other frames have no bytes, and only their numbers are used.
 struct Mapped(Vec<(u64, Box<[Page]>)>);
 
-// SAFETY: the bytes are used as the library does.
+// SAFETY: the bytes are accessed as the library does.
 unsafe impl Send for Mapped {}
 // SAFETY: as above.
 unsafe impl Sync for Mapped {}
@@ -61,7 +62,7 @@ impl Mapped {
     }
 }
 
-// SAFETY: pieces that do not move.
+// SAFETY: the pages do not move.
 unsafe impl DirectMap for Mapped {
     fn to_virt(&self, phys: u64) -> NonNull<u8> {
         let found = self.0.iter().find_map(|(start, pages)| {
@@ -95,7 +96,7 @@ fn full(map: Mapped, ranges: &[Range<u64>]) -> Arena<Ranges<Mapped>> {
     arena
 }
 
-/// Below 640 KiB, 10 MiB around 3 GiB, 6 MiB above a hole of a terabyte.
+/// Returns ranges below 640 KiB, of 10 MiB around 3 GiB, and of 6 MiB above a hole of a terabyte.
 fn ranges() -> [Range<u64>; 3] {
     let start = 3 * GIANT - LARGE - 5 * PAGE_SIZE;
     [
@@ -111,7 +112,7 @@ fn only_what_was_added_is_given_out_and_each_frame_once() {
     let arena = empty(Mapped::none(), &ranges);
     assert_eq!((arena.free_frames(), arena.alloc(0)), (0, None));
     assert_eq!(arena.alloc_table(), None);
-    // Not whole pages, beyond a range, over two of them, nowhere.
+    // Partial pages, a part beyond a range, one across two ranges, and one outside all of them.
     let free = [
         1..3 * PAGE_SIZE + 1,
         150 * PAGE_SIZE..3 * GIANT,
@@ -143,7 +144,7 @@ fn only_what_was_added_is_given_out_and_each_frame_once() {
         assert_eq!((arena.alloc(0), arena.free_frames()), (None, 0));
         let runs: Vec<_> = found.iter().map(|&phys| phys..phys + PAGE_SIZE).collect();
         match round {
-            // SAFETY: given out just now, and used by nobody.
+            // SAFETY: allocated here, and nothing else uses it.
             0 => runs
                 .iter()
                 .for_each(|run| unsafe { arena.free(run.start, 0) }),
@@ -205,7 +206,7 @@ fn holes_take_no_memory() {
 }
 
 #[test]
-fn each_processor_has_frames_of_its_own_aside() {
+fn each_processor_has_its_own_frame_cache() {
     let arena = full(Mapped::none(), &ranges());
     let free = arena.free_frames();
     let next = |processor| {
@@ -213,7 +214,7 @@ fn each_processor_has_frames_of_its_own_aside() {
         arena.alloc(0).unwrap()
     };
     let (first, second) = (next(1), next(2));
-    // What one gives back is the next that it gets, whatever the other does.
+    // A processor gets the frame it freed last, whatever the other processor does.
     PROCESSOR.set(1);
     // SAFETY: as above.
     unsafe { arena.free(first, 0) };
@@ -250,7 +251,7 @@ fn tables_come_from_the_largest_range_as_long_as_it_has_frames() {
     assert!(taken.iter().all(|table| ranges[1].contains(table)));
     let elsewhere = arena.alloc_table().unwrap();
     assert!(!ranges[1].contains(&elsewhere));
-    // SAFETY: taken above, and free again.
+    // SAFETY: allocated above and not used since.
     unsafe { arena.free_table(taken[7]) };
     assert_eq!(arena.alloc_table(), Some(taken[7]));
 }

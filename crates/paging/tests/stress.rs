@@ -1,4 +1,5 @@
-//! Threads on the same tables: faults, walks, forks, moves and exits beside each other. ThreadSanitizer watches it, too.
+//! Threads on the same tables: concurrent faults, walks, forks, moves and exits. It also runs under
+//! ThreadSanitizer.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::sync::Arc;
@@ -15,7 +16,7 @@ type Memory = Arc<Physical<Arena<HeapBytes>, Grace>>;
 
 const ROUNDS: u64 = if cfg!(miri) { 6 } else { 600 };
 const FRAMES: u64 = 2048;
-/// Two stretches of 2 MiB.
+/// 2 MiB, the region of one table.
 const STRETCH: u64 = 512 * PAGE_SIZE;
 const START: u64 = 0x4000_0000 - STRETCH;
 
@@ -37,7 +38,7 @@ fn ended(memory: &Memory) {
     assert_eq!(memory.backing().free_frames() + 1, FRAMES);
 }
 
-/// Ends the other threads' loops, also when a test fails.
+/// Ends the loops of the other threads, even if a test fails.
 struct Done<'a>(&'a AtomicBool);
 
 impl Drop for Done<'_> {
@@ -46,7 +47,8 @@ impl Drop for Done<'_> {
     }
 }
 
-/// Tables wait for walks: while a walk's thread is not running, memory may be short.
+/// Repeats a call that fails for lack of memory: tables wait for walks, and a walk's thread may not
+/// be running.
 fn again<T>(mut call: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     loop {
         match call() {
@@ -70,13 +72,15 @@ fn space<F: Format>(memory: &Memory, asid: u32) -> PageTables<F, Memory> {
     again(|| PageTables::new(memory.clone(), asid)).unwrap()
 }
 
-/// Every frame says at whose address it was mapped, so that a walk that finds another's page is caught.
+/// Returns a word of a frame that holds the address at which the frame was mapped. A walk that
+/// finds the page of another address is caught by it.
 fn word(memory: &Memory, phys: u64) -> &AtomicU64 {
-    // SAFETY: frames of the arena's stay where they are, and threads use this word by atomic instructions alone.
+    // SAFETY: the arena's frames do not move, and threads access this word by atomic instructions
+    // only.
     unsafe { memory.to_virt(phys).cast().as_ref() }
 }
 
-/// What a store does, with its faults; the page is made if there is none.
+/// Stores to a page and takes the faults; maps a page if there is none.
 fn store<F: Format>(memory: &Memory, space: &PageTables<F, Memory>, addr: u64) {
     loop {
         match space.entry(addr) {
@@ -95,7 +99,7 @@ fn store<F: Format>(memory: &Memory, space: &PageTables<F, Memory>, addr: u64) {
                     Ok(true) => return,
                     Ok(false) => {
                         let new = page(memory, addr);
-                        // What is copied is there as long as that takes.
+                        // The copied frame stays allocated during the copy.
                         let copy = |_still| assert!(memory.frames().info(phys).is_some());
                         match again(|| space.pte(addr, &()).copy_on_write(phys, new, RW, copy)) {
                             Ok(true) => return,
@@ -112,8 +116,9 @@ fn store<F: Format>(memory: &Memory, space: &PageTables<F, Memory>, addr: u64) {
     }
 }
 
-/// Two threads fault and unmap in the same two tables, so that these come and go; a third walks; a fourth protects.
-fn faults_beside_unmap<F: Format>() {
+/// Two threads fault and unmap in the same two tables, so that these are created and removed. A
+/// third walks, and a fourth protects.
+fn faults_during_unmap<F: Format>() {
     let memory = memory();
     let space = space::<F>(&memory, 1);
     let done = AtomicBool::new(false);
@@ -124,7 +129,7 @@ fn faults_beside_unmap<F: Format>() {
                 let (memory, space) = (&memory, &space);
                 scope.spawn(move || {
                     for round in 0..ROUNDS {
-                        // Pages of its own on both sides of the boundary.
+                        // Each thread has its own pages on both sides of the boundary.
                         let at = START + STRETCH + (thread * 2 + round % 2) * PAGE_SIZE;
                         let below = START + STRETCH - (thread + 1) * PAGE_SIZE;
                         store(memory, space, at);
@@ -163,8 +168,9 @@ fn faults_beside_unmap<F: Format>() {
     ended(&memory);
 }
 
-/// One thread forks, by both ways, and children write and end in other threads, while a second thread writes to the parent.
-fn forks_beside_writes<F: Format>() {
+/// One thread forks, by copying and by sharing. Children write and end in other threads, while a
+/// second thread writes to the parent.
+fn forks_during_writes<F: Format>() {
     let memory = memory();
     let parent = space::<F>(&memory, 1);
     let pages = [0, 1, 2, 510, 511, 512, 513];
@@ -184,9 +190,9 @@ fn forks_beside_writes<F: Format>() {
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 for page in pages {
-                    // Walks beside tables that are given up must not see what others put there.
+                    // A walk concurrent with giving up a table must not find the entries of others.
                     let found = parent.translate(START + page * PAGE_SIZE);
-                    // A page that is being exchanged has no access for a moment.
+                    // A page has no access for a moment while it is replaced.
                     if let Some((phys, _)) = found {
                         assert!(phys.is_multiple_of(PAGE_SIZE));
                     }
@@ -230,8 +236,9 @@ fn forks_beside_writes<F: Format>() {
     ended(&memory);
 }
 
-/// One thread moves a table to and fro; another must find each page at one of the two places or at none, and never another's page.
-fn walks_beside_moves<F: Format>() {
+/// One thread moves a table back and forth. Another must find each page at one of the two places or
+/// at none, and never the page of another address.
+fn walks_during_moves<F: Format>() {
     let memory = memory();
     let space = space::<F>(&memory, 1);
     let done = AtomicBool::new(false);
@@ -259,21 +266,21 @@ fn walks_beside_moves<F: Format>() {
 }
 
 #[test]
-fn faults_and_walks_beside_unmap() {
-    faults_beside_unmap::<X86_64>();
+fn faults_and_walks_during_unmap() {
+    faults_during_unmap::<X86_64>();
 }
 
 #[test]
-fn forks_beside_writes_of_both_sides() {
-    forks_beside_writes::<X86_64>();
+fn forks_during_writes_of_both_sides() {
+    forks_during_writes::<X86_64>();
 }
 
 #[test]
-fn forks_where_entries_above_forbid_nothing() {
-    forks_beside_writes::<Sv39>();
+fn forks_where_upper_entries_cannot_forbid_writes() {
+    forks_during_writes::<Sv39>();
 }
 
 #[test]
-fn walks_find_nothing_of_others_beside_moves() {
-    walks_beside_moves::<X86_64>();
+fn walks_find_no_page_of_others_during_moves() {
+    walks_during_moves::<X86_64>();
 }

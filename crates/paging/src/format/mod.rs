@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn every_attribute_round_trips() {
         all_attrs::<X86_64>();
         all_attrs::<X86_64La57>();
         all_attrs::<Aarch64>();

@@ -1,4 +1,4 @@
-//! Filling what is empty.
+//! Mapping at empty addresses.
 
 use super::*;
 
@@ -14,7 +14,7 @@ pub(super) fn filling_passes_over_what_is_there<F: Format>() {
         .unwrap();
     space.share_range(&child, STRETCH, &()).unwrap();
     let (mut pages, mut asked) = (Vec::new(), Vec::new());
-    // From the page before, over the huge page, into the stretch behind it.
+    // From the page before, across the huge page, into the region after it.
     let after = STRETCH.end + (2 << 20);
     let mapped = space.populate(AT - PAGE_SIZE..after + PAGE_SIZE, RW, &(), |addr| {
         asked.push(addr);
@@ -32,7 +32,7 @@ pub(super) fn filling_passes_over_what_is_there<F: Format>() {
     assert_eq!(space.translate(AT).unwrap().0, own);
     assert_eq!(space.translate(after).unwrap().0, pages[1]);
     assert_eq!(child.entry(AT - PAGE_SIZE), Entry::Empty);
-    // Nothing comes: no table is left for it.
+    // Nothing is mapped, and no table is left.
     let tables = memory.table_frames();
     let far = 0x10_0000_0000;
     let nothing = space.populate(far..far + (4 << 20), RW, &(), |_| Ok(None));
@@ -57,7 +57,7 @@ pub(super) fn filling_stops_at_an_error<F: Format>() {
     assert!(space.translate(AT + PAGE_SIZE).is_some());
     assert!(space.translate(AT + 2 * PAGE_SIZE).is_none());
     check(&[&space]).unwrap();
-    // An owned frame that cannot be mapped goes back.
+    // An owned frame that cannot be mapped is freed.
     let free = memory.backing().free_frames();
     let result = space.populate(AT + 2 * PAGE_SIZE..STRETCH.end, RW, &(), |_| {
         Ok(Some(Source::Special(1)))
@@ -72,11 +72,11 @@ pub(super) fn new_frames_fill_what_is_empty<F: Format>() {
     let there = map_anon(&space, &memory, AT + PAGE_SIZE);
     space.set_marker(AT + 2 * PAGE_SIZE, Some(7), &()).unwrap();
     space.share_range(&child, STRETCH, &()).unwrap();
-    // Bytes of whoever had the frames before.
+    // The frames hold bytes of earlier users.
     let mut frames = [0; 64];
     assert_eq!(memory.alloc_pages(Kind::Anon, &mut frames), 64);
     for &phys in &frames {
-        // SAFETY: a frame of the test's own.
+        // SAFETY: the test's own frame.
         unsafe { memory.to_virt(phys).write_bytes(0xee, PAGE_SIZE as usize) };
         memory.put(phys);
     }
@@ -86,7 +86,8 @@ pub(super) fn new_frames_fill_what_is_empty<F: Format>() {
         let bytes = unsafe { memory.to_virt(phys).cast::<[u8; 4096]>().as_ref() };
         assert!(bytes.iter().all(|&byte| byte == 0));
     }
-    // Fewer places than frames: two of eight are taken. The other side's table stays as it is.
+    // Fewer empty addresses than frames: two of eight are used. The other side's table does not
+    // change.
     let range = AT..AT + 8 * PAGE_SIZE;
     let (mapped, result) = space.populate_owned(range.clone(), RW, &(), &frames[..8]);
     assert_eq!((mapped, result), (6, Ok(())));
@@ -103,7 +104,8 @@ pub(super) fn new_frames_fill_what_is_empty<F: Format>() {
     assert_eq!(child.translate(AT), None);
     let (_, attrs) = space.translate(AT).unwrap();
     assert!(attrs.contains(RW));
-    // Fewer frames than places, over the end of a table; and a frame that is none.
+    // Fewer frames than empty addresses, across the end of a table; then a frame that is
+    // misaligned.
     let far = STRETCH.end - 2 * PAGE_SIZE..STRETCH.end + 20 * PAGE_SIZE;
     let (mapped, result) = space.populate_owned(far, RW, &(), &frames[6..14]);
     assert_eq!((mapped, result), (8, Ok(())));
@@ -111,7 +113,7 @@ pub(super) fn new_frames_fill_what_is_empty<F: Format>() {
     let end = STRETCH.end + 100 * PAGE_SIZE;
     let (mapped, result) = space.populate_owned(end..end + 2 * PAGE_SIZE, RW, &(), &odd);
     assert_eq!((mapped, result), (1, Err(Error::Misaligned)));
-    // Without memory for a table, nothing is left of what was tried.
+    // Without memory for a table, no trace of the attempt is left.
     memory.backing().refuse_after(Some(1));
     let nowhere = 0x10_0000_0000;
     let range = nowhere..nowhere + 4 * PAGE_SIZE;

@@ -1,4 +1,4 @@
-//! What a fault handler, a page cache and a fork do with one page or a few, in every format.
+//! Operations of a fault handler, a page cache and a fork on one page or a few, in every format.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 mod filling;
@@ -23,7 +23,7 @@ const RW: Attrs = Attrs::READ
     .union(Attrs::ACCESSED)
     .union(Attrs::DIRTY);
 const CLEAN: Attrs = Attrs::READ.union(Attrs::USER).union(Attrs::ACCESSED);
-/// The second page of a stretch of 2 MiB.
+/// The second page of a 2 MiB region.
 const AT: u64 = 0x4000_1000;
 const STRETCH: std::ops::Range<u64> = 0x4000_0000..0x4020_0000;
 
@@ -44,7 +44,7 @@ fn map_anon<F: Format>(space: &Space<F>, memory: &Memory, addr: u64) -> u64 {
     phys
 }
 
-/// Maps a page that a page cache keeps.
+/// Maps a page of a page cache, which keeps its reference.
 fn map_file<F: Format>(space: &Space<F>, memory: &Memory, addr: u64, attrs: Attrs) -> u64 {
     let phys = memory.alloc_page(Kind::File).unwrap();
     let source = Source::Counted(phys);
@@ -61,7 +61,7 @@ fn told<F: Format>(space: &Space<F>, take: UnmapFilter) -> Vec<(u64, Entry)> {
     told
 }
 
-/// Runs each test of each room in every format.
+/// Runs each test of each module in every format.
 macro_rules! every_format {
     ($($room:ident { $($name:ident)* })*) => {
         $($(
@@ -81,16 +81,16 @@ macro_rules! every_format {
 
 every_format! {
     shared {
-        each_user_of_a_shared_table_tells_of_its_pages
+        each_user_of_a_shared_table_reports_its_pages
         nothing_is_stored_through_a_shared_table
         pages_leave_shared_tables_without_memory
     }
     taking {
         a_hole_leaves_private_copies_and_markers
         markers_survive_a_discard
-        only_what_nobody_misses_is_dropped
-        only_pages_that_are_had_alone_become_cold
-        cleaning_tells_of_dirty_pages
+        pageout_drops_only_reclaimable_pages
+        cold_advice_skips_pages_mapped_elsewhere
+        cleaning_reports_dirty_pages
         frames_come_back_in_any_order
     }
     filling {
@@ -100,13 +100,13 @@ every_format! {
     }
     single {
         a_page_is_allowed_only_where_it_still_is
-        a_pinned_page_is_not_alone
+        a_referenced_page_is_not_exclusive
         a_copy_may_come_too_late
-        an_access_notes_what_a_processor_notes
-        a_huge_page_is_written_alone
-        a_fork_leaves_out_what_a_fault_brings_back
+        an_access_sets_the_bits_that_a_processor_sets
+        an_exclusive_huge_page_is_reused
+        a_fork_skips_restorable_pages
         a_view_sees_what_has_changed
-        a_move_needs_no_more_than_was_set_aside
+        a_move_needs_no_more_than_was_preallocated
         a_move_makes_no_table_where_nothing_comes
     }
 }

@@ -1,10 +1,10 @@
-//! Tables that several address spaces use.
+//! Tables shared by several address spaces.
 
 use samara_paging::Context;
 
 use super::*;
 
-pub(super) fn each_user_of_a_shared_table_tells_of_its_pages<F: Format>() {
+pub(super) fn each_user_of_a_shared_table_reports_its_pages<F: Format>() {
     let memory = memory();
     let (parent, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
     let file = map_file(&parent, &memory, AT, RW);
@@ -25,7 +25,7 @@ pub(super) fn each_user_of_a_shared_table_tells_of_its_pages<F: Format>() {
     assert_eq!(memory.frames().info(file).unwrap().mappings, 0);
 }
 
-/// So no page becomes dirty after a user of the table has told of it.
+/// No page becomes dirty after a user of the table has reported it.
 pub(super) fn nothing_is_stored_through_a_shared_table<F: Format>() {
     let memory = memory();
     let (parent, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
@@ -75,12 +75,12 @@ pub(super) fn pages_leave_shared_tables_without_memory<F: Format>() {
             .rmap_revoke(file.clone(), UnmapFilter::FilePages, &tlb)
             .unwrap();
     }
-    // Each has been told of both, whoever hid them.
+    // Each address space was invalidated for both pages, whichever visit revoked access.
     let both = vec![AT..AT + PAGE_SIZE, last..last + PAGE_SIZE];
     let expected: Vec<_> = (1..=3).map(|asid| (asid, both.clone())).collect();
     assert_eq!(*told.borrow(), expected);
     assert_eq!(memory.frames().info(cached).unwrap().mappings, 2);
-    // One makes it accessible again, in a table of its own, and shares that.
+    // One address space makes the page accessible again, in its own table, and shares that.
     memory.backing().refuse_after(None);
     let again = Change::access(Attrs::READ, WritePolicy::Never);
     spaces[1].protect(AT..AT + PAGE_SIZE, again, &()).unwrap();

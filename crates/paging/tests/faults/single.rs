@@ -1,4 +1,4 @@
-//! A fault on one page, and what comes between.
+//! A fault on one page, and changes during it.
 
 use super::*;
 
@@ -14,7 +14,7 @@ pub(super) fn a_page_is_allowed_only_where_it_still_is<F: Format>() {
     assert!(space.translate(AT).unwrap().1.contains(add));
 }
 
-pub(super) fn a_pinned_page_is_not_alone<F: Format>() {
+pub(super) fn a_referenced_page_is_not_exclusive<F: Format>() {
     let memory = memory();
     let space = space::<F>(&memory, 1);
     let page = map_anon(&space, &memory, AT);
@@ -24,7 +24,7 @@ pub(super) fn a_pinned_page_is_not_alone<F: Format>() {
     let pin = space.get_page(AT + 5, Attrs::READ).unwrap();
     assert!(pin.phys() == page && pin.counted());
     assert_eq!(space.pte(AT, &()).reuse_exclusive(page), Ok(false));
-    // It outlives the mapping.
+    // The reference outlives the mapping.
     space.unmap(STRETCH, &()).unwrap();
     assert_eq!(memory.frames().info(page).unwrap().references, 1);
     pin.put(&memory);
@@ -70,7 +70,7 @@ pub(super) fn a_copy_may_come_too_late<F: Format>() {
     drop(pte);
     check(&spaces).unwrap();
 
-    // The table has gone, and another is in its place.
+    // The table was removed, and another has replaced it.
     let mut pte = child.pte(AT, &());
     pte.entry();
     child.unmap(STRETCH, &()).unwrap();
@@ -84,7 +84,7 @@ pub(super) fn a_copy_may_come_too_late<F: Format>() {
     drop(pte);
     check(&spaces).unwrap();
 
-    // The other side has given the page up.
+    // The other side has given up the page.
     child.unmap(STRETCH, &()).unwrap();
     fork();
     let new = frame();
@@ -101,7 +101,7 @@ pub(super) fn a_copy_may_come_too_late<F: Format>() {
     check(&spaces).unwrap();
 }
 
-pub(super) fn an_access_notes_what_a_processor_notes<F: Format>() {
+pub(super) fn an_access_sets_the_bits_that_a_processor_sets<F: Format>() {
     let memory = memory();
     let space = space::<F>(&memory, 1);
     assert_eq!(
@@ -126,7 +126,7 @@ pub(super) fn an_access_notes_what_a_processor_notes<F: Format>() {
     let change = Change::access(Attrs::empty(), WritePolicy::Never);
     space.protect(STRETCH, change, &()).unwrap();
     assert!(space.access(AT, Attrs::empty(), |_| ()).is_err());
-    // Within a huge page, the byte's own address.
+    // Within a huge page: the address of the byte itself.
     let block = memory.alloc_block(9, Kind::Anon).unwrap();
     let large = 0x8000_0000;
     let source = Source::Owned(block);
@@ -138,7 +138,7 @@ pub(super) fn an_access_notes_what_a_processor_notes<F: Format>() {
     pin.put(&memory);
 }
 
-pub(super) fn a_huge_page_is_written_alone<F: Format>() {
+pub(super) fn an_exclusive_huge_page_is_reused<F: Format>() {
     let memory = memory();
     let (space, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
     let block = memory.alloc_block(9, Kind::Anon).unwrap();
@@ -150,7 +150,7 @@ pub(super) fn a_huge_page_is_written_alone<F: Format>() {
         .copy_range(&child, STRETCH, Mapping::Private, ForkFilter::All, &())
         .unwrap();
     assert_eq!(space.pte(AT, &()).reuse_exclusive(block), Ok(false));
-    // One of its frames is still the child's.
+    // One of its frames is still mapped by the child.
     child
         .unmap(STRETCH.start..STRETCH.end - PAGE_SIZE, &())
         .unwrap();
@@ -166,7 +166,7 @@ pub(super) fn a_huge_page_is_written_alone<F: Format>() {
     check(&[&space]).unwrap();
 }
 
-pub(super) fn a_fork_leaves_out_what_a_fault_brings_back<F: Format>() {
+pub(super) fn a_fork_skips_restorable_pages<F: Format>() {
     let page = |i: u64| AT + i * PAGE_SIZE;
     for (copy, expected) in [
         (ForkFilter::All, [true; 5]),
@@ -192,7 +192,7 @@ pub(super) fn a_fork_leaves_out_what_a_fault_brings_back<F: Format>() {
     }
 }
 
-/// Whatever comes in the place of a table that a view remembers.
+/// A view notices everything that can replace the table it keeps.
 pub(super) fn a_view_sees_what_has_changed<F: Format>() {
     let memory = memory();
     let (space, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
@@ -200,7 +200,7 @@ pub(super) fn a_view_sees_what_has_changed<F: Format>() {
     let page = map_anon(&space, &memory, AT);
     map_anon(&space, &memory, AT + PAGE_SIZE);
     assert_eq!(view.translate(AT), Some((page, RW)));
-    // The table becomes shared, and the space's own again by either way.
+    // The table is shared, and unshared again in either way.
     for leaves in [false, true] {
         let child = PageTables::<F, _>::new(memory.clone(), 3).unwrap();
         space.share_range(&child, STRETCH, &()).unwrap();
@@ -217,7 +217,7 @@ pub(super) fn a_view_sees_what_has_changed<F: Format>() {
         assert_eq!(space.pte(AT, &()).reuse_exclusive(page), Ok(true));
         assert!(view.translate(AT).unwrap().1.contains(Attrs::WRITE));
     }
-    // It goes, and a huge page comes, which is divided.
+    // It is removed, and a huge page is mapped and split.
     space.unmap(STRETCH, &()).unwrap();
     assert_eq!(view.translate(AT), None);
     let block = memory.alloc_block(9, Kind::Anon).unwrap();
@@ -228,7 +228,7 @@ pub(super) fn a_view_sees_what_has_changed<F: Format>() {
     assert_eq!(view.translate(AT).unwrap().0, block + PAGE_SIZE);
     space.split(AT, PageSize::Small, &()).unwrap();
     assert_eq!(view.translate(AT).unwrap().0, block + PAGE_SIZE);
-    // Moved away, and back; then put together.
+    // Moved away and back, and then collapsed.
     let away = 0x10_0000_0000;
     space.move_range(STRETCH.start, away, 2 << 20, &()).unwrap();
     assert_eq!(view.translate(AT), None);
@@ -245,8 +245,8 @@ pub(super) fn a_view_sees_what_has_changed<F: Format>() {
     check(&[&space, &child]).unwrap();
 }
 
-/// The tables at the new place that the first part is empty for serve the second.
-pub(super) fn a_move_needs_no_more_than_was_set_aside<F: Format>() {
+/// Tables at the destination that stay empty in the first part serve the second part.
+pub(super) fn a_move_needs_no_more_than_was_preallocated<F: Format>() {
     let memory = memory();
     let space = space::<F>(&memory, 1);
     map_anon(&space, &memory, AT);
@@ -262,13 +262,13 @@ pub(super) fn a_move_needs_no_more_than_was_set_aside<F: Format>() {
     check(&[&space]).unwrap();
 }
 
-/// Nor are such tables needed that could not be foreseen.
+/// A move needs no tables beyond those that were counted.
 pub(super) fn a_move_makes_no_table_where_nothing_comes<F: Format>() {
     let memory = memory();
     let space = space::<F>(&memory, 1);
     let (to, len) = (0x10_0000_0000, 8 * PAGE_SIZE);
     let mut spare = space.preallocate_move(AT, to, len).unwrap();
-    // Beside what is to move, in the same table.
+    // Next to the pages to move, in the same table.
     map_anon(&space, &memory, AT + len);
     memory.backing().refuse_after(Some(0));
     let moved = space.move_range_with(AT, to, len, &mut spare, &());

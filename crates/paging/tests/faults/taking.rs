@@ -1,4 +1,4 @@
-//! Taking pages away, or what is known of them.
+//! Unmapping, and cleaning of pages.
 
 use super::*;
 
@@ -17,7 +17,7 @@ pub(super) fn a_hole_leaves_private_copies_and_markers<F: Format>() {
         assert_eq!(space.translate(AT + PAGE_SIZE).unwrap().0, copy);
         assert_eq!(space.entry(AT + 2 * PAGE_SIZE), Entry::Marker(7));
         assert_eq!(child.translate(AT).is_some(), share);
-        // Nothing is left to take: a table that is shared stays so.
+        // No page matches any more: a shared table stays shared.
         let tables = memory.table_frames();
         assert_eq!(told(&space, UnmapFilter::FilePages), []);
         assert_eq!(memory.table_frames(), tables);
@@ -42,7 +42,7 @@ pub(super) fn markers_survive_a_discard<F: Format>() {
     }
 }
 
-pub(super) fn only_what_nobody_misses_is_dropped<F: Format>() {
+pub(super) fn pageout_drops_only_reclaimable_pages<F: Format>() {
     let memory = memory();
     let (space, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
     let clean = Change::without(Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED);
@@ -57,11 +57,11 @@ pub(super) fn only_what_nobody_misses_is_dropped<F: Format>() {
         .unwrap();
     space.set_marker(page(5), Some(7), &()).unwrap();
     space.protect(page(0)..page(2), clean, &()).unwrap();
-    // A page that is written again is missed.
+    // A page that was written again is dirty again.
     let second = space.translate(page(1)).unwrap().0;
     assert!(space.access(page(1), Attrs::WRITE, |_| ()).is_err());
     assert!(space.pte(page(1), &()).reuse_exclusive(second).unwrap());
-    // Who shares the table, too, has all pages of it.
+    // A sharer of the table still has all of its pages.
     space.share_range(&child, STRETCH, &()).unwrap();
     let tables = memory.table_frames();
     assert_eq!(told(&space, UnmapFilter::Reclaimable), []);
@@ -72,7 +72,7 @@ pub(super) fn only_what_nobody_misses_is_dropped<F: Format>() {
         .map(|told| told.0)
         .collect();
     assert_eq!(gone, [page(0), page(3)]);
-    // So has who copied it.
+    // So does an address space that copied it.
     space.protect(page(1)..page(3), clean, &()).unwrap();
     space
         .copy_range(&child, STRETCH, Mapping::Private, ForkFilter::All, &())
@@ -83,7 +83,7 @@ pub(super) fn only_what_nobody_misses_is_dropped<F: Format>() {
     check(&[&space, &child]).unwrap();
 }
 
-pub(super) fn only_pages_that_are_had_alone_become_cold<F: Format>() {
+pub(super) fn cold_advice_skips_pages_mapped_elsewhere<F: Format>() {
     let memory = memory();
     let (space, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
     let cold = Change::without(Attrs::ACCESSED).filter(PageFilter::Exclusive);
@@ -112,7 +112,7 @@ pub(super) fn only_pages_that_are_had_alone_become_cold<F: Format>() {
     check(&[&space, &child]).unwrap();
 }
 
-pub(super) fn cleaning_tells_of_dirty_pages<F: Format>() {
+pub(super) fn cleaning_reports_dirty_pages<F: Format>() {
     let memory = memory();
     let (space, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
     let dirty = map_file(&space, &memory, AT, RW);
@@ -130,7 +130,7 @@ pub(super) fn cleaning_tells_of_dirty_pages<F: Format>() {
     };
     assert_eq!(clean(&space), 1);
     assert_eq!(clean(&space), 1);
-    // The other side's own word on the same page.
+    // The other side has dirty bits of its own for the same pages.
     assert_eq!(clean(&child), 2);
     for (addr, before) in told {
         let Entry::Page { phys, attrs, .. } = before else {
@@ -141,7 +141,8 @@ pub(super) fn cleaning_tells_of_dirty_pages<F: Format>() {
     check(&[&space, &child]).unwrap();
 }
 
-/// Runs of dead frames, ascending, descending and scattered, of single frames and of parts of blocks.
+/// Runs of unreferenced frames: ascending, descending and scattered, of single frames and of parts
+/// of blocks.
 pub(super) fn frames_come_back_in_any_order<F: Format>() {
     let memory = memory();
     let space = space::<F>(&memory, 1);
@@ -158,7 +159,7 @@ pub(super) fn frames_come_back_in_any_order<F: Format>() {
     };
     for &step in steps {
         let order: Vec<_> = (0..1012).map(|i| sources[i * step % 1012]).collect();
-        // The mapping takes a reference each time; one is kept.
+        // Each mapping takes over a reference, and one more is kept.
         for source in &order {
             memory.get(source.phys()).unwrap();
         }

@@ -1,9 +1,9 @@
-//! Memory that is given for ever.
+//! Memory that is never freed.
 
 use std::mem::MaybeUninit;
 use std::sync::Mutex;
 
-/// Returns so many bytes with this value, which are never freed. A checker for leaks finds where they are.
+/// Returns `size` bytes of this value, which are never freed. A leak checker still finds them.
 pub(crate) fn leaked(size: usize, value: u8) -> &'static mut [MaybeUninit<u8>] {
     static ALL: Mutex<Vec<usize>> = Mutex::new(Vec::new());
     let memory = Box::leak(vec![MaybeUninit::new(value); size].into_boxed_slice());

@@ -1,4 +1,4 @@
-//! What a kernel does with the tables of a space, and what programs see then.
+//! Calls as a kernel makes them on an address space, and the model of what programs see afterwards.
 
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         Ok(())
     }
 
-    /// Maps the shared page of this number, made when it is first asked for.
+    /// Maps the shared page of this number, which is created at its first use.
     pub fn map_shared(
         &mut self,
         s: usize,
@@ -80,7 +80,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         Ok(())
     }
 
-    /// Maps 512 pages, which start at a multiple of 2 MiB, by one huge page.
+    /// Maps 512 pages, starting at a multiple of 2 MiB, with one huge page.
     pub fn map_huge(&mut self, s: usize, page: u64) -> Result<(), Error> {
         self.learn();
         let at = self.page(page);
@@ -108,7 +108,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         self.take(s, pages, UnmapFilter::All)
     }
 
-    /// Takes a part of what is in a range, and sees that the tables tell of just that.
+    /// Removes a part of a range, and checks that exactly this part is reported.
     pub fn take(&mut self, s: usize, pages: Range<u64>, take: UnmapFilter) -> Result<(), Error> {
         self.learn();
         let tlb = Processors(self);
@@ -188,20 +188,20 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         Ok(())
     }
 
-    /// The other space becomes a child of `s`, whose pages up to `end` go along.
+    /// Makes the other address space a child of `s`, with the pages up to `end`.
     pub fn fork(&mut self, s: usize, child: usize, share: bool, end: u64) -> Result<(), Error> {
         self.learn();
         let range = self.base & !0x1f_ffff..self.page(end);
         let tlb = Processors(self);
         let (parent, into) = (&self.spaces[s], &self.spaces[child]);
         if !share && !self.cells[child].is_empty() {
-            // Several calls, of which the first would have to be undone.
+            // Several calls, the first of which would have to be undone.
             return Err(Error::Exists);
         }
         let result = if share {
             self.call(|| parent.share_range(into, range, &tlb))
         } else {
-            // Runs of shared and of private pages one after the other, as areas would be.
+            // Alternating runs of shared and of private pages, as VMAs would have them.
             let mut at = 0;
             let mut result = Ok(());
             while at < end && result.is_ok() {

@@ -1,8 +1,9 @@
-//! Two address spaces, and beside them what each program would see: plain maps from pages to values.
+//! Several address spaces, and a model of what each program sees: plain maps from pages to values.
 //!
-//! The world writes and reads real bytes through the tables, takes the faults that a kernel would take (copy-on-write), and knows nothing of how
-//! tables are shared or frames counted. After each step the whole of it is compared, and `check` recomputes every count. Processors are modelled,
-//! too: they remember every translation there is, and forget only what they are told to forget.
+//! The world reads and writes real bytes through the tables, and takes the faults that a kernel
+//! would take (copy-on-write). The model knows nothing of shared tables or of counts. After each
+//! step everything is compared, and `check` recomputes every count. Processors are modelled as
+//! well: they cache every translation, and drop only those that are invalidated.
 #![allow(dead_code, unreachable_pub)] // Each test uses a part.
 
 mod calls;
@@ -29,33 +30,33 @@ pub const RW: Attrs = Attrs::READ
     .union(Attrs::ACCESSED)
     .union(Attrs::DIRTY);
 
-/// What a program sees of a page.
+/// A page as the program sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cell {
-    /// Private memory with this value; what its area allows.
+    /// Private memory with this value, and the protection of its VMA.
     Private(u64, Protection),
     /// The shared page of this number.
     Shared(u64, Protection),
-    /// The zero page, privately.
+    /// The zero page, mapped privately.
     Zero(Protection),
     Marker(u32),
 }
 
 pub struct World<F: Format, A: FrameAllocator + PhysMem> {
     pub memory: Memory<A>,
-    /// Under which the address spaces are, if there is one.
+    /// The kernel above the address spaces, if there is one.
     pub kernel: Option<PageTables<F, Memory<A>>>,
     pub spaces: Vec<PageTables<F, Memory<A>>>,
     pub cells: Vec<BTreeMap<u64, Cell>>,
-    /// Frames of shared pages (the world's reference), and their values.
+    /// The frames of shared pages (with the world's reference) and their values.
     pub files: Vec<(u64, u64)>,
     value: u64,
-    /// Whether allocations are refused: then each call that fails must have left the tables as they were.
+    /// Set while allocations are refused: each failing call must then leave the tables unchanged.
     careful: bool,
-    /// What processors remember: address, frame, whether they may write.
+    /// The TLB of each address space: address, frame, and write access.
     tlb: Vec<RefCell<BTreeMap<u64, (u64, bool)>>>,
-    /// Addresses of small pages that they were told of when these became accessible.
-    notify_mapped: Vec<RefCell<BTreeSet<u64>>>,
+    /// The small pages reported when they became accessible.
+    notified: Vec<RefCell<BTreeSet<u64>>>,
     pub base: u64,
 }
 
@@ -64,7 +65,7 @@ pub fn heap<F: Format>(frames: usize, spaces: usize) -> World<F, Arena<impl sama
     World::new(arena, frames as u64, spaces)
 }
 
-/// The same with address spaces under a kernel.
+/// Creates the same with address spaces under a kernel.
 pub fn under_kernel<F: Format>(
     frames: usize,
     spaces: usize,
@@ -84,7 +85,7 @@ impl<F: Format, S: samara_paging::Bytes> World<F, Arena<S>> {
         self.memory.backing().refuse_after(count);
     }
 
-    /// Ends everything, and sees that every frame has come back but for the zero page.
+    /// Drops everything, and checks that every frame except the zero page was freed.
     pub fn end(mut self) {
         self.spaces.clear();
         self.kernel = None;
@@ -98,8 +99,8 @@ impl<F: Format, S: samara_paging::Bytes> World<F, Arena<S>> {
         assert_eq!(arena.free_frames() + 1, arena.frames(), "frames were lost");
     }
 
-    /// Performs a step with each of its allocations refused in turn, until it succeeds or fails for another reason; each time nothing may have
-    /// changed.
+    /// Performs a step with each of its allocations refused in turn, until it succeeds or fails for
+    /// another reason. Nothing may have changed after each refusal.
     pub fn refused<T>(&mut self, step: impl Fn(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
         self.careful = true;
         for allowed in 0.. {
@@ -134,7 +135,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
             value: 0,
             careful: false,
             tlb: Vec::new(),
-            notify_mapped: Vec::new(),
+            notified: Vec::new(),
             memory,
             base: 0x4000_0000 - PAGE_SIZE,
         };
@@ -142,14 +143,14 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         this
     }
 
-    /// So many empty address spaces more.
+    /// Adds `count` empty address spaces.
     fn add(&mut self, count: usize) {
         for _ in 0..count {
             let asid = self.spaces.len() as u32;
             self.spaces.push(self.empty(asid));
             self.cells.push(BTreeMap::new());
             self.tlb.push(RefCell::default());
-            self.notify_mapped.push(RefCell::default());
+            self.notified.push(RefCell::default());
         }
     }
 
@@ -166,7 +167,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
     }
 
     fn load(&self, phys: u64) -> u64 {
-        // SAFETY: a frame of the arena's, which one thread uses.
+        // SAFETY: a frame of the arena, which one thread uses.
         unsafe { self.bytes(phys).read() }
     }
 
@@ -201,7 +202,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         text
     }
 
-    /// Where anything can be mapped.
+    /// Returns the addresses at which anything can be mapped.
     fn seen(&self) -> Range<u64> {
         let start = self.base & !0x1f_ffff;
         start..start + (16 << 20)
@@ -215,7 +216,8 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         self.page(pages.start)..self.page(pages.end)
     }
 
-    /// A program writes, and faults are taken; false if it may not.
+    /// Writes as a program does, and takes the faults. Returns `false` if the program has no write
+    /// access.
     pub fn write(&mut self, s: usize, page: u64) -> Result<bool, Error> {
         self.learn();
         let at = self.page(page);
@@ -260,7 +262,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         }
         let (now, attrs) = space.translate(at).unwrap();
         assert_eq!(now, phys);
-        // The processor notes by itself that a page is dirty.
+        // The processor sets the dirty bit by itself.
         assert!(attrs.contains(Attrs::WRITE));
         self.store(phys, value);
         self.fresh();
@@ -275,15 +277,15 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
     pub fn exit(&mut self, s: usize) {
         self.learn();
         let asid = self.spaces[s].asid();
-        // The new one first, so that this cannot fail halfway.
+        // The new tables first, so that this cannot fail halfway.
         let new = self.empty(asid);
         self.spaces[s] = new;
         self.cells[s].clear();
         self.tlb[s].borrow_mut().clear();
-        self.notify_mapped[s].borrow_mut().clear();
+        self.notified[s].borrow_mut().clear();
     }
 
-    /// A kernel, if there is one, maps a page where it has none, or unmaps it.
+    /// Lets the kernel, if there is one, map an unmapped page or unmap a mapped one.
     pub fn kernel_step(&self, random: &mut Random) {
         let Some(kernel) = &self.kernel else {
             return;
@@ -300,14 +302,14 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         }
     }
 
-    /// Compares everything.
+    /// Compares everything with the model.
     pub fn check(&self) {
         let spaces: Vec<_> = self.kernel.iter().chain(&self.spaces).collect();
         if let Err(why) = check(&spaces) {
             panic!("{why}\n{}", self.dump());
         }
         self.compare_tlb();
-        self.compare_entered();
+        self.compare_notified();
         for (space, cells) in self.spaces.iter().zip(&self.cells) {
             let mut found = BTreeMap::new();
             space.walk(self.seen(), |addr, entry| match entry {
@@ -379,7 +381,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
             assert!(how == Protection::Write, "{at:#x} became writable");
         }
         if let Cell::Private(..) = cell {
-            // One address space maps it, however tables are shared.
+            // One address space maps it, even if tables are shared.
             let mappers = self
                 .spaces
                 .iter()
@@ -400,7 +402,7 @@ pub enum Protection {
     Write,
 }
 
-/// Small numbers without a pattern (xorshift).
+/// A small random number generator (xorshift).
 pub struct Random(pub u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! Processors: they remember every translation there is, and forget only what they are told to forget.
+//! Processors: they cache every translation, and drop only those that are invalidated.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use samara_paging::{
 
 use super::World;
 
-/// Those of a world.
+/// The processors of a world.
 pub(super) struct Processors<'a, F: Format, A: FrameAllocator + PhysMem>(
     pub(super) &'a World<F, A>,
 );
@@ -21,13 +21,13 @@ impl<F: Format, A: FrameAllocator + PhysMem> Invalidate for Processors<'_, F, A>
 
     fn notify_mapped(&self, context: &Context, range: Range<u64>, _executable: bool) {
         assert!(F::NOTIFIES_MAPPED && range.start < range.end);
-        let mut notify_mapped = self.0.notify_mapped[context.asid() as usize].borrow_mut();
-        notify_mapped.extend(self.0.accessible(context.asid() as usize, range));
+        let mut notified = self.0.notified[context.asid() as usize].borrow_mut();
+        notified.extend(self.0.accessible(context.asid() as usize, range));
     }
 }
 
 impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
-    /// The small pages of a range that a processor finds now.
+    /// Returns the small pages of a range that a processor can find now.
     fn accessible(&self, s: usize, range: Range<u64>) -> BTreeSet<u64> {
         let mut pages = BTreeSet::new();
         self.spaces[s].walk(range, |addr, entry| {
@@ -40,21 +40,21 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         pages
     }
 
-    /// Processors were told of everything that has become accessible.
-    pub(super) fn compare_entered(&self) {
-        for (s, notify_mapped) in self.notify_mapped.iter().enumerate() {
+    /// Checks that every page that became accessible was reported.
+    pub(super) fn compare_notified(&self) {
+        for (s, notified) in self.notified.iter().enumerate() {
             let pages = self.accessible(s, self.seen());
-            let mut notify_mapped = notify_mapped.borrow_mut();
+            let mut notified = notified.borrow_mut();
             if F::NOTIFIES_MAPPED {
-                let untold: Vec<_> = pages.difference(&notify_mapped).collect();
+                let untold: Vec<_> = pages.difference(&notified).collect();
                 assert!(untold.is_empty(), "space {s}: {untold:x?}");
             }
-            // What has gone is to be told of again when it comes back.
-            *notify_mapped = pages;
+            // A page that was removed must be reported again when it comes back.
+            *notified = pages;
         }
     }
 
-    /// Processors learn all that there is to know.
+    /// Fills the TLBs with all translations.
     pub(super) fn learn(&self) {
         for (space, tlb) in self.spaces.iter().zip(&self.tlb) {
             let mut tlb = tlb.borrow_mut();
@@ -84,7 +84,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
         }
     }
 
-    /// What processors remember must be allowed still.
+    /// Checks that every cached translation is still permitted.
     pub(super) fn compare_tlb(&self) {
         for (space, tlb) in self.spaces.iter().zip(&self.tlb) {
             for (&addr, &(phys, write)) in tlb.borrow().iter() {
