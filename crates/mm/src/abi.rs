@@ -134,40 +134,56 @@ flags! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Advice(pub i32);
 
-/// Advice: of the type, and the numbers by the names that C has for them.
+/// Defines constants of [`Advice`], the numbers under C's names, and the enumeration of both.
 macro_rules! advice {
-    ($($short:ident, $long:ident = $value:literal, $text:literal;)*) => {
+    ($($short:ident, $known:ident, $long:ident = $value:literal, $text:literal;)*) => {
         impl Advice {
             $(#[doc = $text] pub const $short: Advice = Advice($value);)*
         }
         $(#[doc = $text] pub const $long: i32 = $value;)*
+
+        /// The advice that the engine knows, whatever the kernel that it imitates: so that matches over it are exhaustive.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum KnownAdvice {
+            $(#[doc = $text] $known,)*
+        }
+
+        impl KnownAdvice {
+            /// Returns the advice with this number, and `None` if there is none.
+            pub(crate) const fn new(advice: i32) -> Option<Self> {
+                match advice {
+                    $($value => Some(Self::$known),)*
+                    _ => None,
+                }
+            }
+        }
     };
 }
 
 advice! {
-    NORMAL, MADV_NORMAL = 0, "No particular use.";
-    RANDOM, MADV_RANDOM = 1, "Pages will be used in random order.";
-    SEQUENTIAL, MADV_SEQUENTIAL = 2, "Pages will be used one after the other.";
-    WILLNEED, MADV_WILLNEED = 3, "Pages will be used soon.";
-    DONTNEED, MADV_DONTNEED = 4, "Pages may go; private ones are zero or the file's afterwards.";
-    FREE, MADV_FREE = 8, "Private pages may go, unless they are written again.";
-    REMOVE, MADV_REMOVE = 9, "Pages go, and what is behind them in the object.";
-    DONTFORK, MADV_DONTFORK = 10, "A child does not inherit the range.";
-    DOFORK, MADV_DOFORK = 11, "A child inherits it.";
-    MERGEABLE, MADV_MERGEABLE = 12, "Pages with equal contents may become one.";
-    UNMERGEABLE, MADV_UNMERGEABLE = 13, "They may not.";
-    HUGEPAGE, MADV_HUGEPAGE = 14, "Huge pages are welcome.";
-    NOHUGEPAGE, MADV_NOHUGEPAGE = 15, "They are not.";
-    DONTDUMP, MADV_DONTDUMP = 16, "Core dumps leave the range out.";
-    DODUMP, MADV_DODUMP = 17, "Core dumps have it.";
-    WIPEONFORK, MADV_WIPEONFORK = 18, "A child gets zeroed memory there.";
-    KEEPONFORK, MADV_KEEPONFORK = 19, "A child gets a copy.";
-    COLD, MADV_COLD = 20, "Pages are not likely to be used soon.";
-    PAGEOUT, MADV_PAGEOUT = 21, "Pages go to where they can be had back from.";
-    POPULATE_READ, MADV_POPULATE_READ = 22, "Faulted in at once, for reading.";
-    POPULATE_WRITE, MADV_POPULATE_WRITE = 23, "Faulted in at once, for writing.";
-    DONTNEED_LOCKED, MADV_DONTNEED_LOCKED = 24, "As `DONTNEED`, locked pages too.";
-    COLLAPSE, MADV_COLLAPSE = 25, "Huge pages take the place of small ones now.";
-    GUARD_INSTALL, MADV_GUARD_INSTALL = 102, "Accesses fail from now on.";
-    GUARD_REMOVE, MADV_GUARD_REMOVE = 103, "They do so no longer.";
+    NORMAL, Normal, MADV_NORMAL = 0, "No particular use.";
+    RANDOM, Random, MADV_RANDOM = 1, "Pages will be used in random order.";
+    SEQUENTIAL, Sequential, MADV_SEQUENTIAL = 2, "Pages will be used one after the other.";
+    WILLNEED, WillNeed, MADV_WILLNEED = 3, "Pages will be used soon.";
+    DONTNEED, DontNeed, MADV_DONTNEED = 4, "Pages may go; private ones are zero or the file's afterwards.";
+    FREE, Free, MADV_FREE = 8, "Private pages may go, unless they are written again.";
+    REMOVE, Remove, MADV_REMOVE = 9, "Pages go, and what is behind them in the object.";
+    DONTFORK, DontFork, MADV_DONTFORK = 10, "A child does not inherit the range.";
+    DOFORK, DoFork, MADV_DOFORK = 11, "A child inherits it.";
+    MERGEABLE, Mergeable, MADV_MERGEABLE = 12, "Pages with equal contents may become one.";
+    UNMERGEABLE, Unmergeable, MADV_UNMERGEABLE = 13, "They may not.";
+    HUGEPAGE, HugePage, MADV_HUGEPAGE = 14, "Huge pages are welcome.";
+    NOHUGEPAGE, NoHugePage, MADV_NOHUGEPAGE = 15, "They are not.";
+    DONTDUMP, DontDump, MADV_DONTDUMP = 16, "Core dumps leave the range out.";
+    DODUMP, DoDump, MADV_DODUMP = 17, "Core dumps have it.";
+    WIPEONFORK, WipeOnFork, MADV_WIPEONFORK = 18, "A child gets zeroed memory there.";
+    KEEPONFORK, KeepOnFork, MADV_KEEPONFORK = 19, "A child gets a copy.";
+    COLD, Cold, MADV_COLD = 20, "Pages are not likely to be used soon.";
+    PAGEOUT, PageOut, MADV_PAGEOUT = 21, "Pages go to where they can be had back from.";
+    POPULATE_READ, PopulateRead, MADV_POPULATE_READ = 22, "Faulted in at once, for reading.";
+    POPULATE_WRITE, PopulateWrite, MADV_POPULATE_WRITE = 23, "Faulted in at once, for writing.";
+    DONTNEED_LOCKED, DontNeedLocked, MADV_DONTNEED_LOCKED = 24, "As `DONTNEED`, locked pages too.";
+    COLLAPSE, Collapse, MADV_COLLAPSE = 25, "Huge pages take the place of small ones now.";
+    GUARD_INSTALL, GuardInstall, MADV_GUARD_INSTALL = 102, "Accesses fail from now on.";
+    GUARD_REMOVE, GuardRemove, MADV_GUARD_REMOVE = 103, "They do so no longer.";
 }

@@ -222,10 +222,29 @@ impl AddressSpace {
             Call::Mlockall { .. } | Call::Munlockall | Call::UffdClose { .. } => {
                 [(0, u64::MAX), none, none]
             }
-            _ => match call.range() {
-                Some((addr, len)) => [around(addr, len.saturating_add(addr & 0xfff)), none, none],
-                None => [none; WINDOWS],
-            },
+            Call::Mprotect { addr, len, .. }
+            | Call::Madvise { addr, len, .. }
+            | Call::Mlock { addr, len, .. }
+            | Call::Munlock { addr, len }
+            | Call::Mseal { addr, len, .. }
+            | Call::RemapFilePages { addr, len, .. }
+            | Call::SetVmaName { addr, len, .. }
+            | Call::Mbind { addr, len, .. }
+            | Call::SetMempolicyHomeNode { addr, len, .. }
+            | Call::UffdRegister { addr, len, .. }
+            | Call::UffdUnregister { addr, len, .. } => {
+                [around(*addr, len.saturating_add(addr & 0xfff)), none, none]
+            }
+            // `parts` has the ranges of the first. The others merge and split nothing, or only VMAs that cannot have been written.
+            Call::ProcessMadvise { .. }
+            | Call::Brk { .. }
+            | Call::Shmat { .. }
+            | Call::Shmdt { .. }
+            | Call::PkeyAlloc { .. }
+            | Call::PkeyFree { .. }
+            | Call::SetMdwe { .. }
+            | Call::SetMemoryMerge { .. }
+            | Call::SetMm { .. } => [none; WINDOWS],
         }
     }
 }

@@ -1,6 +1,7 @@
-//! `madvise(2)`.
+//! `madvise(2)`: checks, the walk over the VMAs of the range, and the effect on each. `advice.rs` has the table of values.
 
-use crate::abi;
+use crate::abi::KnownAdvice;
+use crate::calls::advice::Effect;
 use crate::calls::prctl::may_be_merged_by_content;
 use crate::errno::Errno;
 use crate::file::FileKind;
@@ -9,9 +10,13 @@ use crate::kernel::Rule;
 use crate::pages::{PageAdvice, Pages};
 use crate::space::AddressSpace;
 use crate::space::huge::size_of;
-use crate::space::vma::{Backing, Vma};
+use crate::space::vma::{Area, Backing, Vma};
 
 impl AddressSpace {
+    /// Performs `madvise`.
+    ///
+    /// # Errors
+    /// Linux's. At the first VMA that refuses the advice; VMAs below have taken it.
     #[inline(never)]
     pub(crate) fn do_madvise<P: Pages + ?Sized>(
         &mut self,
@@ -20,7 +25,9 @@ impl AddressSpace {
         advice: i32,
         pages: &mut P,
     ) -> Result<u64, Errno> {
-        if !self.knows_advice(advice) || !addr.is_multiple_of(PAGE_SIZE) {
+        let advice = KnownAdvice::new(advice).ok_or(Errno::EINVAL)?;
+        let spec = advice.spec();
+        if !spec.needs.are_met(&self.config) || !addr.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);
         }
         let rounded = page_align(len);
@@ -31,134 +38,132 @@ impl AddressSpace {
         if end == addr {
             return Ok(0);
         }
-        if advice == abi::MADV_POPULATE_READ || advice == abi::MADV_POPULATE_WRITE {
-            let write = advice == abi::MADV_POPULATE_WRITE;
-            if self.config.kernel.has(Rule::PopulateStopsAtHoles) {
+        let whole = match spec.effect {
+            Effect::Populate { write } if self.config.kernel.has(Rule::PopulateStopsAtHoles) => {
                 return self.populate_by_advice(addr, end, write, pages);
             }
-            let whole = self.for_parts(addr, end, |space, from, to| {
+            Effect::Populate { write } => self.for_parts(addr, end, |space, from, to| {
                 space.populate_by_advice(from, to, write, pages).map(|_| ())
-            })?;
-            return if whole { Ok(0) } else { Err(Errno::ENOMEM) };
-        }
-        let whole = self.for_parts(addr, end, |space, from, to| {
-            space.advise(from, to, advice, pages)
-        })?;
+            })?,
+            Effect::Flags { .. } | Effect::Pages(_) => {
+                self.for_parts(addr, end, |space, from, to| {
+                    space.advise(from, to, advice, pages)
+                })?
+            }
+        };
         if whole { Ok(0) } else { Err(Errno::ENOMEM) }
     }
 
-    fn knows_advice(&self, advice: i32) -> bool {
-        match advice {
-            abi::MADV_NORMAL..=abi::MADV_DONTNEED
-            | abi::MADV_FREE..=abi::MADV_DOFORK
-            | abi::MADV_DONTDUMP..=abi::MADV_DONTNEED_LOCKED => true,
-            abi::MADV_GUARD_INSTALL | abi::MADV_GUARD_REMOVE => {
-                self.config.kernel.has(Rule::GuardMarkers)
-            }
-            abi::MADV_MERGEABLE | abi::MADV_UNMERGEABLE => self.config.ksm,
-            abi::MADV_HUGEPAGE | abi::MADV_NOHUGEPAGE | abi::MADV_COLLAPSE => {
-                self.config.transparent_huge_pages
-            }
-            _ => false,
-        }
-    }
-
-    /// Advice for `[start, end)` within one area.
+    /// Applies advice to `[start, end)`, which lies in one VMA.
+    ///
+    /// # Errors
+    /// `EPERM` if the VMA is sealed and contents would be lost, those of [`applies`](Self::applies), `EAGAIN` at the limit on the number of VMAs,
+    /// `ENOMEM` when an allocation fails, and those of the owner of the pages.
     fn advise<P: Pages + ?Sized>(
         &mut self,
         start: u64,
         end: u64,
-        advice: i32,
+        advice: KnownAdvice,
         pages: &mut P,
     ) -> Result<(), Errno> {
         let Some(area) = self.areas.at(start) else {
             return Ok(());
         };
-        let vma = area.vma;
-        let old = vma.flags;
-        if old.contains(VmFlags::SEALED) && discards(advice) && !self.may_discard(vma) {
+        let old = area.vma.flags;
+        let spec = advice.spec();
+        if old.contains(VmFlags::SEALED) && spec.loses_contents && !self.may_discard(area.vma) {
             return Err(Errno::EPERM);
         }
-        let new = match advice {
-            abi::MADV_NORMAL => old - VmFlags::SEQ_READ - VmFlags::RAND_READ,
-            abi::MADV_RANDOM => (old - VmFlags::SEQ_READ) | VmFlags::RAND_READ,
-            abi::MADV_SEQUENTIAL => (old - VmFlags::RAND_READ) | VmFlags::SEQ_READ,
-            abi::MADV_DONTFORK => old | VmFlags::DONTCOPY,
-            abi::MADV_DOFORK if old.contains(VmFlags::IO) => return Err(Errno::EINVAL),
-            abi::MADV_DOFORK => old - VmFlags::DONTCOPY,
-            abi::MADV_WIPEONFORK
-                if !matches!(vma.backing, Backing::Anonymous | Backing::Special(_))
-                    || old.contains(VmFlags::SHARED) =>
-            {
-                return Err(Errno::EINVAL);
-            }
-            abi::MADV_WIPEONFORK => old | VmFlags::WIPEONFORK,
-            abi::MADV_KEEPONFORK if old.contains(VmFlags::DROPPABLE) => return Err(Errno::EINVAL),
-            abi::MADV_KEEPONFORK => old - VmFlags::WIPEONFORK,
-            abi::MADV_DONTDUMP => old | VmFlags::DONTDUMP,
-            abi::MADV_DODUMP
-                if old.intersects(VmFlags::SPECIAL) && !old.contains(VmFlags::HUGETLB)
-                    || old.contains(VmFlags::DROPPABLE) =>
-            {
-                return Err(Errno::EINVAL);
-            }
-            abi::MADV_DODUMP => old - VmFlags::DONTDUMP,
-            abi::MADV_MERGEABLE if may_be_merged_by_content(vma) => old | VmFlags::MERGEABLE,
-            abi::MADV_UNMERGEABLE => old - VmFlags::MERGEABLE,
-            abi::MADV_HUGEPAGE => (old - VmFlags::NOHUGEPAGE) | VmFlags::HUGEPAGE,
-            abi::MADV_NOHUGEPAGE => (old - VmFlags::HUGEPAGE) | VmFlags::NOHUGEPAGE,
-            _ => return self.advise_pages(start, end, advice, pages),
-        };
-        if new == old {
+        if !self.applies(advice, &area, (start, end))? {
             return Ok(());
         }
-        if advice == abi::MADV_UNMERGEABLE && vma.anon().is_some() {
-            self.notify_advice(pages, start, end, PageAdvice::Unmerge)?;
+        match spec.effect {
+            Effect::Flags {
+                sets,
+                clears,
+                pages: page_advice,
+            } => {
+                let new = (old - clears) | sets;
+                if new == old {
+                    return Ok(());
+                }
+                if let Some(page_advice) = page_advice
+                    && area.vma.anon().is_some()
+                {
+                    self.notify_advice(pages, start, end, page_advice)?;
+                }
+                self.change_flags(start, end, new)
+            }
+            Effect::Pages(page_advice) => self.advise_pages(start, end, page_advice, pages),
+            // The caller has faulted the pages in.
+            Effect::Populate { .. } => Ok(()),
         }
+    }
+
+    /// Gives `[start, end)`, which lies in one VMA, the flags `new`.
+    ///
+    /// # Errors
+    /// `EAGAIN` at the limit on the number of VMAs, `ENOMEM` when an allocation fails.
+    fn change_flags(&mut self, start: u64, end: u64, new: VmFlags) -> Result<(), Errno> {
         self.alter(start, end, |vma| vma.flags = new)
             .map_err(|error| match error {
-                // Not for want of memory, which this does not pass off as something else.
+                // Only the limit becomes EAGAIN; a failed allocation stays ENOMEM.
                 Errno::ENOMEM if self.at_map_limit() => Errno::EAGAIN,
                 error => error,
             })
     }
 
-    /// What a sealed area may lose: what its owner could overwrite anyway, and what is not its own.
+    /// Returns `true` if advice that may lose contents is allowed on this sealed VMA: the program could overwrite the pages anyway, or they
+    /// are not its own.
     fn may_discard(&self, vma: &Vma) -> bool {
         let own = vma.is_anonymous()
             && (vma.file().is_none() || self.config.kernel.has(Rule::SealedZeroIsKept));
         vma.flags.contains(VmFlags::WRITE) || !own
     }
 
-    /// Advice about pages, which leaves the areas as they are.
-    fn advise_pages<P: Pages + ?Sized>(
-        &mut self,
-        start: u64,
-        end: u64,
-        advice: i32,
-        pages: &mut P,
-    ) -> Result<(), Errno> {
-        let Some(area) = self.areas.at(start) else {
-            return Ok(());
-        };
+    /// Returns `true` if the advice has an effect on `[start, end)` of `area`, and `false` if it is accepted without one.
+    ///
+    /// # Errors
+    /// `EINVAL` if the VMA does not allow it, and `EACCES` for `MADV_REMOVE` of a mapping that is not shared and writable.
+    fn applies(
+        &self,
+        advice: KnownAdvice,
+        area: &Area<'_>,
+        (start, end): (u64, u64),
+    ) -> Result<bool, Errno> {
         let vma = area.vma;
-        let (start_of, end_of) = (area.start, area.end);
         let flags = vma.flags;
-        let size = match flags.contains(VmFlags::HUGETLB) {
-            true => size_of(vma),
-            false => None,
-        };
-        let pinned = VmFlags::LOCKED | VmFlags::PFNMAP | VmFlags::HUGETLB;
+        let has = |any: VmFlags| flags.intersects(any);
+        let kept = VmFlags::LOCKED | VmFlags::PFNMAP;
         let possible = match advice {
-            abi::MADV_DONTNEED => !flags.intersects(VmFlags::LOCKED | VmFlags::PFNMAP),
-            abi::MADV_FREE => {
-                !flags.intersects(VmFlags::LOCKED | VmFlags::PFNMAP) && vma.is_anonymous()
+            KnownAdvice::Normal
+            | KnownAdvice::Random
+            | KnownAdvice::Sequential
+            | KnownAdvice::WillNeed
+            | KnownAdvice::DontFork
+            | KnownAdvice::DontDump
+            | KnownAdvice::Unmergeable
+            | KnownAdvice::HugePage
+            | KnownAdvice::NoHugePage
+            | KnownAdvice::PopulateRead
+            | KnownAdvice::PopulateWrite => true,
+            KnownAdvice::Mergeable => return Ok(may_be_merged_by_content(vma)),
+            KnownAdvice::DoFork => !has(VmFlags::IO),
+            KnownAdvice::WipeOnFork => {
+                matches!(vma.backing, Backing::Anonymous | Backing::Special(_))
+                    && !has(VmFlags::SHARED)
             }
-            abi::MADV_DONTNEED_LOCKED => !flags.contains(VmFlags::PFNMAP),
-            abi::MADV_COLD | abi::MADV_PAGEOUT => !flags.intersects(pinned),
-            abi::MADV_REMOVE => {
+            KnownAdvice::KeepOnFork => !has(VmFlags::DROPPABLE),
+            KnownAdvice::DoDump => {
+                !has(VmFlags::DROPPABLE) && (!has(VmFlags::SPECIAL) || has(VmFlags::HUGETLB))
+            }
+            KnownAdvice::DontNeed => !has(kept),
+            KnownAdvice::DontNeedLocked => !has(VmFlags::PFNMAP),
+            KnownAdvice::Free => !has(kept) && vma.is_anonymous(),
+            KnownAdvice::Cold | KnownAdvice::PageOut => !has(kept | VmFlags::HUGETLB),
+            KnownAdvice::Remove => {
                 let has_object = !vma.is_special() && !matches!(vma.backing, Backing::Anonymous);
-                if flags.contains(VmFlags::LOCKED) || !has_object {
+                if has(VmFlags::LOCKED) || !has_object {
                     return Err(Errno::EINVAL);
                 }
                 if !flags.contains(VmFlags::SHARED | VmFlags::MAYWRITE) {
@@ -166,72 +171,104 @@ impl AddressSpace {
                 }
                 true
             }
-            abi::MADV_GUARD_INSTALL => {
-                let anonymous = vma.is_anonymous();
-                let possible = !flags
-                    .intersects(VmFlags::SPECIAL | VmFlags::HUGETLB | VmFlags::LOCKED)
-                    && (anonymous || self.config.kernel.has(Rule::FileGuardMarkers));
-                if possible {
-                    self.areas.before_change(start, start + 1)?;
-                    self.guards_mut()?.install(start, end)?;
-                    self.mark_guarded(start, anonymous);
-                }
-                possible
-            }
-            abi::MADV_COLLAPSE => {
+            KnownAdvice::GuardInstall => self.may_be_guarded(vma) && !has(VmFlags::LOCKED),
+            KnownAdvice::GuardRemove => self.may_be_guarded(vma),
+            KnownAdvice::Collapse => {
                 // Both ends within one huge page are refused, though not if one of them is its edge.
                 let first = start.checked_next_multiple_of(PMD_SIZE);
                 let last = end & !(PMD_SIZE - 1);
-                may_hold_huge_page(start_of, end_of, vma)
+                may_hold_huge_page(area.start, area.end, vma)
                     && first.is_some_and(|first| first <= last)
             }
-            abi::MADV_GUARD_REMOVE => {
-                let possible = !flags.intersects(VmFlags::SPECIAL | VmFlags::HUGETLB)
-                    && (vma.is_anonymous() || self.config.kernel.has(Rule::FileGuardMarkers));
-                if possible && self.guards.first_in(start, end).is_some() {
+        };
+        if possible {
+            Ok(true)
+        } else {
+            Err(Errno::EINVAL)
+        }
+    }
+
+    /// Returns `true` if the kernel has guard markers for such a VMA.
+    fn may_be_guarded(&self, vma: &Vma) -> bool {
+        !vma.flags.intersects(VmFlags::SPECIAL | VmFlags::HUGETLB)
+            && (vma.is_anonymous() || self.config.kernel.has(Rule::FileGuardMarkers))
+    }
+
+    /// Applies advice to the pages of `[start, end)`, which lies in one VMA: to what the engine itself knows of them, then by notifying their owner.
+    ///
+    /// # Errors
+    /// `EINVAL` for a range that begins within a huge page of the pool, `ENOMEM` when an allocation fails, and those of the owner.
+    fn advise_pages<P: Pages + ?Sized>(
+        &mut self,
+        start: u64,
+        end: u64,
+        advice: PageAdvice,
+        pages: &mut P,
+    ) -> Result<(), Errno> {
+        let Some(area) = self.areas.at(start) else {
+            return Ok(());
+        };
+        let (flags, anonymous) = (area.vma.flags, area.vma.is_anonymous());
+        let size = match flags.contains(VmFlags::HUGETLB) {
+            true => size_of(area.vma),
+            false => None,
+        };
+        let mut end = end;
+        match advice {
+            PageAdvice::DontNeed => {
+                if let Some(size) = size {
+                    end = self.discard_huge(start, end, size)?;
+                }
+                self.clear_poison(start, end)?;
+            }
+            PageAdvice::Free => self.clear_poison(start, end)?,
+            PageAdvice::Remove => {
+                if let Some(size) = size {
+                    self.punch_huge(start, end, size);
+                }
+            }
+            PageAdvice::GuardInstall => {
+                self.areas.before_change(start, start + 1)?;
+                self.guards_mut()?.install(start, end)?;
+                self.mark_guarded(start, anonymous);
+            }
+            PageAdvice::GuardRemove => {
+                if self.guards.first_in(start, end).is_some() {
                     self.guards_mut()?.remove_guards(start, end)?;
                 }
-                possible
             }
-            _ => true,
-        };
-        if !possible {
-            return Err(Errno::EINVAL);
+            PageAdvice::WillNeed
+            | PageAdvice::Cold
+            | PageAdvice::PageOut
+            | PageAdvice::Collapse
+            | PageAdvice::Unmerge => {}
         }
-        let mut end = end;
-        match (size, advice) {
-            (Some(size), abi::MADV_DONTNEED | abi::MADV_DONTNEED_LOCKED) => {
-                end = self.discard_huge(start, end, size)?;
-            }
-            (Some(size), abi::MADV_REMOVE) => self.punch_huge(start, end, size),
-            _ => {}
+        if start == end {
+            return Ok(());
         }
-        if let abi::MADV_DONTNEED | abi::MADV_DONTNEED_LOCKED | abi::MADV_FREE = advice {
-            self.clear_poison(start, end)?;
-        }
-        match PageAdvice::of(advice) {
-            Some(_) if start == end => Ok(()),
-            Some(advice) => self.notify_advice(pages, start, end, advice),
-            None => Ok(()),
-        }?;
-        if advice == abi::MADV_COLLAPSE && flags.contains(VmFlags::SHARED) {
-            // A huge page of the object takes the place of the page table that held the poison. That the ends are in order was seen above.
+        self.notify_advice(pages, start, end, advice)?;
+        if advice == PageAdvice::Collapse && flags.contains(VmFlags::SHARED) {
+            // A huge page of the object replaces the page table that held the poison. `applies` has checked that the ends are in order.
             self.clear_poison(start.next_multiple_of(PMD_SIZE), end & !(PMD_SIZE - 1))?;
         }
         Ok(())
     }
 
-    /// Guard markers have come into the area at `start`.
+    /// Records that the VMA at `start` has guard markers.
     fn mark_guarded(&mut self, start: u64, anonymous: bool) {
         if let Some(area) = self.areas.at(start) {
             area.vma.guarded.set();
         }
         if anonymous {
-            // Markers in the page tables must survive fork, which copies those of areas with an owner.
+            // Markers must survive fork, which copies only the page tables of VMAs with an anon_vma.
             self.touch(start);
         }
     }
 
+    /// Faults in the pages of `[start, end)`.
+    ///
+    /// # Errors
+    /// `ENOMEM` at a hole, `EINVAL` at a VMA without that access, and those of [`fault_in`](Self::fault_in). Pages below have been faulted in.
     fn populate_by_advice<P: Pages + ?Sized>(
         &mut self,
         start: u64,
@@ -255,44 +292,11 @@ impl AddressSpace {
     }
 }
 
-impl PageAdvice {
-    /// What advice does with pages.
-    pub(crate) fn of(advice: i32) -> Option<Self> {
-        Some(match advice {
-            abi::MADV_DONTNEED | abi::MADV_DONTNEED_LOCKED => PageAdvice::DontNeed,
-            abi::MADV_FREE => PageAdvice::Free,
-            abi::MADV_REMOVE => PageAdvice::Remove,
-            abi::MADV_GUARD_INSTALL => PageAdvice::GuardInstall,
-            abi::MADV_GUARD_REMOVE => PageAdvice::GuardRemove,
-            abi::MADV_WILLNEED => PageAdvice::WillNeed,
-            abi::MADV_COLD => PageAdvice::Cold,
-            abi::MADV_PAGEOUT => PageAdvice::PageOut,
-            abi::MADV_COLLAPSE => PageAdvice::Collapse,
-            abi::MADV_UNMERGEABLE => PageAdvice::Unmerge,
-            _ => return None,
-        })
-    }
-}
-
-/// Advice that may lose what is in the pages.
-fn discards(advice: i32) -> bool {
-    matches!(
-        advice,
-        abi::MADV_FREE
-            | abi::MADV_DONTNEED
-            | abi::MADV_DONTNEED_LOCKED
-            | abi::MADV_REMOVE
-            | abi::MADV_DONTFORK
-            | abi::MADV_WIPEONFORK
-            | abi::MADV_GUARD_INSTALL
-    )
-}
-
-/// Whether a huge page fits into the area `[start, end)`, and may be put there. Whether there is one to be had is not known.
+/// Returns `true` if a huge page fits into the VMA `[start, end)` and may be mapped there. The engine does not know whether one is available.
 fn may_hold_huge_page(start: u64, end: u64, vma: &Vma) -> bool {
     let never = VmFlags::SPECIAL | VmFlags::HUGETLB | VmFlags::NOHUGEPAGE;
     let aligned = match &vma.backing {
-        // What was never written has nothing to put there.
+        // Nothing was ever written, so there is nothing to collapse.
         _ if vma.is_anonymous() => vma.anon().is_some(),
         Backing::SharedAnonymous(_) | Backing::Shm { .. } => {
             vma.shift.is_multiple_of(PMD_SIZE >> 12)
@@ -302,7 +306,8 @@ fn may_hold_huge_page(start: u64, end: u64, vma: &Vma) -> bool {
         }
         Backing::Anonymous | Backing::Special(_) => false,
     };
-    // The kernel looks for the last one in the area. Of one that ends in the lowest 2 MiB it looks beyond the end of all numbers, and finds it.
+    // The kernel looks for the last huge page in the VMA. For a VMA that ends in the lowest 2 MiB, the subtraction wraps around and the kernel
+    // finds a huge page all the same.
     let last = end.wrapping_sub(PMD_SIZE) & !(PMD_SIZE - 1);
     let fits = last >= start && last.wrapping_add(PMD_SIZE) <= end;
     fits && aligned && !vma.flags.intersects(never)

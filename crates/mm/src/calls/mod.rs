@@ -4,6 +4,7 @@
 //! (`mmap.rs`) and the walk over the parts of a range (`parts.rs`) are shared by several. `learn` tells which facts about pages a call depends on,
 //! `typed` has types for arguments.
 
+mod advice;
 mod brk;
 mod huge;
 mod learn;
@@ -27,10 +28,11 @@ mod shm;
 pub(crate) mod typed;
 mod uffd;
 
+use crate::abi::KnownAdvice;
 use crate::call::Call;
 use crate::config::Layout;
 use crate::errno::Errno;
-use crate::pages::{NoPages, PageAdvice, Pages};
+use crate::pages::{NoPages, Pages};
 use crate::space::AddressSpace;
 use crate::space::in_call::InCall;
 
@@ -341,7 +343,7 @@ fn int(argument: u64) -> u64 {
     argument & 0xffff_ffff
 }
 
-/// Whether the owner of the pages is told of such a call anything that it may refuse.
+/// Returns `true` if the owner of the pages may refuse something of which such a call notifies it.
 fn notifies(call: &Call) -> bool {
     match call {
         Call::Mmap { .. }
@@ -354,8 +356,25 @@ fn notifies(call: &Call) -> bool {
         | Call::Shmdt { .. }
         | Call::SetMemoryMerge { on: 0 } => true,
         Call::Madvise { advice, .. } | Call::ProcessMadvise { advice, .. } => {
-            PageAdvice::of(*advice).is_some()
+            KnownAdvice::new(*advice).is_some_and(KnownAdvice::notifies)
         }
-        _ => false,
+        Call::Mlock { .. }
+        | Call::Munlock { .. }
+        | Call::Mlockall { .. }
+        | Call::Munlockall
+        | Call::Msync { .. }
+        | Call::Mincore { .. }
+        | Call::Mseal { .. }
+        | Call::SetVmaName { .. }
+        | Call::Mbind { .. }
+        | Call::SetMempolicyHomeNode { .. }
+        | Call::PkeyAlloc { .. }
+        | Call::PkeyFree { .. }
+        | Call::SetMdwe { .. }
+        | Call::SetMemoryMerge { .. }
+        | Call::UffdRegister { .. }
+        | Call::UffdUnregister { .. }
+        | Call::UffdClose { .. }
+        | Call::SetMm { .. } => false,
     }
 }
