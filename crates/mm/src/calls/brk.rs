@@ -23,7 +23,7 @@ impl AddressSpace {
     /// Lays [it](Self::zeroed_memory) down, joined with its neighbours or not.
     ///
     /// # Errors
-    /// As [`lay`](Self::insert).
+    /// As [`insert`](Self::insert).
     #[inline(always)]
     pub(crate) fn insert_zeroed(
         &mut self,

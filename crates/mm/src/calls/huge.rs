@@ -1,7 +1,8 @@
 //! Mappings of the pool of huge pages: what is peculiar to them in `mmap` and `mremap`.
 
 use crate::abi;
-use crate::calls::mmap::{MARKS, file_flags};
+use crate::calls::file_flags::file_flags;
+use crate::calls::mmap::MmapRequest;
 use crate::errno::Errno;
 use crate::file::{File, FileKind};
 use crate::flags::VmFlags;
@@ -16,80 +17,54 @@ use crate::space::vma::{Area, Backing, Vma};
 use crate::space::vma_box::VmaBox;
 
 impl AddressSpace {
-    /// `mmap` of a file of hugetlbfs, or of a new one without a name.
+    /// Performs an `mmap` of a file of hugetlbfs, or of a new one without a name.
     ///
     /// # Errors
-    /// Linux's. For an owner of the pages, `ENOSYS` unless nothing can be had: none has huge ones of such a pool.
+    /// Linux's. With an owner of the pages that is notified, `ENOMEM` if there is no pool, and `ENOSYS` otherwise: no owner has pages of the pool.
     #[cold]
     #[inline(never)]
-    #[allow(clippy::too_many_arguments, reason = "the system call has six")]
     pub(crate) fn mmap_huge<P: Pages + ?Sized>(
         &mut self,
-        addr: u64,
-        len: u64,
-        protection: u64,
-        flags: u64,
+        request: &MmapRequest<'_>,
         file: Option<&Counted<File>>,
-        offset: u64,
-        forced: Option<u64>,
         pages: &mut P,
     ) -> Result<u64, Errno> {
+        let flags = request.flags;
         let size = match file.map(|file| file.kind) {
             Some(FileKind::HugeTlb(bytes)) => Size::of(bytes),
             _ => Size::named(flags >> abi::MAP_HUGE_SHIFT & abi::MAP_HUGE_MASK),
         };
         let size = size.ok_or(Errno::EINVAL)?;
-        let len = match len.checked_next_multiple_of(size.bytes()) {
+        let len = match request.len.checked_next_multiple_of(size.bytes()) {
             Some(len) if len > 0 => len,
             _ => return Err(Errno::EINVAL),
         };
+        let request = &MmapRequest { len, ..*request };
         if pages.listens() {
-            let none = self.config.huge_pool.is_none() && flags & abi::MAP_NORESERVE == 0;
+            let none = self.config.huge_pool.is_none() && !request.has(abi::MAP_NORESERVE);
             return Err(if none { Errno::ENOMEM } else { Errno::ENOSYS });
         }
         if self.over_map_limit() {
             return Err(Errno::ENOMEM);
         }
-        let protection = if self.config.read_implies_exec
-            && protection & abi::PROT_READ != 0
-            && !file.is_some_and(|file| file.noexec)
-        {
-            protection | abi::PROT_EXEC
-        } else {
-            protection
-        };
+        let noexec = file.is_some_and(|file| file.noexec);
+        let protection = self.implied_protection(request.protection, noexec);
         if self.config.kernel.has(Rule::KeyBeforePlace) {
             self.key_for_new(protection);
         }
-        let fixed = flags & (abi::MAP_FIXED | abi::MAP_FIXED_NOREPLACE) != 0;
-        let place = self.hugetlb_address(addr, len, flags, fixed, size)?;
-        let start = match forced {
-            Some(forced) if !fixed => forced,
-            _ => place,
-        };
-        let end = start + len;
-        if flags & abi::MAP_FIXED_NOREPLACE != 0 && self.areas.find_in(start, end).is_some() {
-            return Err(Errno::EEXIST);
-        }
-        let key = self.key_for_new(protection);
-        let mut area_flags =
-            VmFlags::from_prot(protection).with_pkey(key) | VmFlags::MAY_ALL | self.future_locked;
-        if flags & MARKS != 0 {
-            area_flags |= self.marks(flags)?;
-        }
-        if !self.may_lock_new(area_flags, len) {
-            return Err(Errno::EAGAIN);
-        }
+        let address = self.hugetlb_address(request.addr, len, flags, request.is_fixed(), size)?;
+        let start = self.mmap_start(request, address)?;
+        let area_flags = self.new_flags(request, protection)?;
         let file = match file {
             Some(file) => file.clone(),
             None => self.anonymous_huge_file(size, len)?,
         };
-        let area_flags = file_flags(&file, self.config.kernel, flags, area_flags, len, offset)?;
-        let locked = area_flags.contains(VmFlags::LOCKED);
-        let shift = (offset >> 12).wrapping_sub(start >> 12);
+        let kernel = self.config.kernel;
+        let area_flags = file_flags(&file, kernel, flags, area_flags, len, request.offset)?;
+        let shift = (request.offset >> 12).wrapping_sub(start >> 12);
         let vma = Vma::new(huge_flags(area_flags), shift, Backing::File(file));
-        let filled = locked || flags & (abi::MAP_POPULATE | abi::MAP_NONBLOCK) == abi::MAP_POPULATE;
-        self.map_and_fill(start, end, vma, filled, pages)?;
+        let filled = area_flags.contains(VmFlags::LOCKED) || request.populates();
+        self.map_and_fill(start, start + len, vma, filled, pages)?;
         Ok(start)
     }
 

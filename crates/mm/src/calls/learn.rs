@@ -1,10 +1,11 @@
-//! Which facts about real pages a call depends on.
+//! Facts about real pages that a call depends on: what the owner of the pages is asked before a call.
 //!
-//! An area without an anon_vma that is private, and writable or anonymous, may have been written since the last look. Before a
-//! call may join, cut, move or empty such an area, the owner of the pages is asked.
+//! A private VMA that is writable or anonymous and has no anon_vma may have been written since the owner was last asked. The owner is asked
+//! before a call merges, splits, moves or empties such a VMA.
 
 use crate::abi;
 use crate::call::Call;
+use crate::calls::mmap::MmapRequest;
 use crate::file::FileArg;
 use crate::flags::page_align;
 use crate::pages::Pages;
@@ -12,16 +13,17 @@ use crate::space::AddressSpace;
 use crate::space::fault::{could_share_anon_vma, reusable_anon_vma};
 use crate::space::vma::AnonVma;
 
-/// At most this many windows of addresses concern one call.
+/// The most windows of addresses that concern one call.
 const WINDOWS: usize = 3;
 
-/// Ranges whose areas a call may join, cut or empty; empty ones are unused.
+/// Ranges whose VMAs a call may merge, split or empty. Unused ones are empty.
 type Windows = [(u64, u64); WINDOWS];
 
 impl AddressSpace {
-    /// The page ranges whose [`Pages::written`] [`perform`](Self::perform) may ask for `call`, given to `ask(start, end)`: each is the whole of an
-    /// area that may have been written without this map's knowing. What lies in the range, its neighbours, and the unbroken rows of areas next to
-    /// these that may have come to share an owner of private pages with them. Some are given twice. O(areas in these).
+    /// Calls `ask(start, end)` for each page range whose [`Pages::written`] [`perform`](Self::perform) may ask about for `call`.
+    ///
+    /// Each is the whole of a VMA that may have been written without a report to this map. These are the VMAs in the range, its neighbours,
+    /// and the unbroken rows of VMAs next to those that may share an anon_vma with them. Some are given twice. O(VMAs in these).
     pub fn facts_needed(&self, call: &Call, ask: &mut dyn FnMut(u64, u64)) {
         self.facts_needed_where(call, &mut |start, end| {
             ask(start, end);
@@ -29,8 +31,9 @@ impl AddressSpace {
         });
     }
 
-    /// As [`facts_needed`](Self::facts_needed), for one who has the answers at hand: `written` is what [`Pages::written`] will be. An area that was not
-    /// written has no owner to share, so that a row ends with it. These are few, where rows may be as long as the map.
+    /// As [`facts_needed`](Self::facts_needed), for a caller that knows the answers: `written` returns what [`Pages::written`] will return.
+    ///
+    /// A VMA that was not written has no anon_vma to share, so a row ends with it. Rows of written VMAs are short, where other rows may be as long as the map.
     pub fn facts_needed_where(&self, call: &Call, written: &mut dyn FnMut(u64, u64) -> bool) {
         for call in parts(call) {
             self.facts_needed_where(&call, written);
@@ -46,6 +49,7 @@ impl AddressSpace {
         }
     }
 
+    /// Asks the owner of the pages about the VMAs that `call` depends on, and records the writes that it reports.
     pub(crate) fn learn<P: Pages + ?Sized>(
         &mut self,
         call: &Call,
@@ -68,9 +72,10 @@ impl AddressSpace {
         }
     }
 
-    /// Records a write to the area at `start`, whose time is not known. Among areas that were written since the last look, the likeliest
-    /// order is taken: one in which neighbours come to share an owner. (Of two they always do; of three in a row
-    /// they do in four orders of six.)
+    /// Records a write to the VMA at `start` whose time is not known.
+    ///
+    /// Of the orders in which VMAs may have been written since the owner was last asked, this takes the likeliest: one in which neighbours come to share an
+    /// anon_vma. Two neighbours share it in any order, three in a row in four orders of six.
     fn touch_in_likely_order<P: Pages + ?Sized>(&mut self, start: u64, high: u64, pages: &mut P) {
         if let Some(owner) = self.anon_vma_from_above(start, high, pages) {
             self.areas.set_anon_vma(start, Some(owner));
@@ -79,8 +84,8 @@ impl AddressSpace {
         }
     }
 
-    /// The owner that comes down to the area at `start` through areas that were written after one that has it; none if a neighbour
-    /// has one to lend at once.
+    /// Returns the anon_vma that the VMA at `start` takes over from the next one above that has one, through VMAs that were written in between. Returns
+    /// `None` if the lower neighbour has one to share at once.
     fn anon_vma_from_above<P: Pages + ?Sized>(
         &self,
         start: u64,
@@ -112,8 +117,8 @@ impl AddressSpace {
         }
     }
 
-    /// The window, and beyond it the unbroken rows of areas that may share an owner with those at its ends: one that was not written has none to
-    /// share, and the row ends with it.
+    /// Returns the window extended by the unbroken rows of VMAs that may share an anon_vma with those at its ends. A VMA that was not written has none
+    /// to share, and the row ends with it.
     fn with_relatives(
         &self,
         (low, high): (u64, u64),
@@ -146,57 +151,42 @@ impl AddressSpace {
         (start, end)
     }
 
+    /// Returns the windows of addresses whose VMAs a call may merge, split, move or empty.
     fn windows(&self, call: &Call, forced: Option<u64>) -> Windows {
-        let none = (0, 0);
-        // The range itself and both neighbours.
-        let around = |addr: u64, len: u64| {
-            let addr = addr & !0xfff;
-            (
-                addr.saturating_sub(1),
-                addr.saturating_add(page_align(len)).saturating_add(1),
-            )
-        };
         match call {
             Call::Mmap {
                 addr,
                 len,
+                prot,
                 flags,
                 file,
                 offset,
-                ..
             } => {
-                let len = page_align(*len);
-                let fixed = flags & (abi::MAP_FIXED | abi::MAP_FIXED_NOREPLACE) != 0;
-                let file = if flags & abi::MAP_ANONYMOUS != 0 {
-                    &FileArg::None
-                } else {
-                    file
+                let anonymous = flags & abi::MAP_ANONYMOUS != 0;
+                let request = MmapRequest {
+                    addr: *addr,
+                    len: page_align(*len),
+                    protection: *prot,
+                    flags: *flags,
+                    file: if anonymous { &FileArg::None } else { file },
+                    offset: *offset,
+                    forced,
                 };
-                let start = match forced {
-                    Some(start) if !fixed => start,
-                    _ if len == 0 => return [none; WINDOWS],
-                    _ => match self.mmap_address(*addr, len, *flags, file, *offset) {
-                        Ok(start) => start,
-                        Err(_) => return [none; WINDOWS],
-                    },
-                };
-                [around(start, len), none, none]
+                one(self.mmap_window(&request))
             }
-            // What is removed counts too: a neighbour that was written may have taken its owner over from it.
-            Call::Munmap { addr, len } => [around(*addr, *len), none, none],
-            // These change no area.
-            Call::Msync { .. } | Call::Mincore { .. } => [none; WINDOWS],
-            // What is given back may be several areas.
+            // What is removed counts too: a neighbour that was written may have taken its anon_vma over from it.
+            Call::Munmap { addr, len } => one(around(*addr, *len)),
+            // What is given back may be several VMAs.
             Call::Brk { addr } if *addr >= self.layout.start_brk => {
                 let (low, high) = (self.layout.brk.min(*addr), self.layout.brk.max(*addr));
-                [around(low, (high - low).saturating_add(4096)), none, none]
+                one(around(low, (high - low).saturating_add(4096)))
             }
             // With an address it may replace what is there (`SHM_REMAP`).
             Call::Shmat {
                 segment: Some(segment),
                 addr,
                 ..
-            } if *addr != 0 => [around(*addr, segment.size), none, none],
+            } if *addr != 0 => one(around(*addr, segment.size)),
             Call::Mremap {
                 old_addr,
                 old_len,
@@ -204,24 +194,21 @@ impl AddressSpace {
                 flags,
                 new_addr,
             } => {
-                let to = match forced {
-                    Some(to) => Some(to),
-                    None => self.mremap_target(*old_addr, *old_len, *new_len, *flags, *new_addr),
-                };
-                // Without unmapping, the whole area is unlocked, and may share with its neighbours again.
+                let target =
+                    || self.mremap_target(*old_addr, *old_len, *new_len, *flags, *new_addr);
+                let to = forced.or_else(target);
+                // With `MREMAP_DONTUNMAP` the whole VMA is unlocked, and may share an anon_vma with its neighbours again.
                 let unlocked = (flags & abi::MREMAP_DONTUNMAP != 0)
                     .then(|| self.areas.at(*old_addr))
                     .flatten()
-                    .map_or(none, |area| around(area.start, area.end - area.start));
+                    .map_or(NONE, |area| around(area.start, area.end - area.start));
                 [
                     around(*old_addr, (*old_len).max(*new_len)),
-                    to.map_or(none, |to| around(to, *new_len)),
+                    to.map_or(NONE, |to| around(to, *new_len)),
                     unlocked,
                 ]
             }
-            Call::Mlockall { .. } | Call::Munlockall | Call::UffdClose { .. } => {
-                [(0, u64::MAX), none, none]
-            }
+            Call::Mlockall { .. } | Call::Munlockall | Call::UffdClose { .. } => one((0, u64::MAX)),
             Call::Mprotect { addr, len, .. }
             | Call::Madvise { addr, len, .. }
             | Call::Mlock { addr, len, .. }
@@ -233,23 +220,52 @@ impl AddressSpace {
             | Call::SetMempolicyHomeNode { addr, len, .. }
             | Call::UffdRegister { addr, len, .. }
             | Call::UffdUnregister { addr, len, .. } => {
-                [around(*addr, len.saturating_add(addr & 0xfff)), none, none]
+                one(around(*addr, len.saturating_add(addr & 0xfff)))
             }
-            // `parts` has the ranges of the first. The others merge and split nothing, or only VMAs that cannot have been written.
+            // `parts` has the ranges of the first. The others merge and split nothing, or only VMAs that are not private.
             Call::ProcessMadvise { .. }
             | Call::Brk { .. }
             | Call::Shmat { .. }
             | Call::Shmdt { .. }
+            | Call::Msync { .. }
+            | Call::Mincore { .. }
             | Call::PkeyAlloc { .. }
             | Call::PkeyFree { .. }
             | Call::SetMdwe { .. }
             | Call::SetMemoryMerge { .. }
-            | Call::SetMm { .. } => [none; WINDOWS],
+            | Call::SetMm { .. } => [NONE; WINDOWS],
         }
+    }
+
+    /// Returns the window of an `mmap`: where the mapping goes, or none if it fails.
+    fn mmap_window(&self, request: &MmapRequest<'_>) -> (u64, u64) {
+        let start = match request.forced {
+            Some(start) if !request.is_fixed() => Some(start),
+            _ if request.len == 0 => None,
+            _ => self.mmap_address(request).ok(),
+        };
+        start.map_or(NONE, |start| around(start, request.len))
     }
 }
 
-/// The calls that one call for several ranges stands for.
+/// No window.
+const NONE: (u64, u64) = (0, 0);
+
+/// Returns one window.
+fn one(window: (u64, u64)) -> Windows {
+    [window, NONE, NONE]
+}
+
+/// Returns the window of the pages in `len` bytes from `addr`, and of both neighbours.
+fn around(addr: u64, len: u64) -> (u64, u64) {
+    let addr = addr & !0xfff;
+    (
+        addr.saturating_sub(1),
+        addr.saturating_add(page_align(len)).saturating_add(1),
+    )
+}
+
+/// Returns the calls that one call for several ranges stands for.
 fn parts(call: &Call) -> impl Iterator<Item = Call> + '_ {
     let (ranges, advice) = match call {
         Call::ProcessMadvise { ranges, advice, .. } => (&**ranges, *advice),

@@ -6,13 +6,14 @@
 
 mod advice;
 mod brk;
+mod file_flags;
 mod huge;
 mod learn;
 mod madvise;
 mod mbind;
 mod mincore;
 mod mlock;
-mod mmap;
+pub(crate) mod mmap;
 mod mprotect;
 mod mremap;
 mod mseal;
@@ -30,6 +31,7 @@ mod uffd;
 
 use crate::abi::KnownAdvice;
 use crate::call::Call;
+use crate::calls::mmap::MmapRequest;
 use crate::config::Layout;
 use crate::errno::Errno;
 use crate::pages::{NoPages, Pages};
@@ -159,7 +161,18 @@ impl AddressSpace {
         else {
             return Err(Errno::EINVAL);
         };
-        self.do_mmap(*addr, *len, *prot, *flags, file, *offset, forced, pages)
+        self.do_mmap(
+            MmapRequest {
+                addr: *addr,
+                len: *len,
+                protection: *prot,
+                flags: *flags,
+                file,
+                offset: *offset,
+                forced,
+            },
+            pages,
+        )
     }
 
     #[inline(never)]
@@ -227,7 +240,18 @@ impl AddressSpace {
                 flags,
                 file,
                 offset,
-            } => self.do_mmap(*addr, *len, *prot, *flags, file, *offset, forced, pages),
+            } => self.do_mmap(
+                MmapRequest {
+                    addr: *addr,
+                    len: *len,
+                    protection: *prot,
+                    flags: *flags,
+                    file,
+                    offset: *offset,
+                    forced,
+                },
+                pages,
+            ),
             Call::Munmap { addr, len } => self.do_munmap(*addr, *len, pages),
             Call::Mprotect {
                 addr,

@@ -1,4 +1,10 @@
-//! `munmap(2)`.
+//! `munmap(2)`, from the call to the tree, and the removal of a range that other calls share.
+//!
+//! 1. [`munmap_with`](AddressSpace::munmap_with) checks the arguments and finds the VMAs.
+//! 2. [`check_unmap`](AddressSpace::check_unmap): what is there may be removed.
+//! 3. [`remove_range`](AddressSpace::remove_range): the owner of the pages prepares, the tree changes in one step, the owner is notified.
+//!
+//! Refused calls may leave a VMA split at the start of the range, as in Linux.
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, page_align};
@@ -7,7 +13,11 @@ use crate::space::AddressSpace;
 use crate::space::areas::{Overlap, Span};
 
 impl AddressSpace {
-    // In line where calls are dispatched: the two have one frame.
+    /// Performs `munmap`.
+    ///
+    /// # Errors
+    /// `EINVAL` for the range, and as [`unmap`](Self::unmap).
+    // Inlined into the dispatcher, so that the two share a stack frame.
     #[inline(always)]
     pub(crate) fn do_munmap<P: Pages + ?Sized>(
         &mut self,
@@ -18,7 +28,10 @@ impl AddressSpace {
         self.munmap_with::<P, false>(addr, len, pages)
     }
 
-    /// As a call of `munmap`, where the owner of the pages has been told that it is coming.
+    /// Performs `munmap` after the owner of the pages has prepared it.
+    ///
+    /// # Errors
+    /// As [`do_munmap`](Self::do_munmap).
     pub(crate) fn munmap_prepared<P: Pages + ?Sized>(
         &mut self,
         addr: u64,
@@ -28,6 +41,10 @@ impl AddressSpace {
         self.munmap_with::<P, true>(addr, len, pages)
     }
 
+    /// Checks the arguments of `munmap`, and removes the range.
+    ///
+    /// # Errors
+    /// As [`do_munmap`](Self::do_munmap).
     #[inline(always)]
     fn munmap_with<P: Pages + ?Sized, const PREPARED: bool>(
         &mut self,
@@ -49,10 +66,10 @@ impl AddressSpace {
         Ok(0)
     }
 
-    /// Removes whatever is in `[start, end)`.
+    /// Unmaps whatever is in `[start, end)`.
     ///
     /// # Errors
-    /// As [`check_unmap`](Self::check_unmap), and `ENOMEM` when an allocation fails; the map is then unchanged.
+    /// As [`check_unmap`](Self::check_unmap), those of the owner of the pages, and `ENOMEM` when an allocation fails; the map is unchanged in this last case.
     pub(crate) fn unmap<P: Pages + ?Sized>(
         &mut self,
         start: u64,
@@ -64,7 +81,10 @@ impl AddressSpace {
         self.unmap_span(&span, pages)
     }
 
-    /// As [`unmap`](Self::unmap), of what was found there.
+    /// Unmaps what a look-up has found in a range.
+    ///
+    /// # Errors
+    /// As [`unmap`](Self::unmap).
     pub(crate) fn unmap_span<P: Pages + ?Sized>(
         &mut self,
         span: &Span,
@@ -73,6 +93,10 @@ impl AddressSpace {
         self.remove_range::<P, false>(span, pages)
     }
 
+    /// Removes what a look-up has found in a range. `PREPARED` says that the owner of the pages has prepared it.
+    ///
+    /// # Errors
+    /// As [`unmap`](Self::unmap).
     #[inline(always)]
     fn remove_range<P: Pages + ?Sized, const PREPARED: bool>(
         &mut self,
@@ -83,7 +107,7 @@ impl AddressSpace {
         self.check_unmap(start, over, pages)?;
         let gone = MappedRanges::of(pages, &self.areas, (start, end), over)?;
         if over.areas > 0 && !PREPARED {
-            // The owner is told of no address below the base of a confined range.
+            // The owner sees no address below the base of a confined range.
             let start = start.max(self.config.task_base);
             self.prepare(pages, PrepareOp::Unmap { start, end })?;
         }
@@ -96,7 +120,10 @@ impl AddressSpace {
         self.notify_unmap(pages, (start, end), &gone)
     }
 
-    /// Removes the areas of a range, and what is marked in it.
+    /// Removes the VMAs of a range, and its markers.
+    ///
+    /// # Errors
+    /// `ENOMEM` when an allocation fails, and nothing has changed.
     #[cold]
     #[inline(never)]
     fn clear_marked(&mut self, span: &Span) -> Result<(), Errno> {
@@ -108,12 +135,11 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Whether what is in a range from `start` on may be removed: nothing in it is sealed, and one more area is allowed if a hole
-    /// appears in the middle of one.
+    /// Checks that what a look-up has found in a range from `start` may be removed.
     ///
     /// # Errors
-    /// `ENOMEM` at the limit on the number of areas, `EPERM` if an area is sealed, `EINVAL` if one would be cut that may not be. If that is
-    /// not the first one, the first has already been cut at `start` and stays so, as in Linux.
+    /// `ENOMEM` if the range lies within one VMA and the limit on their number allows no other. `EPERM` if a VMA is sealed, `EINVAL` if one would
+    /// be split that must not be. If that is not the first VMA, the first has been split at `start` and stays so, as in Linux.
     #[inline(always)]
     pub(crate) fn check_unmap<P: Pages + ?Sized>(
         &mut self,
@@ -130,7 +156,10 @@ impl AddressSpace {
         }
     }
 
-    /// As [`check_unmap`](Self::check_unmap), where something is sealed, or cut that may not be.
+    /// Fails as [`check_unmap`](Self::check_unmap) does for a VMA that is sealed or must not be split.
+    ///
+    /// # Errors
+    /// Always: `EPERM`, `EINVAL`, or those of the owner of the pages.
     #[cold]
     fn check_kept<P: Pages + ?Sized>(
         &mut self,
@@ -149,10 +178,10 @@ impl AddressSpace {
         })
     }
 
-    /// Cuts at the ends of a range that was to be removed, and is not: as [`split_for_unmap`](Self::split_for_unmap), and the owner of the pages cuts what it has there.
+    /// Splits the VMAs at `ends`, those of a range that is not removed after all. The owner of the pages prepares that: none of its pages may reach across.
     ///
     /// # Errors
-    /// `ENOMEM`.
+    /// `ENOMEM`, and those of the owner.
     #[cold]
     pub(crate) fn split_and_keep<P: Pages + ?Sized>(
         &mut self,
@@ -170,7 +199,10 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Cuts at the end of a range to be removed, which is not subject to the limit.
+    /// Splits the VMA at the end of a range that is removed. The limit on the number of VMAs does not apply.
+    ///
+    /// # Errors
+    /// `ENOMEM` when an allocation fails, and nothing has changed.
     pub(crate) fn split_for_unmap(&mut self, address: u64) -> Result<(), Errno> {
         self.counters.splits += u64::from(self.areas.split(address)?);
         Ok(())

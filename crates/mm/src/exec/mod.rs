@@ -109,7 +109,7 @@ use bytes::Leading;
 use headers::Headers;
 use layout::Frame;
 use script::Script;
-use segments::{Check, Place};
+use segments::{Check, Loaded, Place};
 use stack::{Strings, Vectors};
 
 /// The arguments of `execve(2)`, and what the kernel knows of the process that calls it.
@@ -413,44 +413,11 @@ fn start<I: Image, R: Random + ?Sized>(
     let stack_end = stack::map(&mut space, frame, &found.strings, executable, random)?;
 
     let mut zeroed = Vec::new();
-    let alone = headers.moves && found.interpreter.is_none();
-    let to = match headers.moves {
-        false => Place::At(None),
-        true if alone => Place::Anywhere(headers.alignment()),
-        true => Place::At(Some(frame.program_place(headers.alignment(), random))),
-    };
-    let loaded = segments::load(
-        &mut space,
-        &found.program,
-        headers,
-        (to, Check::InFile),
-        &mut zeroed,
-    )?;
-    // A program that lies among the mappings has its heap where it would lie itself, if it had an interpreter.
-    let heap = if alone {
-        frame.heap_place(page_align(frame.program_base()), 0, random)
-    } else {
-        frame.heap_place(page_align(loaded.end), PAGE_SIZE, random)
-    };
-    space.layout.start_brk = heap;
-    space.layout.brk = heap;
-    space.layout.data_size = loaded.data.1.saturating_sub(loaded.data.0);
+    let loaded = load_program(&mut space, found, frame, random, &mut zeroed)?;
 
     let entry = loaded.bias.wrapping_add(headers.entry);
-    let (start, base) = match &found.interpreter {
-        None => (entry, 0),
-        Some((interpreter, headers)) => {
-            let to = match headers.moves {
-                false => Place::Over,
-                // The kernel takes a program that was not moved for one that had no say in this.
-                true if loaded.bias == 0 => Place::Hinted,
-                true => Place::Anywhere(PAGE_SIZE),
-            };
-            let to = (to, Check::InMemory);
-            let loaded = segments::load(&mut space, interpreter, headers, to, &mut zeroed)?;
-            (loaded.bias.wrapping_add(headers.entry), loaded.bias)
-        }
-    };
+    let interpreter = load_interpreter(&mut space, found, loaded.bias, &mut zeroed)?;
+    let (start, base) = interpreter.unwrap_or((entry, 0));
     if start >= space.config.task_size {
         return Err(Errno::EINVAL);
     }
@@ -491,4 +458,53 @@ fn start<I: Image, R: Random + ?Sized>(
         personality,
         zeroed,
     })
+}
+
+/// Maps the program's segments, and sets the heap and the size of the data.
+fn load_program<I: Image, R: Random + ?Sized>(
+    space: &mut AddressSpace,
+    found: &Found<I>,
+    frame: Frame,
+    random: &mut R,
+    zeroed: &mut Vec<(u64, u64)>,
+) -> Result<Loaded, Errno> {
+    let headers = &found.headers;
+    let alone = headers.moves && found.interpreter.is_none();
+    let to = match headers.moves {
+        false => Place::At(None),
+        true if alone => Place::Anywhere(headers.alignment()),
+        true => Place::At(Some(frame.program_place(headers.alignment(), random))),
+    };
+    let to = (to, Check::InFile);
+    let loaded = segments::load(space, &found.program, headers, to, zeroed)?;
+    // A program without an interpreter lies among the mappings. Its heap is where the program would be if it had one.
+    let heap = if alone {
+        frame.heap_place(page_align(frame.program_base()), 0, random)
+    } else {
+        frame.heap_place(page_align(loaded.end), PAGE_SIZE, random)
+    };
+    space.layout.start_brk = heap;
+    space.layout.brk = heap;
+    space.layout.data_size = loaded.data.1.saturating_sub(loaded.data.0);
+    Ok(loaded)
+}
+
+/// Maps the segments of the interpreter, if there is one. Returns its entry point and its bias. `bias` is that of the program.
+fn load_interpreter<I: Image>(
+    space: &mut AddressSpace,
+    found: &Found<I>,
+    bias: u64,
+    zeroed: &mut Vec<(u64, u64)>,
+) -> Result<Option<(u64, u64)>, Errno> {
+    let Some((interpreter, headers)) = &found.interpreter else {
+        return Ok(None);
+    };
+    let to = match headers.moves {
+        false => Place::Over,
+        // The kernel takes a program with bias 0 for one whose addresses are fixed.
+        true if bias == 0 => Place::Hinted,
+        true => Place::Anywhere(PAGE_SIZE),
+    };
+    let loaded = segments::load(space, interpreter, headers, (to, Check::InMemory), zeroed)?;
+    Ok(Some((loaded.bias.wrapping_add(headers.entry), loaded.bias)))
 }

@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 
 use crate::abi;
+use crate::calls::mmap::MmapRequest;
 use crate::errno::Errno;
 use crate::file::FileArg;
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
@@ -210,7 +211,15 @@ fn probe<I>(
 ) -> Result<u64, Errno> {
     let file = FileArg::File(program.file.clone());
     let offset = segment.offset.wrapping_sub(segment.address & !PAGE_MASK);
-    space.mmap_address(0, page_align(extent), abi::MAP_PRIVATE, &file, offset)
+    space.mmap_address(&MmapRequest {
+        addr: 0,
+        len: page_align(extent),
+        protection: abi::PROT_NONE,
+        flags: abi::MAP_PRIVATE,
+        file: &file,
+        offset,
+        forced: None,
+    })
 }
 
 /// Maps what one segment has of the file; `address` is where it begins. With `part`, a page that it has nothing but the beginning of is mapped, too. The
@@ -312,16 +321,16 @@ pub(super) fn mmap(
     file: &FileArg,
     offset: u64,
 ) -> Result<u64, Errno> {
-    space.do_mmap(
+    let request = MmapRequest {
         addr,
         len,
         protection,
         flags,
         file,
         offset,
-        None,
-        &mut NoPages,
-    )
+        forced: None,
+    };
+    space.do_mmap(request, &mut NoPages)
 }
 
 /// Zeroes the last page of the file's part from `behind` on.

@@ -1,4 +1,14 @@
-//! `mremap(2)`.
+//! `mremap(2)`, from the call to the tree.
+//!
+//! 1. [`mremap_request`](AddressSpace::mremap_request) (`request.rs`) checks the arguments.
+//! 2. [`do_mremap`](AddressSpace::do_mremap) goes over the VMAs of a move to a fixed address that changes no length (`move_several.rs`); other calls concern
+//!    one VMA.
+//! 3. [`mremap_one`](AddressSpace::mremap_one) shrinks the VMA, grows it in place, or moves it.
+//! 4. A move chooses the address, checks the limits, and [`relocate`](AddressSpace::relocate) (`relocate.rs`) changes the tree and notifies the owner of the
+//!    pages.
+//!
+//! A move to a fixed address unmaps what is there first, and some refusals come after that: they leave a hole, as in Linux. If memory
+//! runs out, the call has changed nothing, for owners that can be told the reverse.
 
 mod move_several;
 mod relocate;
@@ -18,10 +28,14 @@ use crate::space::vma::{Area, Backing};
 
 use request::Request;
 
-/// A move may need this many areas more for a moment.
+/// The number of VMAs that a move may need in addition for a moment.
 const SPARE_AREAS: usize = 3;
 
 impl AddressSpace {
+    /// Performs `mremap`, and returns the new address. `forced` is the address that a followed kernel chose.
+    ///
+    /// # Errors
+    /// Linux's.
     #[allow(clippy::too_many_arguments, reason = "the system call has five")]
     pub(crate) fn do_mremap<P: Pages + ?Sized>(
         &mut self,
@@ -48,7 +62,7 @@ impl AddressSpace {
         })
     }
 
-    /// Where a move would go, if the call moves anything.
+    /// Returns the destination of a call that moves something.
     pub(crate) fn mremap_target(
         &self,
         old: u64,
@@ -72,7 +86,10 @@ impl AddressSpace {
         self.move_address(&request, &area).ok()
     }
 
-    /// One area: shrink, grow in place, or move.
+    /// Shrinks one VMA, grows it in place, or moves it.
+    ///
+    /// # Errors
+    /// Linux's.
     fn mremap_one<P: Pages + ?Sized>(
         &mut self,
         request: &Request,
@@ -99,67 +116,22 @@ impl AddressSpace {
                 return self.mremap_one(&whole, forced, pages);
             }
         }
-        let checks_first = self.config.kernel.has(Rule::MremapChecksFirst);
-        if checks_first || !request.has(abi::MREMAP_FIXED) {
+        let fixed = request.has(abi::MREMAP_FIXED);
+        if !fixed || self.config.kernel.has(Rule::MremapChecksFirst) {
             self.check_source(request, &area)?;
         }
-        if request.has(abi::MREMAP_FIXED) {
-            let (end, kept) = (new + new_len, old_len.min(new_len));
-            // What is at the destination may have to stay. Nothing else is divided then.
-            let mut span = Span::new(new, end);
-            self.areas.overlap(&mut span);
-            self.check_unmap(new, &span.over, pages)?;
-            // All that needs memory first: what is at the destination does not come back.
-            self.prepare(pages, PrepareOp::Unmap { start: new, end })?;
-            // What reaches beyond the end of addresses is refused below, when the destination has gone.
-            let end = old.checked_add(old_len);
-            if let Some(end) = end.filter(|&end| end <= self.config.task_size) {
-                if old_len > new_len {
-                    let start = old + new_len;
-                    self.prepare(pages, PrepareOp::Unmap { start, end })?;
-                }
-                if kept > 0 {
-                    let (from, to, len) = (old, new, kept);
-                    self.prepare(pages, PrepareOp::Move { from, to, len })?;
-                }
-            }
-            // The destination goes first, whatever comes of the move, but for want of memory.
-            self.munmap_prepared(new, new_len, pages)?;
-            // It may have been all of the source, where the old range wraps around.
-            let gone = self.areas.at(old).is_none();
-            if gone && checks_first {
-                return Err(Errno::EFAULT);
-            }
-            if old_len > new_len {
-                self.munmap_prepared(old + new_len, old_len - new_len, pages)?;
-            }
-            if gone {
-                return Err(Errno::EFAULT);
-            }
-            let kept = Request {
-                old_len: old_len.min(new_len),
-                ..*request
-            };
-            if !checks_first {
-                let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
-                let checked = self.check_source(&kept, &area);
-                checked.map_err(|errno| self.keep_effects(errno))?;
-            }
-            self.charge_copy(&kept)?;
-            let to = self.choose_address(new, new_len, abi::MAP_FIXED, HugeAlignment::No);
-            let to = to.map_err(|errno| self.keep_effects(errno))?;
-            self.charge_what_is_left_behind(request)?;
-            return self.relocate(&kept, to, pages);
+        if fixed {
+            return self.move_to_fixed(request, pages);
         }
         if request.has(abi::MREMAP_DONTUNMAP) {
-            let place = self.move_address(request, &area);
+            let address = self.move_address(request, &area);
             self.charge_copy(request)?;
-            let place = place?;
-            return self.relocate(request, forced.unwrap_or(place), pages);
+            let address = address?;
+            return self.relocate(request, forced.unwrap_or(address), pages);
         }
         if old_len >= new_len {
             if old_len > new_len {
-                // Older kernels take lengths beyond the end of addresses as they come.
+                // Older kernels do not check the length: the address may wrap around.
                 self.do_munmap(old.wrapping_add(new_len), old_len - new_len, pages)?;
             }
             return Ok(old);
@@ -170,11 +142,100 @@ impl AddressSpace {
         if !request.has(abi::MREMAP_MAYMOVE) {
             return Err(Errno::ENOMEM);
         }
-        let place = self.move_address(request, &area)?;
-        self.relocate(request, forced.unwrap_or(place), pages)
+        let address = self.move_address(request, &area)?;
+        self.relocate(request, forced.unwrap_or(address), pages)
     }
 
-    /// Where the kernel would move the area to.
+    /// Moves a VMA to the address that the program fixes. What is mapped there is unmapped first, whatever comes of the move, unless memory runs out.
+    ///
+    /// # Errors
+    /// Linux's.
+    fn move_to_fixed<P: Pages + ?Sized>(
+        &mut self,
+        request: &Request,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
+        let &Request {
+            old,
+            old_len,
+            new_len,
+            new,
+            ..
+        } = request;
+        let checks_first = self.config.kernel.has(Rule::MremapChecksFirst);
+        self.prepare_move_to_fixed(request, pages)?;
+        self.munmap_prepared(new, new_len, pages)?;
+        // The destination may have been all of the source, where the old range wraps around.
+        let gone = self.areas.at(old).is_none();
+        if gone && checks_first {
+            return Err(Errno::EFAULT);
+        }
+        if old_len > new_len {
+            self.munmap_prepared(old + new_len, old_len - new_len, pages)?;
+        }
+        if gone {
+            return Err(Errno::EFAULT);
+        }
+        let kept = Request {
+            old_len: old_len.min(new_len),
+            ..*request
+        };
+        if !checks_first {
+            let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
+            let checked = self.check_source(&kept, &area);
+            checked.map_err(|errno| self.keep_effects(errno))?;
+        }
+        self.charge_copy(&kept)?;
+        let to = self.choose_address(new, new_len, abi::MAP_FIXED, HugeAlignment::No);
+        let to = to.map_err(|errno| self.keep_effects(errno))?;
+        self.charge_what_is_left_behind(request)?;
+        self.relocate(&kept, to, pages)
+    }
+
+    /// Checks that the destination may be unmapped, and has the owner of the pages prepare all steps of a move to a fixed address: what is unmapped at the
+    /// destination does not come back.
+    ///
+    /// # Errors
+    /// As [`check_unmap`](Self::check_unmap), and those of the owner.
+    fn prepare_move_to_fixed<P: Pages + ?Sized>(
+        &mut self,
+        request: &Request,
+        pages: &mut P,
+    ) -> Result<(), Errno> {
+        let &Request {
+            old,
+            old_len,
+            new_len,
+            new,
+            ..
+        } = request;
+        let end = new + new_len;
+        let mut span = Span::new(new, end);
+        self.areas.overlap(&mut span);
+        // The destination may have to stay. Then nothing else is split.
+        self.check_unmap(new, &span.over, pages)?;
+        self.prepare(pages, PrepareOp::Unmap { start: new, end })?;
+        // A source that reaches beyond the end of addresses is refused later, after the destination has been unmapped.
+        let end = old.checked_add(old_len);
+        let Some(end) = end.filter(|&end| end <= self.config.task_size) else {
+            return Ok(());
+        };
+        if old_len > new_len {
+            let start = old + new_len;
+            self.prepare(pages, PrepareOp::Unmap { start, end })?;
+        }
+        let len = old_len.min(new_len);
+        if len > 0 {
+            let (from, to) = (old, new);
+            self.prepare(pages, PrepareOp::Move { from, to, len })?;
+        }
+        Ok(())
+    }
+
+    /// Returns where the kernel moves the VMA to if the program does not fix the address.
+    ///
+    /// # Errors
+    /// As [`choose_address`](Self::choose_address).
     fn move_address(&self, request: &Request, area: &Area<'_>) -> Result<u64, Errno> {
         let offset = area.vma.page_offset(request.old) << 12;
         let huge = match &area.vma.backing {
@@ -198,7 +259,7 @@ impl AddressSpace {
         self.choose_address(request.new_hint(), request.new_len, 0, huge)
     }
 
-    /// The area ends where the old range does, and there is room above.
+    /// Returns `true` if the VMA ends where the old range does, and the range above that it grows by is free.
     fn can_grow(&self, area: &Area<'_>, old: u64, old_len: u64, new_len: u64) -> bool {
         if old_len != area.end - old {
             return false;
@@ -209,6 +270,10 @@ impl AddressSpace {
         end <= self.config.task_size && self.areas.find_in(area.end, end).is_none()
     }
 
+    /// Grows the VMA at `old` in place.
+    ///
+    /// # Errors
+    /// `ENOMEM` for the VMA of a driver, at the limit on commitments and when an allocation fails, and those of the owner of the pages.
     fn grow_area<P: Pages + ?Sized>(
         &mut self,
         old: u64,
@@ -219,7 +284,7 @@ impl AddressSpace {
         let (from, to) = (old + old_len, old + new_len);
         let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
         let flags = area.vma.flags;
-        // It grows by joining what is mapped behind it, and a driver's area joins nothing.
+        // Linux maps the growth and merges it. A driver's VMA merges with nothing.
         let ring = |file: &Counted<File>| file.kind == FileKind::PacketSocket;
         if flags.intersects(VmFlags::SPECIAL)
             && (self.config.kernel.has(Rule::RingsStaySmall) || !area.vma.file().is_some_and(ring))

@@ -1,4 +1,6 @@
-//! The move itself: the old range's object at a new place, and what becomes of the old one.
+//! The move itself: checks, what is allocated before, the change of the tree, and the notifications.
+
+use core::ops::Range;
 
 use super::{Request, SPARE_AREAS};
 use crate::abi;
@@ -13,8 +15,29 @@ use crate::space::merge::Merge;
 use crate::space::vma::{Backing, Vma};
 use crate::space::vma_box::VmaBox;
 
+/// What a move needs, allocated while the call can still fail.
+struct Plan {
+    /// Flags of the VMA that is moved.
+    flags: VmFlags,
+    /// Range of the VMA that is moved, in whole or in part.
+    area: Range<u64>,
+    /// The source is split off from its VMA first.
+    splits_source: bool,
+    /// The range of the source, if the copy must not merge with it.
+    apart_from: Option<(u64, u64)>,
+    /// The source is a whole VMA.
+    whole: bool,
+    /// The VMA at the new place.
+    copy: VmaBox,
+    /// The VMA that replaces the source, if the source stays and changes.
+    emptied: Option<VmaBox>,
+}
+
 impl AddressSpace {
-    /// Maps the old range's object at `to` and, unless it is to stay, removes the old range.
+    /// Maps the object of the old range at `to`, and unmaps the old range unless it stays. Returns `to`.
+    ///
+    /// # Errors
+    /// `ENOMEM` at a limit or when an allocation fails, `EINVAL` for a part of a VMA that cannot be split, and those of the owner of the pages.
     pub(super) fn relocate<P: Pages + ?Sized>(
         &mut self,
         request: &Request,
@@ -27,15 +50,52 @@ impl AddressSpace {
             new_len,
             ..
         } = request;
+        self.check_relocation(request)?;
+        let plan = self.plan_relocation(request, to)?;
+        let locked = plan.flags.contains(VmFlags::LOCKED);
+        if old_len > 0 && !request.has(abi::MREMAP_FIXED) {
+            let len = old_len;
+            self.prepare(pages, PrepareOp::Move { from: old, to, len })?;
+        }
+        if new_len > old_len {
+            let (start, end) = (to + old_len, to + new_len);
+            self.prepare(pages, PrepareOp::Map { start, end })?;
+        }
+        self.all_or_nothing(|space| space.write_relocation(request, to, plan))?;
+        if old_len > 0 {
+            self.notify_relocate(pages, old, to, old_len)?;
+        }
+        if request.has(abi::MREMAP_DONTUNMAP) {
+            self.notify_map(pages, old, old + old_len)?;
+        }
+        if new_len > old_len {
+            self.notify_map(pages, to + old_len, to + new_len)?;
+            if locked {
+                let _ = self.populate(to + old_len, to + new_len, pages);
+            }
+        }
+        Ok(to)
+    }
+
+    /// Checks the limits on the number of VMAs and on commitments, and that the VMA may be split at the ends of the range.
+    ///
+    /// # Errors
+    /// `ENOMEM`, `EINVAL`, and `EFAULT` if nothing is mapped.
+    fn check_relocation(&mut self, request: &Request) -> Result<(), Errno> {
+        let &Request {
+            old,
+            old_len,
+            new_len,
+            ..
+        } = request;
         if self.areas.count() >= (self.config.max_map_count as usize).saturating_sub(SPARE_AREAS) {
             return Err(self.keep_effects(Errno::ENOMEM));
         }
         let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
-        let (start, end, flags) = (area.start, area.end, area.vma.flags);
-        if area.vma.is_unsplittable() && (start, end) != (old, old + old_len) {
+        if area.vma.is_unsplittable() && (area.start, area.end) != (old, old + old_len) {
             return Err(Errno::EINVAL);
         }
-        if flags.contains(VmFlags::ACCOUNT) {
+        if area.vma.flags.contains(VmFlags::ACCOUNT) {
             let charged = if request.has(abi::MREMAP_DONTUNMAP) {
                 new_len
             } else {
@@ -45,22 +105,32 @@ impl AddressSpace {
                 return Err(self.keep_effects(Errno::ENOMEM));
             }
         }
+        Ok(())
+    }
+
+    /// Allocates the VMAs that the change needs.
+    ///
+    /// # Errors
+    /// `ENOMEM`, and `EFAULT` if nothing is mapped.
+    #[inline(always)]
+    fn plan_relocation(&self, request: &Request, to: u64) -> Result<Plan, Errno> {
+        let &Request { old, old_len, .. } = request;
         let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
+        let (start, end, flags) = (area.start, area.end, area.vma.flags);
         let mut copy = VmaBox::try_copy(area.vma)?;
         copy.shift = moved_shift(&copy, old, to);
         let stays = request.has(abi::MREMAP_DONTUNMAP);
         let apart = stays && self.config.kernel.has(Rule::CopyStaysApart);
         let locked = flags.contains(VmFlags::LOCKED);
-        let cut = apart && locked;
-        let source = match cut {
+        let splits_source = apart && locked;
+        let source = match splits_source {
             true => (old, old + old_len),
             false => (start, end),
         };
         let whole = source == (old, old + old_len);
-        // Anonymous memory that has lost its pages is numbered as if it had never had any; a private mapping of `/dev/zero` keeps its offset in the file.
+        // Anonymous memory that has lost its pages is numbered as if it never had any. A private mapping of `/dev/zero` keeps its offset in the file.
         let nameless = matches!(area.vma.backing, Backing::Anonymous);
         let anew = apart && whole && nameless && area.vma.anon().is_some();
-        // What stands in for the source when it stays and is another: allocated while this can still fail.
         let emptied = match stays && locked || anew && area.vma.shift != 0 {
             true => {
                 let mut emptied = VmaBox::try_copy(area.vma)?;
@@ -69,47 +139,50 @@ impl AddressSpace {
             }
             false => None,
         };
-        if old_len > 0 && !request.has(abi::MREMAP_FIXED) {
-            let len = old_len;
-            self.prepare(pages, PrepareOp::Move { from: old, to, len })?;
-        }
-        if new_len > old_len {
-            let (start, end) = (to + old_len, to + new_len);
-            self.prepare(pages, PrepareOp::Map { start, end })?;
-        }
-        self.all_or_nothing(|space| {
-            if cut {
-                space.split_for_unmap(old)?;
-                space.split_for_unmap(old + old_len)?;
-            }
-            let watched = copy.uffd.is_some();
-            let source = apart.then_some(source);
-            space.insert_copy((old, to, new_len), source, copy)?;
-            if flags.contains(VmFlags::HUGETLB) {
-                space.shift_huge(old, old_len, start..end, to)?;
-            }
-            if watched {
-                space.unregister_moved(to)?;
-            }
-            space.empty_source(request, to, whole, emptied)
-        })?;
-        if old_len > 0 {
-            self.notify_relocate(pages, old, to, old_len)?;
-        }
-        if request.has(abi::MREMAP_DONTUNMAP) {
-            self.notify_map(pages, old, old + old_len)?;
-        }
-        if new_len > old_len {
-            self.notify_map(pages, to + old_len, to + new_len)?;
-        }
-        if flags.contains(VmFlags::LOCKED) && new_len > old_len {
-            let _ = self.populate(to + old_len, to + new_len, pages);
-        }
-        Ok(to)
+        Ok(Plan {
+            flags,
+            area: start..end,
+            splits_source,
+            apart_from: apart.then_some(source),
+            whole,
+            copy,
+            emptied,
+        })
     }
 
-    /// Lays what is moved from `old` over `to..to + len`, joined with its neighbours; if it has a source to stay apart from, not with that. A call, whose
-    /// frame is given up before the source is emptied.
+    /// Changes the tree: the copy at `to` first, then the source, so that no reader finds neither.
+    ///
+    /// # Errors
+    /// `ENOMEM` when an allocation fails; the caller undoes the change.
+    #[inline(always)]
+    fn write_relocation(&mut self, request: &Request, to: u64, plan: Plan) -> Result<(), Errno> {
+        let &Request {
+            old,
+            old_len,
+            new_len,
+            ..
+        } = request;
+        if plan.splits_source {
+            self.split_for_unmap(old)?;
+            self.split_for_unmap(old + old_len)?;
+        }
+        let registered = plan.copy.uffd.is_some();
+        self.insert_copy((old, to, new_len), plan.apart_from, plan.copy)?;
+        if plan.flags.contains(VmFlags::HUGETLB) {
+            self.shift_huge(old, old_len, plan.area, to)?;
+        }
+        if registered {
+            self.unregister_moved(to)?;
+        }
+        self.empty_source(request, to, plan.whole, plan.emptied)
+    }
+
+    /// Inserts `copy`, which is moved from `old`, at `to..to + len`, merged with its neighbours but not with `source`.
+    ///
+    /// Never inlined, so that its stack frame is gone before the source is emptied.
+    ///
+    /// # Errors
+    /// `ENOMEM` when an allocation fails, and nothing has changed.
     #[inline(never)]
     fn insert_copy(
         &mut self,
@@ -134,7 +207,10 @@ impl AddressSpace {
         }
     }
 
-    /// What is moved is no longer watched by a userfaultfd; nor is, then, the neighbour that it has joined. It joins no other for that.
+    /// Takes the registration with a userfaultfd from the VMA at `to`, which the moved pages may have merged into. It merges with no other VMA for that.
+    ///
+    /// # Errors
+    /// `ENOMEM` when an allocation fails, and nothing has changed.
     fn unregister_moved(&mut self, to: u64) -> Result<(), Errno> {
         let Some(area) = self.areas.at(to) else {
             return Ok(());
@@ -145,7 +221,10 @@ impl AddressSpace {
         self.areas.replace(start, vma)
     }
 
-    /// What has been mapped at `to` leaves its old place, with its guards.
+    /// Unmaps or strips the old range, and moves its markers to `to`.
+    ///
+    /// # Errors
+    /// `ENOMEM` when an allocation fails; the caller undoes the change.
     #[inline(never)]
     fn empty_source(
         &mut self,
@@ -169,11 +248,11 @@ impl AddressSpace {
         self.areas.clear(&gone)
     }
 
-    /// The source of `MREMAP_DONTUNMAP` stays, but unlocked; if the `whole` of it was moved, its pages and their owner are gone. What it then is,
-    /// `emptied` has, but for its flags and owner, if it is another than before.
+    /// Changes the source of `MREMAP_DONTUNMAP`, which stays: it is unlocked, and without an anon_vma if the `whole` VMA was moved. `emptied` replaces it,
+    /// with its flags and its anon_vma, if it differs afterwards.
     ///
     /// # Errors
-    /// None that can come up: all that it needs is there.
+    /// `ENOMEM` while a journal is kept.
     fn strip_source(
         &mut self,
         old: u64,
@@ -200,7 +279,7 @@ impl AddressSpace {
     }
 }
 
-/// Returns of the neighbours of a copy the area `source` that it is of, which lies `below` it or above, and the others.
+/// Divides the neighbours of a copy into the VMA `source` that it was copied from, which lies `below` it or above, and the others.
 fn split(
     source: (u64, u64),
     below: bool,
@@ -222,7 +301,7 @@ fn split(
     (own, others)
 }
 
-/// The page offset goes with pages that exist; an untouched anonymous area is numbered anew.
+/// Returns the shift of a VMA at its new place: pages keep their offset, and anonymous memory without pages is numbered anew.
 fn moved_shift(vma: &Vma, from: u64, to: u64) -> u64 {
     if vma.is_anonymous() && vma.anon().is_none() {
         0
