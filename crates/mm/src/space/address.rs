@@ -1,8 +1,8 @@
-//! Where a mapping goes.
+//! The choice of the address of a mapping.
 //!
-//! Top-down placement takes the highest gap that fits below `mmap_base`, and falls back to bottom-up when there
-//! is none. The guard gap below an area that grows downwards counts as occupied. Mappings that huge pages may back are aligned when a
-//! gap with room to spare exists.
+//! Top-down placement takes the highest gap that fits below `mmap_base`, and falls back to
+//! bottom-up if there is none. The guard gap below a VMA that grows downwards counts as occupied.
+//! Mappings that huge pages may back are aligned if a gap is large enough for that.
 
 use crate::abi;
 use crate::config::Calls;
@@ -12,22 +12,26 @@ use crate::kernel::Rule;
 use crate::space::AddressSpace;
 use crate::space::vma::Area;
 
-/// First and last-exclusive address for `MAP_32BIT`.
+/// The first address for `MAP_32BIT`, and the first one beyond.
 const LOW_32BIT: (u64, u64) = (0x4000_0000, 0x8000_0000);
 
-/// What the object says about the alignment of its mapping.
+/// The alignment that the object of a mapping asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HugeAlignment {
-    /// Any page will do.
+    /// Small pages.
     No,
     /// Private anonymous memory: aligned if the length is a whole number of huge pages.
     Anonymous,
-    /// A file at this byte offset: aligned to match if a whole huge page of it is mapped.
+    /// A file from this byte offset: aligned to match if the mapping holds a whole huge page of it.
     File(u64),
 }
 
 impl AddressSpace {
-    /// The address for a mapping of `len` bytes (a page multiple, not 0), or the error that Linux gives.
+    /// Returns the address for a mapping of `len` bytes, a non-zero multiple of the page size.
+    ///
+    /// # Errors
+    /// Linux's: `ENOMEM` if there is no room, `EINVAL` for an unaligned fixed address, `EPERM`
+    /// below the minimum address.
     #[inline(always)]
     pub(crate) fn choose_address(
         &self,
@@ -41,7 +45,7 @@ impl AddressSpace {
             return Err(Errno::ENOMEM);
         }
         let address = if flags & abi::MAP_FIXED != 0 {
-            // An address that looks like an error number is taken for one.
+            // An address that looks like an error number is returned as that error.
             if let Some(errno) = Some(addr.wrapping_neg()).filter(|n| (1..4096).contains(n)) {
                 return Err(Errno(errno as i32));
             }
@@ -61,10 +65,11 @@ impl AddressSpace {
         Ok(address)
     }
 
-    /// Returns `true` if the caller may map something as low as `address`.
+    /// Returns `true` if the caller may map something at `address`, as far as the minimum address
+    /// is concerned.
     #[inline(always)]
     pub(crate) fn is_above_minimum(&self, address: u64) -> bool {
-        // The minimum is not below the base: most calls compare once.
+        // The minimum is not below the base: most calls need one comparison.
         address >= self.config.fixed_min_addr
             || self.config.capabilities.sys_rawio && address >= self.config.task_base
     }
@@ -77,7 +82,7 @@ impl AddressSpace {
         flags: u64,
         huge: HugeAlignment,
     ) -> Result<u64, Errno> {
-        // The length first: it settles most calls.
+        // The length first: it decides for most calls.
         let aligned = match huge {
             HugeAlignment::No => false,
             HugeAlignment::Anonymous => {
@@ -87,7 +92,7 @@ impl AddressSpace {
             }
             HugeAlignment::File(offset) => covers_huge_page(offset, len),
         } && self.config.transparent_huge_pages
-            // In 32 bits there is no room for it.
+            // Calls with 32-bit addresses are not aligned.
             && self.config.calls_are_wide();
         if aligned {
             let offset = match huge {
@@ -101,7 +106,8 @@ impl AddressSpace {
         self.unmapped_plain_area(hint, len, flags)
     }
 
-    /// Looks for room for the mapping and a huge page more, and takes the place in it that lines up.
+    /// Searches a gap for the mapping and one more huge page, and returns the aligned address in
+    /// it.
     #[inline(never)]
     fn unmapped_aligned_area(&self, hint: u64, len: u64, flags: u64, offset: u64) -> Option<u64> {
         let padded = len.checked_add(PMD_SIZE)?;
@@ -116,7 +122,8 @@ impl AddressSpace {
         Some(found + off)
     }
 
-    /// For the table that a call comes from: where placement begins downwards; where it begins upwards, and ends.
+    /// Returns, for the system call table that a call comes from, where top-down placement begins,
+    /// where bottom-up placement begins, and where that ends.
     #[inline(always)]
     fn window(&self, low_32: bool) -> Result<(u64, u64, u64), Errno> {
         match self.config.calls {
@@ -131,12 +138,13 @@ impl AddressSpace {
                 end,
             } if self.config.is_wide() => Ok((mmap_base, legacy_base, end)),
             Calls::Other { .. } if low_32 => Ok((LOW_32BIT.1, LOW_32BIT.0, LOW_32BIT.1)),
-            // Room is found beyond what the program may have.
+            // The gap that Linux finds lies beyond the program's addresses.
             Calls::Other { .. } => Err(Errno::ENOMEM),
         }
     }
 
-    /// Upwards, calls of i386 take no hint beyond their window, though a program with 64-bit addresses may have what is there.
+    /// Returns `true` if calls may use the hint: in bottom-up placement, calls of i386 take no hint
+    /// beyond their window, even if the program has 64-bit addresses.
     #[inline(always)]
     fn hint_is_in_window(&self, hint: u64, len: u64) -> bool {
         match self.config.calls {
@@ -155,7 +163,11 @@ impl AddressSpace {
         self.unmapped_area_at_multiple(hint, len, flags, PAGE_SIZE)
     }
 
-    /// As [`unmapped_plain_area`](Self::unmapped_plain_area), at a multiple of `align`: with room to spare for that.
+    /// Returns a free range for `len` bytes at a multiple of `align`, for a mapping of the pool of
+    /// huge pages.
+    ///
+    /// # Errors
+    /// `ENOMEM` if there is none.
     #[cold]
     pub(crate) fn unmapped_hugetlb_area(
         &self,
@@ -169,7 +181,7 @@ impl AddressSpace {
             return self.unmapped_area_at_multiple(hint, len, flags, align);
         }
         let below = hint & !(align - 1);
-        // Address 0 is taken, too.
+        // Address 0 is a hint, too, after rounding down.
         if hint != 0 && self.hint_is_in_window(below, len) && self.hint_is_free(below, len) {
             return Ok(below);
         }
@@ -184,7 +196,7 @@ impl AddressSpace {
         flags: u64,
         align: u64,
     ) -> Result<u64, Errno> {
-        // Calls of i386 have 32 bits in any case.
+        // Calls of i386 have 32-bit addresses in any case.
         let low_32 = flags & abi::MAP_32BIT != 0 && self.config.calls_are_wide();
         if hint != 0 && !low_32 && self.hint_is_in_window(hint, len) && self.hint_is_free(hint, len)
         {
@@ -223,8 +235,8 @@ impl AddressSpace {
         Ok(found.next_multiple_of(align))
     }
 
-    /// A hint is taken when nothing is in the way, the guard gap of an area above included; that of
-    /// the 47-bit border it may not cross.
+    /// Returns `true` if nothing occupies the hinted range, including the guard gap of the VMA
+    /// above. The range must not cross the 47-bit border.
     fn hint_is_free(&self, hint: u64, len: u64) -> bool {
         let Some(end) = hint.checked_add(len) else {
             return false;
@@ -238,7 +250,7 @@ impl AddressSpace {
             .is_none_or(|area| end <= self.guarded_start(&area))
     }
 
-    /// Start of the area, guard gap included.
+    /// Returns the start of the VMA, or of the guard gap below it.
     pub(crate) fn guarded_start(&self, area: &Area<'_>) -> u64 {
         if area.vma.flags.contains(VmFlags::GROWSDOWN) {
             area.start.saturating_sub(self.config.stack_guard_gap)
@@ -249,7 +261,8 @@ impl AddressSpace {
         }
     }
 
-    /// Whether no guard gap of an area above can reach below `end`. Not always seen.
+    /// Returns `true` if no guard gap of a VMA above reaches below `end`. May return `false`
+    /// without need.
     fn is_below_guards(&self, end: u64) -> bool {
         let gap = self.config.stack_guard_gap.max(PAGE_SIZE);
         self.areas.guarded_from().saturating_sub(gap) >= end
@@ -285,8 +298,8 @@ impl AddressSpace {
     }
 }
 
-/// Whether `[offset, offset + len)` of a file holds a whole huge page. File offsets are signed numbers, of which Linux does not notice that they overflow: those of
-/// `/dev/zero` may be any.
+/// Returns `true` if `[offset, offset + len)` of a file holds a whole huge page. File offsets are
+/// signed, and Linux does not notice when they overflow: those of `/dev/zero` may be any.
 fn covers_huge_page(offset: u64, len: u64) -> bool {
     let first = offset.wrapping_add(PMD_SIZE - 1) & !(PMD_SIZE - 1);
     let end = offset.wrapping_add(len);

@@ -1,4 +1,4 @@
-//! Every invariant of the map, for tests and for doubtful moments.
+//! Checks of every invariant of the map, for tests and debugging.
 
 use core::fmt;
 
@@ -9,9 +9,9 @@ use crate::space::merge::{anon_vmas_agree, continues};
 /// An invariant that does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Broken {
-    /// Where.
+    /// The address where it does not hold.
     pub address: u64,
-    /// What.
+    /// The invariant.
     pub what: &'static str,
 }
 
@@ -51,7 +51,8 @@ impl AddressSpace {
             .map_err(|what| Broken { address: 0, what })
     }
 
-    /// Pairs of adjacent areas that could be one. Linux has such pairs too, when the condition arose without a call on them.
+    /// Returns the number of pairs of adjacent VMAs that could be one. Linux has such pairs too,
+    /// where the condition arose without a call on them.
     pub fn unmerged_pairs(&self) -> usize {
         let lower = self.areas.iter();
         let upper = self.areas.iter().skip(1);

@@ -1,7 +1,7 @@
 //! Pages by kind, kept up with every change at the cost of one addition.
 //!
-//! What limits ask for (pages of data, locked pages …) overlaps: a page may count for several. So pages are counted by [`Class`], of which each area has
-//! exactly one, and the kinds are added up when somebody asks.
+//! The kinds that limits check (data, locked, …) overlap: a page may count for several. So pages
+//! are counted by [`Class`], of which each VMA has exactly one, and kinds are added up on demand.
 
 use crate::flags::VmFlags;
 
@@ -22,11 +22,12 @@ pub struct PageCounts {
     pub accounted: u64,
 }
 
-/// The flags that decide for what an area's pages count, as a small number.
+/// The flags that decide which kinds the pages of a VMA count for, as a small number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Class(u8);
 
-/// The flags of a class from its lowest bit on, and how far down each is moved from its place.
+/// The flags of a class from bit 0, and how many bits down each moves from its place in
+/// [`VmFlags`].
 const FLAGS: [(VmFlags, u32); 6] = [
     (VmFlags::WRITE, 1),
     (VmFlags::EXEC, 1),
@@ -51,7 +52,7 @@ impl Class {
         Class(class)
     }
 
-    /// The flags that all areas of this class have in common.
+    /// Returns the flags that all VMAs of this class have.
     fn flags(self) -> VmFlags {
         let has = |i: usize| self.0 & 1 << i != 0;
         FLAGS
@@ -63,7 +64,7 @@ impl Class {
     }
 }
 
-/// The pages of all areas.
+/// The number of pages of all VMAs, by class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counts {
     total: u64,
@@ -78,7 +79,7 @@ impl Counts {
         }
     }
 
-    /// All pages.
+    /// Returns the number of all pages.
     #[inline]
     pub(crate) fn total(&self) -> u64 {
         self.total
@@ -96,7 +97,7 @@ impl Counts {
         self.by_class[usize::from(class) % CLASSES] -= pages;
     }
 
-    /// By kind.
+    /// Returns the numbers by kind.
     pub(crate) fn kinds(&self) -> PageCounts {
         let mut kinds = PageCounts {
             total: self.total,
@@ -120,11 +121,12 @@ impl Counts {
     }
 }
 
-/// The pages of a few areas, which are of one class, of two, or (seldom) of more.
+/// The pages of a few VMAs of at most two classes. Rarely there are more, and then only their total
+/// is known.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
     total: u64,
-    /// Pages of two classes. Those that are in neither are counted in `total` only.
+    /// Pages of two classes. Pages of others count in `total` only.
     first: u64,
     second: u64,
     first_class: Class,
@@ -132,7 +134,7 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// All pages.
+    /// Returns the number of all pages.
     #[inline]
     pub(crate) fn total(&self) -> u64 {
         self.total
@@ -150,7 +152,8 @@ impl Tally {
         }
     }
 
-    /// Shows the pages of each class, if there are not more than two.
+    /// Calls `show` with the pages of each class. Returns `false`, without a call, if there are
+    /// more than two classes.
     #[inline(always)]
     pub(crate) fn classes(&self, mut show: impl FnMut(Class, u64)) -> bool {
         if self.first + self.second != self.total {

@@ -1,4 +1,9 @@
-//! Page faults, as far as the map is concerned: the first write to a private area gives it an anon_vma.
+//! Effects of a page fault on the map alone: anon_vmas, the growth of stacks, and the errors.
+//! `process/fault/` handles faults of a process with page tables, and `paging/fault.rs` fills one
+//! entry of a page table.
+//!
+//! The first write to a private VMA gives it an anon_vma. The pages themselves belong to their
+//! owner.
 
 use crate::errno::Errno;
 use crate::flags::VmFlags;
@@ -8,16 +13,18 @@ use crate::space::areas::{Areas, Span};
 use crate::space::vma::{AnonVma, Area, Vma};
 
 impl AddressSpace {
-    /// A page fault at `address`, for a write or a read.
+    /// Reports a page fault at `address`, by a write or a read.
     ///
     /// # Errors
-    /// `EFAULT` where Linux raises `SIGSEGV`: nothing is mapped there, or the protection forbids the access; growth of a stack that is
-    /// not possible likewise. `EHWPOISON` where a userfaultfd has poisoned the page, and Linux raises `SIGBUS`.
+    /// `EFAULT` where Linux raises `SIGSEGV`: nothing is mapped, the protection forbids the access,
+    /// or a stack cannot grow. `EHWPOISON` where a userfaultfd has poisoned the page and Linux
+    /// raises `SIGBUS`.
     pub fn fault(&mut self, address: u64, write: bool) -> Result<(), Errno> {
         self.fault_with(address, write, &mut NoPages)
     }
 
-    /// As [`fault`](Self::fault), for the owner of the pages: it is told of a stack that grows. The page itself is its own affair.
+    /// As [`fault`](Self::fault), with an owner of the pages, which is notified of a stack that
+    /// grows. The page itself is the owner's matter.
     ///
     /// # Errors
     /// As [`fault`](Self::fault).
@@ -57,8 +64,9 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Private pages are known to be present in `[start, end)`: its private areas have an anon_vma from now on.
-    /// Where several areas are new, they are taken upwards; the kernel's order, which decides who shares with whom, cannot be known.
+    /// Reports that `[start, end)` holds private pages: its private VMAs have an anon_vma from now
+    /// on. Several VMAs get theirs upwards; the kernel's order, which decides which of them share
+    /// one, cannot be known.
     pub fn note_written(&mut self, start: u64, end: u64) {
         let mut next = start;
         while let Some(area) = self.areas.find_in(next, end) {
@@ -68,8 +76,9 @@ impl AddressSpace {
         }
     }
 
-    /// Gives the area at `address` an anon_vma, if it is private and has none: a neighbour's when the two could become one
-    /// but for their protection (the upper neighbour's first), or else its own.
+    /// Gives the VMA at `address` an anon_vma, if it is private and has none. It shares that of a
+    /// neighbour if the two differ only in protection (the upper neighbour first), and otherwise
+    /// gets a new one.
     pub(crate) fn touch(&mut self, address: u64) {
         if let Some(area) = self.areas.at(address)
             && area.vma.is_private()
@@ -78,19 +87,20 @@ impl AddressSpace {
         }
     }
 
-    /// As [`touch`](Self::touch), for shared areas too.
+    /// As [`touch`](Self::touch), for shared VMAs too.
     pub(crate) fn prepare_anon_vma(&mut self, address: u64) {
         if let Some(area) = self.areas.at(address) {
             assign_anon_vma(&self.areas, &mut self.next_anon, &area);
         }
     }
 
-    /// Faults in every page of `[start, end)`, as locking and populating do: for writing where the area is private and
-    /// writable. Holes are passed over.
+    /// Faults in every page of `[start, end)`, as locking and populating do: for writing where the
+    /// VMA is private and writable. Skips holes.
     ///
     /// # Errors
-    /// `EFAULT` at an area without access, at a guard marker and beyond the end of an object, `EHWPOISON` at poison, or the owner's of the pages;
-    /// what lies before has been faulted in.
+    /// `EFAULT` at a VMA without access, at a guard marker and beyond the end of an object,
+    /// `EHWPOISON` at poison, and those of the owner of the pages. Pages below have been faulted
+    /// in.
     pub(crate) fn populate<P: Pages + ?Sized>(
         &mut self,
         start: u64,
@@ -111,7 +121,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Faults in `[start, end)`, which lies in one area.
+    /// Faults in `[start, end)`, which lies in one VMA.
     ///
     /// # Errors
     /// As [`populate`](Self::populate).
@@ -137,13 +147,13 @@ impl AddressSpace {
             return Err(marker.refusal());
         }
         if flags.contains(VmFlags::HUGETLB) {
-            // As for a mapping of a file, a write need not find an owner of private pages: no such areas ever join.
+            // No anon_vma is needed for a write: such VMAs never merge.
             return self.fault_huge(start, end, write);
         }
         let stop = marked.map_or(end, |(at, _)| at);
         let upto = area.vma.reach(start, stop);
         let outcome = match marked {
-            // A shared object ends before.
+            // The shared object ends before `stop`.
             _ if !area.vma.has_page(stop - 1) => Err(Errno::EFAULT),
             Some((_, marker)) => Err(marker.refusal()),
             None => Ok(()),
@@ -159,7 +169,7 @@ impl AddressSpace {
     }
 }
 
-/// Gives an area an owner of private pages, if it has none; `last` is the number that was given away last.
+/// Gives a VMA an anon_vma, if it has none. `last` is the last number that was given out.
 fn assign_anon_vma(areas: &Areas, last: &mut u64, area: &Area<'_>) {
     if area.vma.anon().is_some() {
         return;
@@ -180,7 +190,7 @@ fn assign_anon_vma(areas: &Areas, last: &mut u64, area: &Area<'_>) {
     area.vma.anon.set(Some(anon));
 }
 
-/// Two areas would be one if their protections were equal.
+/// Returns `true` if two adjacent VMAs may share an anon_vma: they differ at most in protection.
 pub(crate) fn could_share_anon_vma(lower: &Vma, upper: &Vma) -> bool {
     (lower.flags ^ upper.flags)
         .difference(VmFlags::ACCESS | VmFlags::SOFTDIRTY)
@@ -190,7 +200,7 @@ pub(crate) fn could_share_anon_vma(lower: &Vma, upper: &Vma) -> bool {
         && lower.policy == upper.policy
 }
 
-/// The owner that a neighbour may take over: not one that was inherited.
+/// Returns the anon_vma that a neighbour may share: one that was not inherited.
 pub(crate) fn reusable_anon_vma(vma: &Vma) -> Option<AnonVma> {
     vma.anon().filter(|anon| !anon.is_inherited())
 }

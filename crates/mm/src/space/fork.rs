@@ -1,4 +1,4 @@
-//! The map of a child.
+//! The map of a child of a fork, and copies of an address space.
 
 use core::mem::MaybeUninit;
 use core::ops::RangeInclusive;
@@ -15,22 +15,23 @@ use crate::space::vma_box::CopyAttrs;
 use crate::space::{AddressSpace, Counters};
 
 impl AddressSpace {
-    /// The address space of a child made by `fork(2)`: areas marked `MADV_DONTFORK` are left out, locks are not inherited, and
-    /// every touched area gets an owner of private pages of its own.
+    /// Returns the address space of a child made by `fork(2)`: VMAs marked `MADV_DONTFORK` are left
+    /// out, locks are not inherited, and every VMA with an anon_vma gets a new one.
     ///
-    /// Areas that have been written must have been noted before.
+    /// VMAs that have been written must have been reported before.
     ///
     /// # Errors
-    /// `ENOMEM` when an allocation fails, or when the machine has less memory and swap than one area that is charged would take; nothing of the
-    /// child is left.
+    /// `ENOMEM` when an allocation fails, or when one charged VMA is larger than the memory and
+    /// swap of the machine; the child is dropped.
     pub fn fork(&mut self) -> Result<AddressSpace, Errno> {
         let mut child = MaybeUninit::uninit();
         self.fork_into(&mut child, |_, _| {})?;
-        // SAFETY: made just now.
+        // SAFETY: `fork_into` has initialised it.
         Ok(unsafe { child.assume_init() })
     }
 
-    /// As [`fork`](Self::fork), into a place for the child; and `look` is shown each area as the parent has it, with its first and its last address, upwards; on failure perhaps not all.
+    /// As [`fork`](Self::fork), but builds the child in place. Calls `look` for each VMA of the
+    /// parent with its inclusive range, upwards; on failure perhaps not for all.
     ///
     /// # Errors
     /// As [`fork`](Self::fork).
@@ -45,7 +46,7 @@ impl AddressSpace {
         }
         let guards = self.forked_guards()?;
         let mut next_anon = self.next_anon;
-        // SAFETY: a field of the place, in which nothing needs to be.
+        // SAFETY: a field of `child`, as uninitialised memory.
         let areas = unsafe { &mut *(&raw mut (*child.as_mut_ptr()).areas).cast() };
         self.areas.try_clone_into(areas, |range, vma| {
             look(range, vma);
@@ -82,8 +83,9 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// A second model of the same process: the same map, owners and figures, unlike a [`fork`](Self::fork). It takes nothing from the pool of huge
-    /// pages, from which the first one has taken all that the process has.
+    /// Returns a second model of the same process, unlike a [`fork`](Self::fork): the same map,
+    /// anon_vmas and figures. It takes nothing from the pool of huge pages, because the first one
+    /// has taken everything that the process has.
     ///
     /// # Errors
     /// `ENOMEM` when an allocation fails.
@@ -92,7 +94,7 @@ impl AddressSpace {
         self.areas
             .try_clone_into(&mut areas, |_, vma| Some(CopyAttrs::same(vma)))?;
         Ok(AddressSpace {
-            // SAFETY: made just now.
+            // SAFETY: `try_clone_into` has initialised it.
             areas: unsafe { areas.assume_init() },
             guards: self.guards.try_clone()?,
             config: Config {
@@ -114,8 +116,9 @@ impl AddressSpace {
         })
     }
 
-    /// The marks of a child. Areas that it does not inherit, and those that are wiped for it, have none. Poison goes only where the page tables are
-    /// copied: where there may be private pages or guards.
+    /// Returns the markers of a child. VMAs that it does not inherit, or that are wiped for it,
+    /// have none. Poison is copied only with page tables: where there may be private pages or
+    /// guards.
     fn forked_guards(&self) -> Result<Guards, Errno> {
         if self.guards.is_empty() {
             return Ok(Guards::new());

@@ -1,10 +1,13 @@
-//! Markers: pages that fault whatever their area allows. Guards (`MADV_GUARD_INSTALL`), and what a userfaultfd has poisoned (`UFFDIO_POISON`).
+//! Markers: pages at which accesses fail, whatever their VMA allows. Guards (`MADV_GUARD_INSTALL`),
+//! and poison of a userfaultfd (`UFFDIO_POISON`).
 //!
-//! They live in the page tables, not in areas: they neither split areas nor keep them from joining, move with mremap and go with the mapping. Guards
-//! survive `MADV_DONTNEED`, and poison does not. Kept here as ranges, because locking and populating fail at them.
+//! In Linux they are in the page tables and not in VMAs: they neither split VMAs nor keep them from
+//! merging, move with mremap and disappear with the mapping. Guards survive `MADV_DONTNEED`, poison
+//! does not. They are kept here as ranges, because locking and populating fail at them.
 //!
-//! Huge pages of private mappings, which also lie beside the areas, are kept here, too. As long as there may be some, or poison, an address that no program
-//! has is marked: whoever finds no guard at all need not ask for them.
+//! Huge pages of private mappings, which are independent of VMAs as well, are kept here, too. While
+//! there may be huge pages or poison, an address that no program has is marked. So a caller that
+//! finds no guard at all need not check for them.
 
 use crate::errno::Errno;
 use crate::heap::boxed::try_box;
@@ -14,17 +17,17 @@ use crate::space::ranges::Ranges;
 use alloc::boxed::Box;
 use core::ops::Range;
 
-/// What stands in place of a page.
+/// The marker in place of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Marker {
-    /// Accesses find nothing mapped.
+    /// Accesses fail as if nothing were mapped.
     Guard,
-    /// Accesses find memory that has failed.
+    /// Accesses fail as in failed memory.
     Poison,
 }
 
 impl Marker {
-    /// What filling in fails with here.
+    /// Returns the error with which populating fails here.
     pub(crate) fn refusal(self) -> Errno {
         match self {
             Marker::Guard => Errno::EFAULT,
@@ -33,20 +36,21 @@ impl Marker {
     }
 }
 
-/// Ranges of marked pages. What changes them returns `ENOMEM` when an allocation fails; then nothing has changed.
+/// Ranges of marked pages. Functions that change them return `ENOMEM` when an allocation fails;
+/// then nothing has changed.
 #[derive(Debug)]
 pub(crate) struct Guards {
-    /// Those with guards.
+    /// Pages with guards.
     marked: Ranges,
-    /// Poisoned ones, if there ever were any; none of them has a guard.
+    /// Poisoned pages, if there ever were any. None of them has a guard.
     poisoned: Option<Box<Ranges>>,
     /// Huge pages, if any were ever mapped.
     pub(crate) huge: Option<Box<Slots>>,
-    /// The marks as they are to be when areas that are about to go have gone.
+    /// The markers that remain after a removal that is being prepared.
     left: Option<Box<Guards>>,
 }
 
-/// Marked while there may be huge pages or poison: above all areas.
+/// The address that is marked while there may be huge pages or poison: above all VMAs.
 const BEYOND: u64 = u64::MAX - 1;
 
 impl Guards {
@@ -59,7 +63,7 @@ impl Guards {
         }
     }
 
-    /// The slots of huge pages, for a change.
+    /// Returns the slots of huge pages, for a change.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -72,16 +76,16 @@ impl Guards {
         self.huge.as_deref_mut().ok_or(Errno::ENOMEM)
     }
 
-    /// No page is marked, and none is huge. O(1).
+    /// Returns `true` if no page is marked and none is huge. O(1).
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.marked.is_empty()
     }
 
-    /// The first marked address in `[start, end)`, and with what.
+    /// Returns the first marked address in `[start, end)` and its marker.
     pub(crate) fn first_in(&self, start: u64, end: u64) -> Option<(u64, Marker)> {
         let guard = self.marked.first_in(start, end).map(|range| range.start);
-        // Poison matters below the guard.
+        // Only poison below the guard matters.
         let poison = self.first_poison(start, guard.unwrap_or(end));
         match poison {
             Some(range) => Some((range.start, Marker::Poison)),
@@ -89,7 +93,7 @@ impl Guards {
         }
     }
 
-    /// The first poisoned range in `[start, end)`.
+    /// Returns the first poisoned range in `[start, end)`.
     pub(crate) fn first_poison(&self, start: u64, end: u64) -> Option<Range<u64>> {
         self.poisoned.as_ref()?.first_in(start, end)
     }
@@ -123,7 +127,7 @@ impl Guards {
         }
     }
 
-    /// Removes the marks in `[start, end)`.
+    /// Removes the markers in `[start, end)`.
     pub(crate) fn remove(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         if self.first_poison(start, end).is_none() {
             return self.marked.remove(start, end);
@@ -150,7 +154,8 @@ impl Guards {
         }
     }
 
-    /// Moves the marks of `len` bytes from `from` to `to`, where there are none. O(n) in all marks.
+    /// Moves the markers of `len` bytes from `from` to `to`, where there are none. O(n) in all
+    /// markers.
     pub(crate) fn shift(&mut self, from: u64, len: u64, to: u64) -> Result<(), Errno> {
         self.at_once(|marks| {
             shift(&mut marks.marked, from, len, to)?;
@@ -161,7 +166,8 @@ impl Guards {
         })
     }
 
-    /// Changes marks in several steps: in all of them, or in none if there is no memory. O(n) in all marks.
+    /// Changes markers in several steps: all of them, or none if there is no memory. O(n) in all
+    /// markers.
     fn at_once(
         &mut self,
         change: impl FnOnce(&mut Self) -> Result<(), Errno>,
@@ -172,7 +178,7 @@ impl Guards {
         Ok(())
     }
 
-    /// Sets aside what is left without the marks in `[start, end)`, if there are some. O(n) then.
+    /// Prepares the removal of the markers in `[start, end)`, if there are some. O(n) then.
     pub(crate) fn prepare_removal(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         self.left = None;
         if self.first_in(start, end).is_some() {
@@ -184,7 +190,8 @@ impl Guards {
         Ok(())
     }
 
-    /// Removes the marks whose removal was [expected](Self::prepare_removal) last.
+    /// Removes the markers whose removal was [prepared](Self::prepare_removal) last. Needs no
+    /// memory.
     pub(crate) fn remove_prepared(&mut self) {
         if let Some(left) = self.left.take() {
             self.become_marks(*left);
@@ -198,13 +205,13 @@ impl Guards {
         }
     }
 
-    /// These marks take the place of all; huge pages stay.
+    /// Replaces all markers by these. Huge pages stay.
     fn become_marks(&mut self, marks: Guards) {
         self.marked = marks.marked;
         self.poisoned = marks.poisoned;
     }
 
-    /// Marks in `[start, end)` what is marked there in `other`.
+    /// Copies the markers in `[start, end)` from `other`.
     pub(crate) fn copy(&mut self, other: &Guards, start: u64, end: u64) -> Result<(), Errno> {
         let mut next = start;
         while let Some(range) = other.marked.first_in(next, end) {
@@ -219,7 +226,7 @@ impl Guards {
         Ok(())
     }
 
-    /// The same.
+    /// Returns a copy.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -231,7 +238,7 @@ impl Guards {
         Ok(copy)
     }
 
-    /// The marks, without huge pages.
+    /// Returns a copy of the markers, without huge pages.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -248,7 +255,7 @@ impl Guards {
     }
 }
 
-/// Moves what of a set lies in `len` bytes from `from` on to `to`, where nothing of it lies.
+/// Moves the part of a set in `len` bytes from `from` to `to`, where the set is empty.
 fn shift(ranges: &mut Ranges, from: u64, len: u64, to: u64) -> Result<(), Errno> {
     let mut next = from;
     while let Some(range) = ranges.first_in(next, from + len) {

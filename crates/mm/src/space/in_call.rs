@@ -1,8 +1,9 @@
-//! The end of a call, when faults find what it has changed.
+//! The end of a call, from which faults find what it has changed.
 
 use crate::space::AddressSpace;
 
-/// A call under way for an owner of the pages. It ends when this is dropped: also when the owner panics.
+/// A call under way for an owner of the pages. Dropping this ends the call, even if the owner
+/// panics.
 pub(crate) struct InCall<'a>(pub(crate) &'a mut AddressSpace);
 
 impl Drop for InCall<'_> {
@@ -13,7 +14,7 @@ impl Drop for InCall<'_> {
 }
 
 impl AddressSpace {
-    /// Opens the locks of all areas that a call has closed.
+    /// Opens the locks of all VMAs that a call has closed.
     #[inline]
     pub(crate) fn end_call(&mut self) {
         self.areas.open_locks();

@@ -1,9 +1,14 @@
-//! Owners of private pages that were made up, and what later maps of the process tell of them.
+//! Inferred anon_vmas, and what later maps of the process say about them.
 //!
-//! The map of a process that runs already does not show who owns its private pages. Each area that has some gets an owner of its own, which is
-//! an assumption: halves of one area share theirs, however their protections differ. Calls carry assumed owners along like all others. Where the
-//! process then has one area, and only such owners keep two apart here, they were one all the time. Where it has two areas, and new memory has joined an
-//! area with such an owner here, that is one which came from a parent. And where it has two of which one seemed to have no owner, that one has.
+//! The map of a running process does not show its anon_vmas. Each VMA with private pages gets an
+//! inferred one of its own; parts of one VMA share it, even if their protections differ. Calls
+//! treat inferred anon_vmas like all others. Later maps of the process correct them:
+//!
+//! - The process has one VMA where only inferred anon_vmas keep two apart here: they are the same
+//!   one.
+//! - The process has two VMAs where new memory has merged here with a VMA that has an inferred
+//!   anon_vma: that one was inherited from a parent.
+//! - The process has two VMAs, one of which seemed to have no anon_vma: it has one.
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags};
@@ -14,12 +19,12 @@ use crate::space::vma::{AnonVma, Area, Backing};
 use crate::space::vma_box::VmaBox;
 
 impl AddressSpace {
-    /// The process's own map shows one area in `start..end`. If there are several here, and nothing but [assumed](AnonVma::is_inferred) owners keeps them
-    /// apart, these owners are one from now on, wherever they are, and the areas are joined. Says whether that is so; otherwise nothing has
-    /// changed. O(n).
+    /// Reports that the map of the process shows one VMA in `start..end`. If there are several here
+    /// that only [inferred](AnonVma::is_inferred) anon_vmas keep apart, these anon_vmas become one
+    /// everywhere, and the VMAs merge. Returns `true` then; otherwise nothing has changed. O(n).
     ///
     /// # Errors
-    /// `ENOMEM` when an allocation fails; some areas may have been joined then.
+    /// `ENOMEM` when an allocation fails; some VMAs may have merged then.
     pub fn note_one_area(&mut self, start: u64, end: u64) -> Result<bool, Errno> {
         if !self.may_be_one(start, end) {
             return Ok(false);
@@ -48,12 +53,14 @@ impl AddressSpace {
         Ok(true)
     }
 
-    /// The process's own map shows `start..end`, which was mapped just now, as an area of its own. If it has joined an area with an
-    /// [assumed](AnonVma::is_inferred) owner here, that one may be shared with a parent, as it [is](AnonVma::is_inherited) from now on, wherever it is; and what was
-    /// mapped is an area of its own that nobody has written to. Says whether that is so; otherwise nothing has changed. O(n).
+    /// Reports that the map of the process shows `start..end`, which was mapped just now, as a VMA
+    /// of its own. If it has merged here with a VMA whose anon_vma is
+    /// [inferred](AnonVma::is_inferred), that anon_vma becomes [inherited](AnonVma::is_inherited)
+    /// everywhere: it may be shared with a parent. The new memory is split off, without an
+    /// anon_vma. Returns `true` then; otherwise nothing has changed. O(n).
     ///
     /// # Errors
-    /// `ENOMEM` when an allocation fails; the area may have been cut then.
+    /// `ENOMEM` when an allocation fails; the VMA may have been split then.
     pub fn note_own_area(&mut self, start: u64, end: u64) -> Result<bool, Errno> {
         let joined = self
             .around(start, end)
@@ -71,12 +78,14 @@ impl AddressSpace {
         Ok(true)
     }
 
-    /// The process's own map shows `start..end` as an area of its own, which has joined another here since it seemed that nobody had written to it: it has an owner that
-    /// no page shows, since the pages have gone. It gets an assumed one, and is charged if it was before it joined. Says whether that is so: only anonymous memory
-    /// within a larger area can be meant; otherwise nothing has changed. O(log n).
+    /// Reports that the map of the process shows `start..end` as a VMA of its own, which has merged
+    /// here because it seemed to have no anon_vma. It has one that no page shows, since the pages
+    /// are gone. It is split off with an inferred one, and is charged if `charged`. Returns `true`
+    /// then. Only anonymous memory within a larger VMA qualifies; otherwise nothing has changed.
+    /// O(log n).
     ///
     /// # Errors
-    /// `ENOMEM` when an allocation fails; the area may have been cut then.
+    /// `ENOMEM` when an allocation fails; the VMA may have been split then.
     pub fn note_owned_area(&mut self, start: u64, end: u64, charged: bool) -> Result<bool, Errno> {
         let area = self.around(start, end).filter(|area| {
             let joined = (area.start, area.end) != (start, end);
@@ -100,14 +109,15 @@ impl AddressSpace {
         Ok(true)
     }
 
-    /// The area that holds all of `start..end`, whole pages, where it may be cut.
+    /// Returns the VMA that holds all of `start..end`, whole pages, if it may be split there.
     fn around(&self, start: u64, end: u64) -> Option<Area<'_>> {
         let aligned = start.is_multiple_of(PAGE_SIZE) && end.is_multiple_of(PAGE_SIZE);
         let area = self.areas.at(start).filter(|_| aligned && start < end)?;
         (end <= area.end && !area.vma.is_unsplittable()).then_some(area)
     }
 
-    /// Do areas fill `start..end` that only assumed owners keep apart, and do these keep any apart?
+    /// Returns `true` if VMAs fill `start..end` without holes, and only inferred anon_vmas keep
+    /// some of them apart.
     fn may_be_one(&self, start: u64, end: u64) -> bool {
         let mut told = false;
         let mut lower: Option<Area<'_>> = None;
@@ -132,7 +142,7 @@ impl AddressSpace {
         told && next == end
     }
 
-    /// All areas of one owner get another.
+    /// Replaces an anon_vma by another in all VMAs.
     fn replace_anon_vma(&mut self, goes: AnonVma, stays: AnonVma) {
         for area in self.areas.iter() {
             if area.vma.anon() == Some(goes) {
@@ -142,7 +152,7 @@ impl AddressSpace {
     }
 }
 
-/// Have the two owners of which one was made up?
+/// Returns `true` if both have an anon_vma, at least one of them inferred.
 fn is_inference(lower: &Area<'_>, upper: &Area<'_>) -> bool {
     match (lower.vma.anon(), upper.vma.anon()) {
         (Some(a), Some(b)) => a.is_inferred() || b.is_inferred(),

@@ -1,12 +1,14 @@
-//! What a call has changed, where all of it may have to be undone: for an owner of the pages that may refuse it, and for calls of several changes
-//! that have changed nothing when memory runs out.
+//! The journal: what a call has changed, so that it can be undone. For owners of the pages that may
+//! refuse a call, and for calls of several changes that must have changed nothing when memory runs
+//! out.
 //!
-//! A journal is kept while such a call runs, and only then. Before the tree changes, the areas that the change concerns are copied, whole, and nodes
-//! enough to put them back are set aside; that may fail, and is then a failure of the change. What was told is noted, too. So undoing
-//! takes no memory: the copies go back into the tree, last change first; the numbers and the marks are exchanged for those of before; and the owner
-//! is told the reverse.
+//! A journal is kept only while such a call runs. Before the tree changes, the VMAs that the change
+//! concerns are copied whole, and enough nodes to restore them are preallocated. That may fail, and
+//! then the change fails. Notifications of the owner are recorded, too. So undoing needs no memory:
+//! the copies go back into the tree, last change first, the numbers and the markers are replaced by
+//! the former ones, and the owner is notified of the reverse.
 //!
-//! Marks of guards and poison are copied as a whole, before the first change of any.
+//! Markers of guards and poison are copied as a whole, before the first change of any.
 
 use alloc::vec::{Drain, Vec};
 
@@ -23,37 +25,38 @@ use crate::space::vma::{Area, Vma};
 use crate::space::vma_box::VmaBox;
 use crate::space::{AddressSpace, Counters};
 
-/// What a call has changed so far.
+/// The changes of a call so far.
 pub(crate) struct Journal {
-    /// As it was before the call. Here, for the stack has little room.
+    /// The numbers before the call. Here, because the stack is small.
     before: Numbers,
     changes: Vec<Change>,
-    /// The areas that the changes found, upwards for each change.
+    /// The VMAs that the changes replaced, upwards for each change.
     areas: Vec<Copied>,
-    /// The marks, if they have been changed.
+    /// The markers, if they have changed.
     guards: Option<Guards>,
     notified: Vec<Notification>,
-    /// Everything is to be undone.
+    /// The call must be undone.
     refused: bool,
-    /// The call fails as Linux's does, which leaves what was done before.
+    /// The call fails as in Linux, which keeps the effects so far.
     keeps_effects: bool,
-    /// Writes that it takes to put back what is here.
+    /// The number of writes that restoring takes.
     pub(crate) writes: usize,
-    /// Nodes for these.
+    /// Preallocated nodes for these writes.
     pub(crate) nodes: Spare,
 }
 
-/// An area as it was: from, to, what.
+/// A former VMA: start, end, attributes.
 pub(crate) type Copied = (u64, u64, VmaBox);
 
-/// A range whose ends were, and are, ends of areas or free: what was in it are the last `areas` copies, when those of later changes have gone.
+/// A range whose ends are boundaries of VMAs or free, before and after the change. The last `areas`
+/// copies were in it, once those of later changes have been removed.
 pub(crate) struct Change {
     pub(crate) start: u64,
     pub(crate) end: u64,
     pub(crate) areas: usize,
 }
 
-/// What the owner of the pages has been told.
+/// A notification that the owner of the pages has got.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Notification {
     Map { start: u64, end: u64 },
@@ -62,7 +65,7 @@ pub(crate) enum Notification {
     Relocate { from: u64, to: u64, len: u64 },
 }
 
-/// What an address space has besides areas and marks.
+/// The state of an address space apart from VMAs and markers.
 #[derive(Clone, Copy)]
 struct Numbers {
     figures: Figures,
@@ -90,7 +93,7 @@ impl Journal {
         }
     }
 
-    /// Begins a change of a range.
+    /// Begins to record a change of a range.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -105,7 +108,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Copies an area that the change concerns, which was begun last.
+    /// Copies a VMA that the last begun change concerns.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -113,7 +116,7 @@ impl Journal {
         let vma = VmaBox::try_copy(area.vma)?;
         self.areas.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         self.areas.push((area.start, area.end, vma));
-        // The area, and what is free before it.
+        // The VMA, and the hole before it.
         self.writes += 2;
         if let Some(change) = self.changes.last_mut() {
             change.areas += 1;
@@ -123,7 +126,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Takes the last change out, with what it found.
+    /// Removes the last change, and returns it with its copies.
     pub(crate) fn pop(&mut self) -> Option<(Change, Drain<'_, Copied>)> {
         let change = self.changes.pop()?;
         let first = self.areas.len().saturating_sub(change.areas);
@@ -131,7 +134,8 @@ impl Journal {
     }
 }
 
-/// A call under way for an owner that may refuse. If the owner panics, this undoes the call while the thread unwinds.
+/// A call under way for an owner that may refuse. If the owner panics, dropping this undoes the
+/// call while the thread unwinds.
 struct Refusable<'a, P: Pages + ?Sized> {
     space: &'a mut AddressSpace,
     pages: &'a mut P,
@@ -144,7 +148,7 @@ impl<P: Pages + ?Sized> Drop for Refusable<'_, P> {
             && let Some(mut journal) = self.space.areas.end_journal()
         {
             self.space.roll_back(&mut journal);
-            // An owner that panics again would end the program.
+            // If the owner panicked again, the program would abort.
             quietly(|| self.pages.undoing());
             for notification in journal.notified.iter().rev() {
                 quietly(|| self.space.notify_reverse(*notification, self.pages));
@@ -153,7 +157,7 @@ impl<P: Pages + ?Sized> Drop for Refusable<'_, P> {
     }
 }
 
-/// Tells an owner something of which a panic is dropped, where panics can be caught.
+/// Notifies an owner. Drops its panic, where panics can be caught.
 fn quietly(notify: impl FnOnce()) {
     #[cfg(feature = "hosted")]
     let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(notify));
@@ -162,7 +166,7 @@ fn quietly(notify: impl FnOnce()) {
 }
 
 impl AddressSpace {
-    /// Runs a call for an owner that may refuse: all or nothing of it.
+    /// Runs a call for an owner that may refuse: all of it or nothing takes effect.
     #[inline(never)]
     pub(crate) fn refusable<P: Pages + ?Sized>(
         &mut self,
@@ -187,7 +191,7 @@ impl AddressSpace {
         result
     }
 
-    /// Begins to keep a journal. A call, so that what goes into it takes no stack from the call that it is of.
+    /// Starts a journal. Never inlined, so that the journal takes no stack of the call.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -198,7 +202,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Undoes a call that was refused, and tells the owner the reverse.
+    /// Undoes a call that was refused, and notifies the owner of the reverse.
     #[cold]
     #[inline(never)]
     fn undo<P: Pages + ?Sized>(&mut self, journal: &mut Journal, pages: &mut P) {
@@ -209,8 +213,9 @@ impl AddressSpace {
         }
     }
 
-    /// Runs a part of a call that has changed nothing when memory runs out, for owners that can be told the reverse or need not be told anything. Others
-    /// keep what they were told until then. Limits are not meant: see [`keep_effects`](Self::keep_effects).
+    /// Runs a part of a call that has changed nothing if memory runs out, for owners that can be
+    /// notified of the reverse or are not notified at all. Other owners keep what they were
+    /// notified of. Limits are not meant: see [`keep_effects`](Self::keep_effects).
     pub(crate) fn undo_if_out_of_memory<P: Pages + ?Sized>(
         &mut self,
         pages: &mut P,
@@ -232,12 +237,13 @@ impl AddressSpace {
         self.refusable(pages, run)
     }
 
-    /// Whether all that the call has done is to be undone.
+    /// Returns `true` if the call must be undone.
     pub(crate) fn is_refused(&mut self) -> bool {
         self.areas.journal().is_some_and(|journal| journal.refused)
     }
 
-    /// An error that Linux gives, too (at a limit, say): what the call has done before stays.
+    /// Returns an error that Linux gives, too, at a limit for example: the effects of the call so
+    /// far stay.
     pub(crate) fn keep_effects(&mut self, errno: Errno) -> Errno {
         if let Some(journal) = self.areas.journal() {
             journal.keeps_effects = true;
@@ -245,7 +251,8 @@ impl AddressSpace {
         errno
     }
 
-    /// Several changes of the map, of which nobody has been told yet: a failure has changed nothing.
+    /// Runs several changes of the map before the owner is notified. If one fails, none has an
+    /// effect.
     ///
     /// # Errors
     /// Those of `change`; `ENOMEM`.
@@ -296,7 +303,7 @@ impl AddressSpace {
                     now.roll_back(*before);
                     Some(now)
                 }
-                // What was not there before is empty again.
+                // Slots that did not exist before are empty again.
                 (now, _) => now,
             };
         }
@@ -310,8 +317,8 @@ impl AddressSpace {
         self.counters = before.counters;
     }
 
-    /// Tells the reverse of what was told. The map is as it was before: no call tells of an address twice in such a way that the state
-    /// between would matter.
+    /// Notifies the owner of the reverse of a notification. The map is as it was before the call:
+    /// no call notifies of an address twice in a way that an intermediate state would matter.
     fn notify_reverse<P: Pages + ?Sized>(&self, notification: Notification, pages: &mut P) {
         let _ = match notification {
             Notification::Map { start, end } => pages.unmap(start, end),
@@ -325,7 +332,7 @@ impl AddressSpace {
         };
     }
 
-    /// The parts of areas in a range.
+    /// Calls `each` for the part of each VMA in a range.
     fn each_part(
         &self,
         start: u64,
@@ -340,7 +347,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// The marks, for a change.
+    /// Returns the markers, for a change. Records them in the journal first.
     ///
     /// # Errors
     /// `ENOMEM`, while a journal is kept.
@@ -353,8 +360,9 @@ impl AddressSpace {
         Ok(&mut self.guards)
     }
 
-    /// Before the areas of a range change: what is left of the marks when those in the range have gone is set aside, so that [`unguard`](Self::unguard) needs no
-    /// memory. Says whether that is to be called then. O(n) in all marks if there are some in the range.
+    /// Prepares the removal of the markers of a range before its VMAs change, so that
+    /// [`unguard`](Self::unguard) needs no memory. Returns `true` if that must be called
+    /// afterwards. O(n) in all markers if there are some in the range.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -377,7 +385,8 @@ impl AddressSpace {
         Ok(expected)
     }
 
-    /// Removes the marks and the huge pages of a range whose areas have changed, as was [expected](Self::prepare_unguard).
+    /// Removes the markers and huge pages of a range whose VMAs have changed, as
+    /// [prepared](Self::prepare_unguard).
     #[cold]
     pub(crate) fn unguard(&mut self, start: u64, end: u64) {
         self.guards.clear_huge(start, end);
@@ -396,7 +405,7 @@ impl AddressSpace {
         self.guards_mut()?.clear_poison(start, end)
     }
 
-    /// Tells, and notes what has been told where a refusal is to be undone.
+    /// Notifies the owner, and records the notification if the owner may refuse.
     #[inline(always)]
     pub(crate) fn notify<P: Pages + ?Sized>(
         &mut self,
@@ -407,7 +416,7 @@ impl AddressSpace {
         if !pages.refuses() {
             return notify(self, pages);
         }
-        // No memory to note it is as good as a refusal.
+        // If there is no memory for the record, the call is treated as refused.
         let room = match self.areas.journal() {
             Some(journal) => journal.notified.try_reserve(1).map_err(|_| Errno::ENOMEM),
             None => Ok(()),
@@ -422,7 +431,7 @@ impl AddressSpace {
         answer
     }
 
-    /// The answer of an owner to what needs no reverse.
+    /// Records a refusal of what has no reverse, and returns the answer.
     #[inline(always)]
     pub(crate) fn answered<P: Pages + ?Sized>(
         &mut self,

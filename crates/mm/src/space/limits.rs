@@ -1,4 +1,4 @@
-//! Limits: what may still be mapped, locked and committed.
+//! Checks of limits on mapped, locked and committed memory, without side effects.
 
 use crate::config::Overcommit;
 use crate::errno::Errno;
@@ -6,17 +6,18 @@ use crate::flags::VmFlags;
 use crate::space::AddressSpace;
 
 impl AddressSpace {
-    /// No area may be split any more (`vm.max_map_count` reached).
+    /// Returns `true` if no VMA may be split any more (`vm.max_map_count` reached).
     pub(crate) fn at_map_limit(&self) -> bool {
         self.areas.count() >= self.config.max_map_count as usize
     }
 
-    /// No new mapping may be made: Linux lets one area more exist than splits may make.
+    /// Returns `true` if no new mapping may be made. Linux allows one more VMA than splits may
+    /// make.
     pub(crate) fn over_map_limit(&self) -> bool {
         self.areas.count() > self.config.max_map_count as usize
     }
 
-    /// `RLIMIT_AS` and `RLIMIT_DATA` allow `pages` more with these flags, when `replaced` pages go.
+    /// Returns `true` if `RLIMIT_AS` and `RLIMIT_DATA` allow `pages` more pages with these flags.
     pub(crate) fn may_expand(&self, flags: VmFlags, pages: u64) -> bool {
         let counts = self.areas.pages();
         if counts.total().saturating_add(pages) > self.limits.address_space >> 12 {
@@ -28,7 +29,7 @@ impl AddressSpace {
             || counts.kinds().data.saturating_add(pages) <= self.limits.data >> 12
     }
 
-    /// The commit limit allows `pages` more.
+    /// Returns `true` if the commit limit allows `pages` more pages.
     pub(crate) fn may_commit(&self, pages: u64) -> bool {
         match self.config.overcommit {
             Overcommit::Always => true,
@@ -39,12 +40,13 @@ impl AddressSpace {
         }
     }
 
-    /// Whether the areas of a child may be charged: each is asked for by itself, as if there were no others.
+    /// Returns `true` if the VMAs of a child may be charged. Linux checks each by itself, as if
+    /// there were no others.
     pub(crate) fn may_commit_copies(&self) -> bool {
         if !matches!(self.config.overcommit, Overcommit::Heuristic) {
             return true;
         }
-        // Mostly not even all of them together are too many.
+        // The usual case: even all of them together fit.
         self.may_commit(self.areas.pages().total())
             || self.areas.iter().all(|area| {
                 !area.vma.flags.contains(VmFlags::ACCOUNT)
@@ -53,7 +55,7 @@ impl AddressSpace {
             })
     }
 
-    /// Whether the caller may lock anything at all.
+    /// Checks that the caller may lock memory at all.
     pub(crate) fn may_lock(&self) -> Result<(), Errno> {
         if self.limits.memlock != 0 || self.config.capabilities.ipc_lock {
             Ok(())
@@ -62,19 +64,19 @@ impl AddressSpace {
         }
     }
 
-    /// Whether a new mapping of `bytes` with these flags keeps within `RLIMIT_MEMLOCK`.
+    /// Returns `true` if a new mapping of `bytes` with these flags keeps within `RLIMIT_MEMLOCK`.
     #[inline(always)]
     pub(crate) fn may_lock_new(&self, flags: VmFlags, bytes: u64) -> bool {
         !flags.contains(VmFlags::LOCKED) || self.may_lock_more(bytes)
     }
 
-    /// As [`may_lock_new`](Self::may_lock_new), of a mapping that is locked.
+    /// Returns `true` if `bytes` more may be locked.
     fn may_lock_more(&self, bytes: u64) -> bool {
         self.config.capabilities.ipc_lock
             || self.locked_pages().saturating_add(bytes >> 12) <= self.limits.memlock >> 12
     }
 
-    /// Pages counted as locked.
+    /// Returns the number of pages that count as locked.
     pub(crate) fn locked_pages(&self) -> u64 {
         self.areas.pages().kinds().locked + self.locked_leak
     }

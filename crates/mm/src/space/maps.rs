@@ -20,15 +20,15 @@ pub struct MapsLine<'a> {
     pub perms: [u8; 4],
     /// Offset in the file in bytes; 0 without a file.
     pub offset: u64,
-    /// Device and inode; for shared anonymous memory device 0:1 and a number of our own.
+    /// Device and inode. Shared anonymous memory has device 0:1 and a number of the engine's.
     pub id: FileId,
     /// Path or name in brackets; empty if there is none.
     pub name: &'a str,
-    /// All properties.
+    /// All flags.
     pub flags: VmFlags,
 }
 
-/// Counts what is written, to find the column of the name.
+/// A writer that counts characters, to find the column of the name.
 struct Width<'f, 'g> {
     out: &'f mut fmt::Formatter<'g>,
     written: usize,
@@ -64,7 +64,8 @@ impl fmt::Display for MapsLine<'_> {
 }
 
 impl<'a> MapsLine<'a> {
-    /// The line of an area; `layout` names heap and stack: [`AddressSpace::shown_layout`].
+    /// Returns the line of a VMA. `layout` says where heap and stack are:
+    /// [`AddressSpace::shown_layout`].
     ///
     /// ```
     /// # use samara_mm::{AddressSpace, Config, Layout, Limits, MapsLine, MmapOptions};
@@ -81,21 +82,22 @@ impl<'a> MapsLine<'a> {
 }
 
 impl AddressSpace {
-    /// The whole map, upwards, as `/proc/PID/maps` lists it.
+    /// Returns the whole map, upwards, as `/proc/PID/maps` lists it.
     pub fn maps(&self) -> impl DoubleEndedIterator<Item = MapsLine<'_>> {
         let layout = self.shown_layout();
         self.areas.iter().map(move |area| line(area, &layout))
     }
 
-    /// The line for the area that holds `address`. O(log n).
+    /// Returns the line of the VMA that holds `address`. O(log n).
     pub fn area_at(&self, address: u64) -> Option<MapsLine<'_>> {
         self.areas
             .at(address)
             .map(|area| line(area, &self.shown_layout()))
     }
 
-    /// The layout by which lines of the map name the heap, for [`MapView::maps`](crate::MapView::maps): on kernels that count what borders on
-    /// it as the heap, too, it reaches that far.
+    /// Returns the layout by which lines of the map name the heap, for
+    /// [`MapView::maps`](crate::MapView::maps). Some kernels also name a VMA that only borders on
+    /// the heap so: there the heap is one byte larger on both sides.
     pub fn shown_layout(&self) -> Layout {
         let mut layout = self.layout;
         if !self.config.kernel.has(Rule::HeapIsWithin) {
@@ -106,7 +108,7 @@ impl AddressSpace {
     }
 }
 
-/// The line of an area; `layout` tells heap and stack.
+/// Returns the line of a VMA. `layout` says where heap and stack are.
 pub(crate) fn line<'a>(area: Area<'a>, layout: &Layout) -> MapsLine<'a> {
     let flags = area.vma.flags;
     let nothing = FileId {

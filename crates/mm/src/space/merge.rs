@@ -1,12 +1,15 @@
-//! Who may join whom, and the one way in which areas are laid down and changed.
+//! The merge rule, and the functions through which calls insert and change VMAs.
 //!
-//! Two adjacent areas join when everything that Linux compares is equal: flags (soft-dirty aside), object and
-//! open file description, continuing page offsets, policy, userfaultfd, name; and when their private pages have
-//! the same owner, or only one of them has an owner and that one was not inherited by fork. Areas that a driver manages never join.
+//! Two adjacent VMAs merge if everything that Linux compares is equal: flags (except soft-dirty),
+//! object and open file description, contiguous page offsets, policy, userfaultfd, and name. Their
+//! anon_vmas must be the same, or only one of them has one, which was not inherited by a fork. VMAs
+//! that a driver manages never merge.
 //!
-//! If an area could join both neighbours but those two have different owners, it joins the lower one.
+//! If a VMA could merge with both neighbours, but those have different anon_vmas, it merges with
+//! the lower one.
 //!
-//! An area that grows in place until it meets another one joins that too if it has no owner, though its own was inherited.
+//! A VMA that grows in place until it meets another one merges with that too if it has no anon_vma,
+//! even if the growing one has inherited its own.
 
 use crate::errno::Errno;
 use crate::flags::VmFlags;
@@ -17,24 +20,25 @@ use crate::space::obstacles::Obstacles;
 use crate::space::vma::{AnonVma, Area, Vma};
 use crate::space::vma_box::VmaBox;
 
-/// Whether `upper` continues `lower` in all but the owner of private pages.
+/// Returns `true` if the two VMAs may merge as far as everything but the anon_vma is concerned.
 pub(crate) fn continues(lower: &Vma, upper: &Vma) -> bool {
     flags_agree(lower.flags, upper.flags) && alike(lower, upper)
 }
 
-/// Whether areas with these flags may become one.
+/// Returns `true` if VMAs with these flags may merge.
 #[inline]
 fn flags_agree(lower: VmFlags, upper: VmFlags) -> bool {
     check_flags(lower, upper, |_| false)
 }
 
-/// Whether two areas are the same in all but their flags and the owner of private pages.
+/// Returns `true` if two VMAs are equal in everything but their flags and anon_vmas.
 #[inline(always)]
 fn alike(lower: &Vma, upper: &Vma) -> bool {
     check_attributes(lower, upper, |_| false)
 }
 
-/// Tells `found` what in two areas' flags keeps them apart, until it answers false: the rule, for those who ask whether and those who ask why.
+/// Calls `found` with each obstacle in the flags of two VMAs until it returns `false`. Shared by
+/// the question whether VMAs merge and the question why not.
 #[inline(always)]
 fn check_flags(lower: VmFlags, upper: VmFlags, mut found: impl FnMut(Obstacles) -> bool) -> bool {
     let differ = !(lower ^ upper).difference(VmFlags::SOFTDIRTY).is_empty();
@@ -42,7 +46,7 @@ fn check_flags(lower: VmFlags, upper: VmFlags, mut found: impl FnMut(Obstacles) 
         && (!lower.intersects(VmFlags::SPECIAL) || found(Obstacles::SPECIAL))
 }
 
-/// Tells `found` what else but flags and owners keeps two areas apart, until it answers false.
+/// Calls `found` with each other obstacle, except that of the anon_vmas, until it returns `false`.
 #[inline(always)]
 fn check_attributes(lower: &Vma, upper: &Vma, mut found: impl FnMut(Obstacles) -> bool) -> bool {
     (lower.shift == upper.shift || found(Obstacles::OFFSET))
@@ -52,7 +56,7 @@ fn check_attributes(lower: &Vma, upper: &Vma, mut found: impl FnMut(Obstacles) -
         && (lower.name == upper.name || found(Obstacles::NAME))
 }
 
-/// All that keeps two adjacent areas apart.
+/// Returns all obstacles to a merge of two adjacent VMAs.
 pub(crate) fn obstacles(lower: &Vma, upper: &Vma) -> Obstacles {
     let mut all = Obstacles::empty();
     let mut note = |obstacle| {
@@ -68,7 +72,7 @@ pub(crate) fn obstacles(lower: &Vma, upper: &Vma) -> Obstacles {
     all
 }
 
-/// Whether areas with these owners of private pages may become one.
+/// Returns `true` if VMAs with these anon_vmas may merge.
 pub(crate) fn anon_vmas_agree(a: Option<AnonVma>, b: Option<AnonVma>) -> bool {
     match (a, b) {
         (None, None) => true,
@@ -77,25 +81,26 @@ pub(crate) fn anon_vmas_agree(a: Option<AnonVma>, b: Option<AnonVma>) -> bool {
     }
 }
 
-/// Whether a neighbour with this owner of private pages may take in a piece with that one.
+/// Returns `true` if a neighbour with this anon_vma may absorb a piece with that one.
 fn can_absorb(neighbour: Option<AnonVma>, piece: Option<AnonVma>, kernel: KernelVersion) -> bool {
     anon_vmas_agree(neighbour, piece)
         && (neighbour.is_some() || piece.is_none() || kernel.has(Rule::UntouchedTakesTouched))
 }
 
-/// What a range is that may join its neighbours.
+/// The kind of range that may merge with its neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Piece {
-    /// A new mapping, or a part of an area.
+    /// A new mapping, or a part of a VMA.
     Part,
-    /// A whole area that is there now, and would vanish in its neighbours.
+    /// A whole VMA, which would disappear in its neighbours.
     Whole,
-    /// What the lower neighbour grows by.
+    /// The range that the lower neighbour grows by.
     Growth,
 }
 
 impl Piece {
-    /// Returns `true` if the upper neighbour, with this owner, may take in the piece, with that one.
+    /// Returns `true` if the upper neighbour, with the first anon_vma, may absorb the piece, with
+    /// the second.
     #[inline(always)]
     fn can_be_absorbed_above(
         self,
@@ -103,30 +108,30 @@ impl Piece {
         piece: Option<AnonVma>,
         kernel: KernelVersion,
     ) -> bool {
-        // There are no pages in what an area grows by: nothing of it was inherited, though its owner was.
+        // A growth has no pages: nothing of it was inherited, even if the anon_vma was.
         let empty =
             self == Piece::Growth && upper.is_none() && kernel.has(Rule::UntouchedTakesTouched);
         empty || can_absorb(upper, piece, kernel)
     }
 }
 
-/// The area that a new one and its neighbours become.
+/// The VMA that a new one and its neighbours become.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Merge {
     start: u64,
     end: u64,
-    /// An address in the neighbour that stays.
+    /// An address in the neighbour that stays and absorbs the others.
     keeper: u64,
-    /// How many neighbours it is made of; an area around the range on both sides counts once.
+    /// The number of neighbours that it is made of. A VMA around the range counts once.
     joined: usize,
     merges: u64,
-    /// The owner and the mark that the keeper lacks.
+    /// The anon_vma and the mark of guards that the keeper lacks.
     owner: Option<AnonVma>,
     guarded: bool,
 }
 
 impl Merge {
-    /// Of a new area with attributes `vma` over a range, if it joins any.
+    /// Returns the merge of a new VMA with attributes `vma` over a range, if it merges.
     #[inline]
     pub(crate) fn new(
         span: &Span,
@@ -137,7 +142,8 @@ impl Merge {
         Self::of(span, neighbours, vma, vma.flags, Piece::Part, kernel)
     }
 
-    /// Of a range that lies in one area, and gets the attributes `vma` with other flags, if it joins any.
+    /// Returns the merge of a range that lies in one VMA and gets the attributes `vma` with other
+    /// flags, if it merges.
     #[inline]
     pub(crate) fn altering(
         span: &Span,
@@ -174,7 +180,8 @@ impl Merge {
         Self::with(span, (lower, upper), vma, piece, kernel)
     }
 
-    /// As [`of`](Self::of); the flags agree with those of the neighbours.
+    /// As [`of`](Self::of), where the flags are already known to agree with those of the
+    /// neighbours.
     fn with(
         span: &Span,
         (lower, upper): (Option<Area<'_>>, Option<Area<'_>>),
@@ -182,7 +189,7 @@ impl Merge {
         piece: Piece,
         kernel: KernelVersion,
     ) -> Option<Self> {
-        // A counted area may grow and shrink, but not vanish in another.
+        // A counted VMA may grow and shrink, but must not disappear in another.
         let counted = vma.is_counted();
         if counted && (piece == Piece::Whole || !kernel.has(Rule::AttachmentsGrow)) {
             return None;
@@ -221,7 +228,8 @@ impl Merge {
 }
 
 impl AddressSpace {
-    /// Lays a new area over a range, whatever is there, joined with its neighbours. One change of the tree.
+    /// Inserts a VMA over a range, in place of whatever is there, or merges it with its neighbours.
+    /// One change of the tree.
     ///
     /// # Errors
     /// `ENOMEM` when an allocation fails; see [`Areas::insert`](crate::space::areas::Areas::insert).
@@ -238,7 +246,8 @@ impl AddressSpace {
         }
     }
 
-    /// Lets the area that ends at `start` go on to `end`, and joins it with what it reaches.
+    /// Extends the VMA that ends at `start` up to `end`, and merges it with the one that it
+    /// reaches.
     ///
     /// # Errors
     /// `ENOMEM` when an allocation fails, and nothing has changed.
@@ -250,7 +259,7 @@ impl AddressSpace {
         };
         let (vma, flags, kernel) = (lower.vma, lower.vma.flags, self.config.kernel);
         let merge = Merge::of(&span, &neighbours, vma, flags, Piece::Growth, kernel);
-        // An area that never joins others may still grow.
+        // A VMA that never merges may still grow.
         let merge = merge.unwrap_or(Merge {
             start: lower.start,
             end,
@@ -263,7 +272,7 @@ impl AddressSpace {
         self.merge_into(&span, &merge, flags)
     }
 
-    /// Joins the areas that meet at `boundary`, if they may be one.
+    /// Merges the VMAs that meet at `boundary`, if they may merge.
     ///
     /// # Errors
     /// `ENOMEM` when an allocation fails, and nothing has changed.
@@ -285,15 +294,17 @@ impl AddressSpace {
         }
     }
 
-    /// Gives a range that lies in one area, and [joins](Merge::altering) no other, the attributes `vma`: it is cut out of its area. One change of the tree.
+    /// Gives a range that lies in one VMA, and does not [merge](Merge::altering), the attributes
+    /// `vma`: splits it from its VMA. One change of the tree.
     ///
     /// # Errors
-    /// `ENOMEM` when an allocation fails, and nothing has changed; or `EINVAL` if the area may not be cut, or `ENOMEM` at the limit on the number
-    /// of areas, and a first cut may then stay.
+    /// `ENOMEM` when an allocation fails, and nothing has changed. `EINVAL` if the VMA must not be
+    /// split there, and `ENOMEM` at the limit on the number of VMAs; then a first split may stay.
     #[inline(always)]
     pub(crate) fn split_out(&mut self, span: &Span, vma: VmaBox) -> Result<(), Errno> {
         if span.over.splits_unsplittable() {
-            // Of an area that can be cut at some places only, the lower cut may be allowed, and has then been made.
+            // A VMA that can be split only at some addresses may allow the lower split, which has
+            // then been made.
             if !span.over.unsplittable.0 {
                 self.split_at(span.start)?;
             }
@@ -301,7 +312,7 @@ impl AddressSpace {
         }
         let cuts = span.over.kept as usize;
         if self.is_split_out_refused(span) {
-            // One cut may be allowed where two are not.
+            // One split may be allowed where two are not.
             self.split_at(span.start)?;
             self.split_at(span.end)?;
         }
@@ -310,16 +321,18 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Returns `true` if [`split_out`](Self::split_out) fails for the limit on the number of areas, or because the area may not be cut there.
+    /// Returns `true` if [`split_out`](Self::split_out) fails for the limit on the number of VMAs,
+    /// or because the VMA must not be split there.
     #[inline(always)]
     pub(crate) fn is_split_out_refused(&self, span: &Span) -> bool {
-        // The boundaries that it makes within its area.
+        // The number of new boundaries within the VMA.
         let cuts = span.over.kept as usize;
         span.over.splits_unsplittable()
             || self.areas.count() + cuts > self.config.max_map_count as usize
     }
 
-    /// Lets a neighbour take in a range, and the other neighbour too if it joins. `flags` are those of all of them.
+    /// Performs a merge: a neighbour absorbs the range, and the other neighbour if that merges too.
+    /// All of them have `flags`.
     ///
     /// # Errors
     /// `ENOMEM` when an allocation fails, and nothing has changed.
@@ -336,8 +349,9 @@ impl AddressSpace {
         }
     }
 
-    /// As [`join`](Self::merge_into), where the look has been; `false` if that is not possible. Of the two calls this is the usual one, and its frame is given
-    /// up for the other, from which the tree goes deep.
+    /// As [`merge_into`](Self::merge_into), at the position of the look-up; returns `false` if that
+    /// is not possible. The two ways are separate calls: the stack frame of this usual one is gone
+    /// when the other goes deep into the tree.
     #[inline(never)]
     fn merge_at_seat(&mut self, span: &Span, merge: &Merge, flags: VmFlags) -> Result<bool, Errno> {
         let all = (merge.start, merge.end);
@@ -348,7 +362,7 @@ impl AddressSpace {
         Ok(done)
     }
 
-    /// The end of [`join`](Self::merge_into), wherever it is.
+    /// Merges from the root: the slow way of [`merge_into`](Self::merge_into).
     #[cold]
     #[inline(never)]
     fn merge_slow(&mut self, span: &Span, merge: &Merge, flags: VmFlags) -> Result<(), Errno> {
@@ -358,7 +372,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Gives the area at `start` what the keeper lacks, and counts the merges.
+    /// Gives the VMA at `start` what the keeper lacks, and counts the merges.
     #[inline(always)]
     fn count_merged(&mut self, start: u64, merge: &Merge) {
         if merge.owner.is_some() {
@@ -372,10 +386,10 @@ impl AddressSpace {
         self.counters.merges += merge.merges;
     }
 
-    /// Makes `address` a boundary if an area spans it.
+    /// Splits the VMA around `address`, if there is one.
     ///
     /// # Errors
-    /// `ENOMEM` at the limit on the number of areas or when an allocation fails.
+    /// `ENOMEM` at the limit on the number of VMAs or when an allocation fails.
     fn split_at(&mut self, address: u64) -> Result<(), Errno> {
         let at_limit = self.at_map_limit();
         if at_limit && self.areas.at(address).is_some_and(|a| a.start < address) {

@@ -1,23 +1,24 @@
-//! The core: the address space, its areas, and what all calls do with them. Knows nothing of calls.
+//! The core: the address space, its VMAs, and the operations that all calls share. Knows nothing of
+//! calls.
 //!
 //! | file | concept |
 //! |---|---|
-//! | `areas` | the areas by address, with their counts: the only one that changes the tree |
+//! | `areas` | the VMAs by address, with their counts: the only module that changes the tree |
 //! | `counts` | pages by kind |
-//! | `vma`, `vma_lock` | one area, apart from where it lies; its lock |
-//! | `merge` | who may join whom; how areas are laid down and changed |
-//! | `obstacles` | why two neighbours are two |
-//! | `address` | where a mapping goes |
-//! | `limits` | what may still be mapped, locked and committed |
-//! | `fault`, `stack` | what a page fault changes; areas that grow downwards |
-//! | `guards`, `ranges` | pages that fault whatever their area allows; sets of addresses |
-//! | `poison` | what a userfaultfd has done to pages |
+//! | `vma`, `vma_box`, `vma_lock` | the attributes of one VMA; its memory; its lock |
+//! | `merge` | the merge rule; the insertion and change of VMAs |
+//! | `obstacles` | reasons why two neighbours do not merge |
+//! | `address` | the choice of the address of a mapping |
+//! | `limits` | limits on mapped, locked and committed memory |
+//! | `fault`, `stack` | what a page fault changes in the map; VMAs that grow downwards |
+//! | `guards`, `ranges` | markers of pages at which accesses fail; sets of addresses |
+//! | `poison` | pages that a userfaultfd has poisoned or filled |
 //! | `huge` | mappings of the pool of huge pages |
 //! | `fork` | the map of a child |
-//! | `take_over` | what no map shows, taken over from a former model |
-//! | `inferred` | owners that were made up, and what later maps tell of them |
-//! | `journal`, `in_call` | what a call has changed, for an owner of the pages that refuses it; the end of a call |
-//! | `shared`, `vma_cache` | looking from other threads; what their faults have found before |
+//! | `take_over` | state that no map shows, taken over from an earlier model |
+//! | `inferred` | anon_vmas that were inferred, and what later maps say about them |
+//! | `journal`, `in_call` | undoing a call that an owner of the pages refuses; the end of a call |
+//! | `shared`, `vma_cache` | look-ups from other threads; the VMA cache of faults |
 //! | `maps`, `check` | the map as text; its invariants |
 
 pub(crate) mod address;
@@ -62,8 +63,9 @@ use crate::space::vma_box::VmaBox;
 
 /// The memory map of one process.
 ///
-/// Every change goes through [`perform`](Self::perform), [`fault`](Self::fault) or [`fork`](Self::fork), and ends in the map, the result and the error
-/// number that Linux has for the same history.
+/// Every change goes through [`perform`](Self::perform), [`fault`](Self::fault) or
+/// [`fork`](Self::fork), and leads to the map, the result and the error number that Linux has for
+/// the same history.
 #[derive(Debug)]
 pub struct AddressSpace {
     pub(crate) areas: Areas,
@@ -71,27 +73,27 @@ pub struct AddressSpace {
     pub(crate) config: Config,
     pub(crate) limits: Limits,
     pub(crate) layout: Layout,
-    /// What `mlockall(MCL_FUTURE)` gives to new areas.
+    /// The flags that `mlockall(MCL_FUTURE)` gives to new VMAs.
     pub(crate) future_locked: VmFlags,
-    /// Protection keys in use, bit by bit; key 0 always is.
+    /// Protection keys in use, one bit each. Key 0 always is.
     pub(crate) pkeys: u16,
-    /// The key of areas with only execute permission; 0 until there is one.
+    /// The key of VMAs with only execute permission; 0 until there is one.
     pub(crate) execute_only: u8,
     pub(crate) next_anon: u64,
-    /// Pages that Linux goes on counting as locked although no area is: `MREMAP_DONTUNMAP` unlocks its source without
-    /// taking it off the count.
+    /// Pages that Linux continues to count as locked although no VMA is: `MREMAP_DONTUNMAP` unlocks
+    /// its source without updating the count.
     pub(crate) locked_leak: u64,
     pub(crate) counters: Counters,
 }
 
-/// What happened since the address space was made.
+/// Counts of events since the address space was created.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counters {
     pub(crate) merges: u64,
     pub(crate) splits: u64,
 }
 
-/// One line of the map of a program that already runs.
+/// One line of the map of a program that is already running.
 #[derive(Debug, Clone)]
 pub struct SeedVma {
     /// First address.
@@ -100,18 +102,18 @@ pub struct SeedVma {
     pub end: u64,
     /// `PROT_*` bits as the line shows them.
     pub prot: u64,
-    /// `s` instead of `p` in the line.
+    /// `true` for `s` instead of `p` in the line.
     pub shared: bool,
     /// Offset in the file, in bytes.
     pub offset: u64,
     /// The file, if the line names one.
     pub file: Option<Counted<File>>,
-    /// The `VmFlags:` of smaps; guessed from the rest when `None`.
+    /// The `VmFlags:` of smaps. With `None` they are inferred from the other fields.
     pub flags: Option<VmFlags>,
-    /// A name in brackets that the kernel gave at exec, such as `[vdso]`, or that was given by `PR_SET_VMA_ANON_NAME` (`[anon:…]`); not
-    /// `[heap]` and `[stack]`, which are computed.
+    /// A name in brackets that the kernel gave at exec, such as `[vdso]`, or the program by
+    /// `PR_SET_VMA_ANON_NAME` (`[anon:…]`). Not `[heap]` and `[stack]`, which are computed.
     pub name: Option<Box<str>>,
-    /// It has private pages. Their owner is [assumed](AnonVma::is_inferred) to be its own.
+    /// The VMA has private pages. It gets an [inferred](AnonVma::is_inferred) anon_vma of its own.
     pub touched: bool,
 }
 
@@ -119,15 +121,15 @@ pub struct SeedVma {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Areas now.
+    /// VMAs now.
     pub areas: usize,
-    /// Most areas at any time.
+    /// The largest number of VMAs so far.
     pub areas_peak: usize,
-    /// Joins of two areas.
+    /// Merges of two VMAs.
     pub merges: u64,
-    /// Cuts of one area in two.
+    /// Splits of one VMA into two.
     pub splits: u64,
-    /// Free ranges between areas, above the minimum address and below the end of user space.
+    /// Free ranges between VMAs, above the minimum address and below the end of user space.
     pub gaps: usize,
     /// Levels of the tree.
     pub tree_height: usize,
@@ -137,7 +139,7 @@ pub struct Stats {
     pub pages: PageCounts,
 }
 
-/// What the program itself called an area, from the name in a line of its map.
+/// Returns the name that the program gave to a VMA, from the name in a line of its map.
 fn given_name(shown: &str) -> Option<&str> {
     let name = shown
         .strip_prefix("[anon:")
@@ -146,7 +148,8 @@ fn given_name(shown: &str) -> Option<&str> {
 }
 
 impl SeedVma {
-    /// The area, apart from where it lies. `stack_top` tells the stack, of which the flags are guessed; `anon` owns its private pages.
+    /// Returns the attributes. `stack_top` identifies the stack, whose flags are inferred. `anon`
+    /// is the anon_vma.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -166,8 +169,9 @@ impl SeedVma {
         });
         let anonymous_object = self.file.is_none() && flags.contains(VmFlags::MAYSHARE);
         let shift = if self.file.is_none() && self.offset == 0 && !anonymous_object {
-            // The page number itself, as for any untouched anonymous area. A stack is moved after its first
-            // page was written and keeps its old offset, which nobody can see: it never joins anything.
+            // The page number itself, as for any untouched anonymous VMA. A stack is moved after
+            // its first page was written and keeps its old offset. That is invisible, because a
+            // stack never merges.
             0
         } else {
             (self.offset >> 12).wrapping_sub(start >> 12)
@@ -194,16 +198,17 @@ impl SeedVma {
 }
 
 impl AddressSpace {
-    /// An empty address space.
+    /// Returns an empty address space.
     ///
     /// # Errors
-    /// `EINVAL` if the configuration makes no sense: bounds and bases that are not multiples of a page, a minimum above the maximum, a base, heap or stack
-    /// above the end of user space, a program break below the heap's start. `ENOMEM` when an allocation fails.
+    /// `EINVAL` if the configuration is inconsistent: a bound or a base that is not a multiple of a
+    /// page, a minimum above the maximum, a base, heap or stack above the end of user space, or a
+    /// program break below the heap. `ENOMEM` when an allocation fails.
     pub fn new(config: Config, limits: Limits, layout: Layout) -> Result<Self, Errno> {
         Self::with_areas(config, limits, layout, Areas::new)
     }
 
-    /// As [`new`](Self::new), with these areas.
+    /// As [`new`](Self::new), with these VMAs.
     #[inline(always)]
     pub(crate) fn with_areas(
         config: Config,
@@ -222,7 +227,7 @@ impl AddressSpace {
         Ok(AddressSpace {
             areas: areas()?,
             guards: Guards::new(),
-            // Key 0 is that of all memory, where there are keys.
+            // Key 0 is that of all memory, if there are keys.
             pkeys: u16::from(config.pkeys),
             config,
             limits,
@@ -235,10 +240,12 @@ impl AddressSpace {
         })
     }
 
-    /// Adds an area that exists already, without merging. For taking over the map of a program at exec.
+    /// Adds a VMA that already exists, without merging: for taking over the map of a program at
+    /// exec.
     ///
     /// # Errors
-    /// `EINVAL` for an empty or unaligned range, `EEXIST` if something is there, `ENOMEM` when an allocation fails.
+    /// `EINVAL` for an empty or unaligned range, `EEXIST` if something is mapped there, `ENOMEM`
+    /// when an allocation fails.
     pub fn seed(&mut self, seed: SeedVma) -> Result<(), Errno> {
         let SeedVma { start, end, .. } = seed;
         if start >= end || !start.is_multiple_of(PAGE_SIZE) || !end.is_multiple_of(PAGE_SIZE) {
@@ -256,44 +263,45 @@ impl AddressSpace {
         put
     }
 
-    /// Limits in force.
+    /// Returns the limits in force.
     pub fn limits(&self) -> Limits {
         self.limits
     }
 
-    /// Changes the limits, as `setrlimit(2)` does; what is mapped stays.
+    /// Changes the limits, as `setrlimit(2)` does. Existing mappings stay.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }
 
-    /// Settings in force.
+    /// Returns the settings in force.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Changes the settings, as a write to `/proc/sys/vm` or a change of privileges does. Start from [`config`](Self::config), so that a guest that is
-    /// [confined](Config::within) stays so.
+    /// Changes the settings, as a write to `/proc/sys/vm` or a change of privileges does. Start
+    /// from [`config`](Self::config), so that a [confined](Config::within) guest stays confined.
     pub fn set_config(&mut self, config: Config) {
         self.config = config.raised();
     }
 
-    /// Changes where placement begins: downwards, and upwards. For following a process that does not show it before it first maps something.
+    /// Changes the addresses where top-down and bottom-up placement begin. For following a process
+    /// that reveals them only by its first mapping.
     pub fn set_bases(&mut self, mmap_base: u64, legacy_base: u64) {
         self.layout.mmap_base = mmap_base;
         self.layout.legacy_base = legacy_base;
     }
 
-    /// Layout in force; the program break in it is the current one.
+    /// Returns the layout in force, with the current program break.
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Number of areas. O(1).
+    /// Returns the number of VMAs. O(1).
     pub fn area_count(&self) -> usize {
         self.areas.count()
     }
 
-    /// Pages by kind. O(1).
+    /// Returns the numbers of pages by kind. O(1).
     pub fn page_counts(&self) -> PageCounts {
         PageCounts {
             locked: self.locked_pages(),
@@ -301,29 +309,32 @@ impl AddressSpace {
         }
     }
 
-    /// The area that holds `address` or the first one above it (Linux's `find_vma`). O(log n).
+    /// Returns the VMA that holds `address` or the first one above it (Linux's `find_vma`). O(log
+    /// n).
     pub fn find(&self, address: u64) -> Option<Area<'_>> {
         self.areas.find(address)
     }
 
-    /// The area that holds `address` (Linux's `vma_lookup`). O(log n).
+    /// Returns the VMA that holds `address` (Linux's `vma_lookup`). O(log n).
     pub fn lookup(&self, address: u64) -> Option<Area<'_>> {
         self.areas.at(address)
     }
 
-    /// The first area that intersects `[start, end)` (Linux's `find_vma_intersection`). O(log n).
+    /// Returns the first VMA that intersects `[start, end)` (Linux's `find_vma_intersection`).
+    /// O(log n).
     pub fn find_intersection(&self, start: u64, end: u64) -> Option<Area<'_>> {
         self.areas.find_in(start, end)
     }
 
-    /// The area with exactly this range (Linux's `find_exact_vma`). O(log n).
+    /// Returns the VMA with exactly this range (Linux's `find_exact_vma`). O(log n).
     pub fn find_exact(&self, start: u64, end: u64) -> Option<Area<'_>> {
         self.areas
             .at(start)
             .filter(|area| area.start == start && area.end == end)
     }
 
-    /// [`find`](Self::find), and the area before it (Linux's `find_vma_prev`). O(log n).
+    /// Returns the VMA before the one that [`find`](Self::find) returns, and that one (Linux's
+    /// `find_vma_prev`). O(log n).
     pub fn find_with_previous(&self, address: u64) -> (Option<Area<'_>>, Option<Area<'_>>) {
         let found = self.areas.find(address);
         let before = self
@@ -332,12 +343,12 @@ impl AddressSpace {
         (before, found)
     }
 
-    /// All areas, upwards and downwards.
+    /// Returns all VMAs, upwards and downwards.
     pub fn areas(&self) -> impl DoubleEndedIterator<Item = Area<'_>> {
         self.areas.iter()
     }
 
-    /// The tree that holds the areas, node by node, with the indices in hexadecimal: for people. O(n).
+    /// Returns the tree of VMAs for display, node by node, with indices in hexadecimal. O(n).
     ///
     /// ```
     /// # use samara_mm::{AddressSpace, Config, Layout, Limits, MmapOptions};
@@ -350,7 +361,7 @@ impl AddressSpace {
         self.areas.dump()
     }
 
-    /// Figures. O(n), for the gaps.
+    /// Returns figures. O(n), because of the gaps.
     pub fn stats(&self) -> Stats {
         let tree = self.areas.tree_stats();
         let mut gaps = 0;

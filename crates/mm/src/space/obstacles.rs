@@ -1,4 +1,4 @@
-//! Why two neighbours are two: the merge rule, asked for what in it does not hold.
+//! Reasons why two neighbours do not merge, by the rule in `merge.rs`.
 
 use bitflags::bitflags;
 
@@ -6,34 +6,37 @@ use crate::space::merge;
 use crate::space::vma::Area;
 
 bitflags! {
-    /// What keeps two areas from being one ([`Area::obstacles`]).
+    /// Reasons why two VMAs are not one ([`Area::obstacles`]).
     ///
-    /// Areas without any obstacle may still be two: Linux joins them when a call lays down or changes one of them, not when they become alike.
+    /// Two VMAs without an obstacle may still be separate: Linux merges them when a call inserts or
+    /// changes one of them, not when they become equal.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct Obstacles: u32 {
         /// There is a hole between them.
         const APART = 1;
         /// Their flags differ in more than `SOFTDIRTY`: permissions, locks, advice.
         const FLAGS = 1 << 1;
-        /// One is a driver's, or may not grow: such areas never join others.
+        /// One is managed by a driver or must not grow. Such VMAs never merge.
         const SPECIAL = 1 << 2;
-        /// The upper one does not go on in the object where the lower one ends.
+        /// The page offset of the upper one does not continue that of the lower one.
         const OFFSET = 1 << 3;
-        /// They map different objects, or one by two open files; what the kernel installs at exec is never the same.
+        /// They map different objects, or one object through two open file descriptions. Objects
+        /// that the kernel installs at exec never agree.
         const OBJECT = 1 << 4;
         /// Their memory policies differ.
         const POLICY = 1 << 5;
-        /// They are watched by different userfaultfds, or only one of them is.
+        /// They are registered with different userfaultfds, or only one of them is registered.
         const UFFD = 1 << 6;
         /// Their names differ (`PR_SET_VMA_ANON_NAME`).
         const NAME = 1 << 7;
-        /// Both have private pages, with different owners; or one has pages that it may share with a parent.
+        /// Both have an anon_vma, but not the same one; or one has pages that it may share with a
+        /// parent.
         const OWNER = 1 << 8;
     }
 }
 
 impl Area<'_> {
-    /// What keeps this area from being one with `upper`, by the rule that calls merge by. O(1).
+    /// Returns the reasons why this VMA and `upper` do not merge, by the rule that calls use. O(1).
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, Layout, Limits, MmapOptions, Obstacles, Prot};

@@ -1,21 +1,26 @@
-//! What a userfaultfd has done to pages: it has poisoned them (`UFFDIO_POISON`), or brought them (`UFFDIO_COPY`).
+//! Reports of what a userfaultfd has done to pages: poisoned them (`UFFDIO_POISON`) or filled them
+//! (`UFFDIO_COPY`).
 //!
-//! Whether it could depends on which pages were there. So an address space is told what has been done, and does not say what the call returns.
+//! Whether such a call succeeds depends on which pages are present, which the engine does not know.
+//! So it is told what has been done, and does not decide what the call returns.
 
 use crate::errno::Errno;
 use crate::kernel::Rule;
 use crate::space::AddressSpace;
 
 impl AddressSpace {
-    /// A userfaultfd has poisoned the pages of `[start, end)` (`UFFDIO_POISON`, `ioctl_userfaultfd(2)`): each access fails from now on as if the memory had
-    /// failed, with `SIGBUS`; locking ends there with `ENOMEM`, and populating with `EHWPOISON`. Both addresses are multiples of the page size.
+    /// Reports that a userfaultfd has poisoned the pages of `[start, end)` (`UFFDIO_POISON`,
+    /// `ioctl_userfaultfd(2)`). From now on each access fails as in failed memory, with `SIGBUS`;
+    /// locking ends there with `ENOMEM`, and populating with `EHWPOISON`. Both addresses are
+    /// multiples of the page size.
     ///
-    /// Poison moves with `mremap` and goes with the mapping; `MADV_DONTNEED`, `MADV_FREE` and [what brings a page](Self::note_brought) take it away, and a guard
-    /// takes its place. A child has that of private areas. Private areas have an anon_vma from now on. Where nothing is mapped, nothing is poisoned.
-    /// O(log n) for each area.
+    /// Poison moves with `mremap` and goes with the mapping. `MADV_DONTNEED`, `MADV_FREE` and
+    /// [filling a page](Self::note_brought) remove it, and a guard replaces it. A child has the
+    /// poison of private VMAs. Private VMAs have an anon_vma from now on. Holes are skipped.
     ///
     /// # Errors
-    /// `EINVAL` if the kernel that is imitated knows no such call; `ENOMEM` when an allocation fails: then some of the pages may be poisoned.
+    /// `EINVAL` if the imitated kernel has no such call. `ENOMEM` when an allocation fails: then
+    /// some of the pages may be poisoned.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Call, Config, Errno, FileArg, Layout, Limits};
@@ -46,8 +51,9 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// A userfaultfd has brought the pages of `[start, end)` (`UFFDIO_COPY`, and in shared areas `UFFDIO_ZEROPAGE` and `UFFDIO_CONTINUE`): poison and guards that were
-    /// there have gone. Both addresses are multiples of the page size. O(log n) if nothing was there.
+    /// Reports that a userfaultfd has filled the pages of `[start, end)` (`UFFDIO_COPY`, and in
+    /// shared VMAs `UFFDIO_ZEROPAGE` and `UFFDIO_CONTINUE`): poison and guards there are gone. Both
+    /// addresses are multiples of the page size. O(log n) if there was no marker.
     ///
     /// # Errors
     /// `ENOMEM` when an allocation fails.
@@ -58,7 +64,7 @@ impl AddressSpace {
         self.guards_mut()?.remove(start, end)
     }
 
-    /// Whether a guard or poison lies in `[start, end)`. O(log n).
+    /// Returns `true` if there is a guard or poison in `[start, end)`. O(log n).
     pub fn has_markers(&self, start: u64, end: u64) -> bool {
         self.guards.first_in(start, end).is_some()
     }
@@ -99,12 +105,13 @@ mod tests {
         space.perform(&Call::Madvise { addr, len, advice })
     }
 
-    /// What populating a page fails with.
+    /// Returns the error of populating a page.
     fn filling(space: &mut AddressSpace, addr: u64) -> Option<Errno> {
         advise(space, addr, 1, 22).err()
     }
 
-    /// An area of which the second and the third page are poisoned.
+    /// Returns an address space with a VMA whose second and third page are poisoned, and the start
+    /// of the VMA.
     fn poisoned(flags: u64) -> (AddressSpace, u64) {
         let mut space = space(Config::default());
         let start = map(&mut space, flags);

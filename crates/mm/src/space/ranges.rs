@@ -6,7 +6,7 @@ use maple_tree::MapleTree;
 
 use crate::errno::Errno;
 
-/// A value for the tree, which holds something one pointer wide.
+/// The value for the tree, which stores something one pointer wide.
 static MARK: u8 = 0;
 
 /// A set of addresses. Look-ups are O(log n) in its ranges.
@@ -18,7 +18,7 @@ impl Ranges {
         Ranges(MapleTree::new())
     }
 
-    /// O(1).
+    /// Returns `true` if the set is empty. O(1).
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -29,7 +29,7 @@ impl Ranges {
         self.0.get(address).is_some()
     }
 
-    /// The first range in `[start, end)`, cut off at both.
+    /// Returns the first range in `[start, end)`, trimmed to it.
     pub(crate) fn first_in(&self, start: u64, end: u64) -> Option<Range<u64>> {
         if self.is_empty() || start >= end {
             return None;
@@ -49,7 +49,7 @@ impl Ranges {
             .map_err(|_| Errno::ENOMEM)
     }
 
-    /// Takes `[start, end)` out.
+    /// Removes `[start, end)`.
     ///
     /// # Errors
     /// `ENOMEM`; nothing has changed.
@@ -62,7 +62,7 @@ impl Ranges {
             .map_err(|_| Errno::ENOMEM)
     }
 
-    /// The same set.
+    /// Returns a copy.
     ///
     /// # Errors
     /// `ENOMEM`.

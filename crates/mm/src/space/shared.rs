@@ -1,4 +1,4 @@
-//! Looking at the map from other threads while it is changed.
+//! Look-ups in the map from other threads while it is changed.
 //!
 //! Handles to the tree come from [`Areas::share`](crate::space::areas::Areas::share); nothing here writes.
 
@@ -19,43 +19,52 @@ use crate::space::vma_box::VmaBox;
 use crate::space::vma_cache::{CacheLookup, Found, VmaCache, release};
 use crate::space::vma_lock::Hold;
 
-/// How often a look-up begins anew that the end of a call has overtaken.
+/// The number of times that a look-up starts over after the end of a call has overtaken it.
 const ATTEMPTS: usize = 16;
 
-/// A handle through which any thread looks at an [`AddressSpace`]'s map, while another changes it.
+/// A handle through which any thread reads the map of an [`AddressSpace`] while another changes it.
 ///
-/// It is what a page fault needs: [`read`](Self::read) takes no lock, and a look-up never waits and never starts over because of
-/// a change elsewhere. Whoever changes the map still borrows the [`AddressSpace`] exclusively (behind a lock of the caller's,
-/// Linux's `mmap_lock`), which is also the fallback for what a reader finds and cannot decide.
+/// It serves page faults: [`read`](Self::read) takes no lock, and a look-up never waits and never
+/// starts over because of a change elsewhere. A thread that changes the map still borrows the
+/// [`AddressSpace`] exclusively, behind a lock of the caller's (Linux's `mmap_lock`). That lock is
+/// also the fallback where a reader cannot decide.
 ///
 /// # What a reader sees
 ///
-/// * Each look-up finds an area, or that there is none, as it was at one moment between the look-up's begin and end, with the range
-///   and the attributes that belonged together then. No half-changed area is ever seen. (The
-///   [owner of private pages](Vma::anon) is the exception: it may be set while one looks at the area, as in Linux.)
-/// * What a call changes by one store is seen all or not at all. `MAP_FIXED` over mappings is one, so no reader finds a hole between
-///   old and new; so are a mapping that joins its neighbours, a stack that grows, and `munmap` of any range.
-/// * Calls over several areas (`mprotect`, `madvise`, `mlock` … of a range) change one area after the other, upwards,
-///   and readers see each state on the way: some parts are changed (cut out of their areas, or joined with a neighbour, by one store for each), others not yet.
-///   `mremap` maps the new place before it takes the old one away: both are there for a moment, never neither. If that
-///   place was mapped, it is unmapped first, and seen empty.
-/// * Two look-ups see the map at two moments. So do the steps of an iteration: areas come in ascending order, each
-///   as it was when the iteration came to it or later; one that is there throughout comes exactly once; one that grew downwards meanwhile may begin
-///   below the end of the one before.
+/// * Each look-up finds a VMA or a hole as it was at one moment between the begin and the end of
+///   the look-up, with the range and the attributes that belonged together then. No reader sees a
+///   half-changed VMA. (The [anon_vma](Vma::anon) is the exception: it may be set while a reader
+///   looks at the VMA, as in Linux.)
+/// * Changes by one store are seen completely or not at all. `MAP_FIXED` over mappings is one, so
+///   no reader finds a hole between old and new. So are a mapping that merges with its neighbours,
+///   a stack that grows, and `munmap` of any range.
+/// * Calls over several VMAs (`mprotect`, `madvise`, `mlock` … of a range) change one VMA after the
+///   other, upwards. Readers see each intermediate state: some parts have changed (split from their
+///   VMAs or merged with a neighbour, by one store each), others not yet. `mremap` maps the new
+///   place before it removes the old one: for a moment both are mapped, never neither. If something
+///   was mapped at the new place, it is unmapped first, and readers see the hole.
+/// * Two look-ups see the map at two moments, and so do the steps of an iteration. VMAs come in
+///   ascending order, each as it was when the iteration reached it or later. A VMA that is mapped
+///   throughout comes exactly once. One that has grown downwards since may begin below the end of
+///   the one before.
 ///
-/// # Who installs pages
+/// # Installing pages
 ///
-/// A view tells what was: by the time that it is used, a call may have changed the area and cleared the page tables. Whoever handles a fault
-/// [holds](Self::hold) the area instead. A call waits for the holders of the areas that it changes before it tells the owner of the pages anything, and
-/// nobody can hold them again until it has ended; holders of other areas and views do not hold it up. (What a view may have found is freed after the
-/// view has gone: it is for a few look-ups, not for keeping.)
+/// A view shows the past: by the time it is used, a call may have changed the VMA and cleared the
+/// page tables. A thread that handles a fault therefore [holds](Self::hold) the VMA. A call waits
+/// for the holders of the VMAs that it changes before it notifies the owner of the pages, and no
+/// thread can hold them again until it has ended. Holders of other VMAs and views do not delay it.
+/// What a view may have found is freed after the view is dropped, so a view is for a few look-ups
+/// only.
 ///
 /// # Costs
 ///
-/// While there is a handle, changes build new nodes and areas instead of changing them in place, which makes them slower; without one,
-/// they are as fast as ever. Entering and leaving a view is one atomic addition each. What [`hold`](Self::hold) has found twice is remembered: the next one there does
-/// without view and walk, until a call changes that very area. Areas that calls have replaced are freed some at a time; what goes with a file's or an object's last mapping, at the end
-/// of the call that takes it away.
+/// While there is a handle, changes build new nodes and VMAs and do not change them in place, which
+/// makes them slower. Without one, they are as fast as ever. Entering and leaving a view is one
+/// atomic addition each. The second [`hold`](Self::hold) of a VMA in a region caches it: later ones
+/// there need no view and no walk, until a call changes that VMA. VMAs that calls have replaced are
+/// freed in batches. What must go with the last mapping of a file or an object goes at the end of
+/// the call that removes it.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Config, Layout, Limits, MmapOptions, Prot};
@@ -80,18 +89,20 @@ const ATTEMPTS: usize = 16;
 #[derive(Clone)]
 pub struct SharedMap {
     shared: Counted<Shared>,
-    /// What holders have found; nothing where there was no memory for it.
+    /// The VMA cache; `None` if there was no memory for it.
     vma_cache: Option<Counted<VmaCache<Vma>>>,
 }
 
-/// A reader of a [`SharedMap`]: areas that it finds stay as long as it does. Not for keeping: memory waits for it.
+/// A read-side critical section of a [`SharedMap`]. VMAs that it finds live as long as it does.
+/// Memory is not freed while it exists, so drop it soon.
 pub struct MapView<'a> {
     reader: Reader<'a, u64, VmaBox, Retired>,
 }
 
 impl AddressSpace {
-    /// A handle for looking at the map from other threads while it is changed here. O(1). Changes cost more as long as it, or a
-    /// clone of it, is there. It outlives the address space, and then shows the map as it was last.
+    /// Returns a handle for reading the map from other threads while it is changed here. O(1).
+    /// Changes cost more as long as the handle or a clone of it exists. It outlives the address
+    /// space, and then shows the map as it was last.
     pub fn share(&mut self) -> SharedMap {
         let (shared, vma_cache) = self.areas.share();
         SharedMap { shared, vma_cache }
@@ -99,13 +110,17 @@ impl AddressSpace {
 }
 
 impl SharedMap {
-    /// Holds the lock of the area at `address` (Linux's per-VMA lock), so that neither its range nor its attributes change, and none of its pages is unmapped,
-    /// moved or protected by a call, until it is let go. Never waits: `None` if nothing is mapped there, if a call is changing
-    /// the area, or if calls have ended again and again while it was looked for. Then the lock on the [`AddressSpace`] decides. O(log n), and O(1) where two pages of
-    /// it were held before, one after the other, and it has not been changed since.
+    /// Holds the lock of the VMA at `address` (Linux's per-VMA lock). Until it is dropped, neither
+    /// the range nor the attributes of the VMA change, and no call unmaps, moves or protects its
+    /// pages.
     ///
-    /// Calls that would change the area spin meanwhile. So it is for the time of a page fault that does not sleep, and its holder must not
-    /// change the map.
+    /// Never waits. Returns `None` if nothing is mapped there, if a call is changing the VMA, or if
+    /// calls have ended again and again during the look-up. The lock on the [`AddressSpace`]
+    /// decides then. O(log n), and O(1) if two of its pages were held before, one after the other,
+    /// and it has not changed since.
+    ///
+    /// Calls that would change the VMA spin until it is dropped. Hold it only during a page fault
+    /// that does not sleep, and do not change the map while holding it.
     #[inline]
     pub fn hold(&self, address: u64) -> Option<HeldArea<'_>> {
         let known = match &self.vma_cache {
@@ -127,16 +142,18 @@ impl SharedMap {
         Some(held)
     }
 
-    /// Holds what the tree has.
+    /// Holds the VMA that the tree has at `address`.
     #[inline]
     fn hold_found(&self, address: u64) -> Option<HeldArea<'_>> {
         let view = self.read();
-        // Calls on other areas end all the time beside threads that fault; that many of them during one look-up each are a sign of something else.
+        // Calls on other VMAs end all the time while threads fault. That one ends during each of
+        // many look-ups is a sign of something else.
         for _ in 0..ATTEMPTS {
             let number = self.shared.calls.now();
             let area = view.lookup(address)?;
             match area.vma.lock.try_hold(&self.shared.calls, number) {
-                // Until here the view has kept the area; now its lock does, as `vma_lock` explains.
+                // Until here the view has kept the VMA alive; now its lock does, as `vma_lock`
+                // explains.
                 Hold::Held => {
                     let found = Found::from(area);
                     // SAFETY: as `HeldArea::area`.
@@ -150,7 +167,7 @@ impl SharedMap {
         None
     }
 
-    /// Begins to look. Never waits.
+    /// Enters a read-side critical section. Never waits.
     pub fn read(&self) -> MapView<'_> {
         MapView {
             reader: self.shared.tree.read(),
@@ -158,26 +175,28 @@ impl SharedMap {
     }
 }
 
-/// An area whose lock is held: see [`SharedMap::hold`]. Dropping it lets go.
+/// A VMA whose lock is held: see [`SharedMap::hold`]. Dropping this releases it.
 pub struct HeldArea<'a> {
     found: Found<Vma>,
-    /// Of the area's lock, or of the place where it was found.
+    /// The counter of the lock of the VMA, or of its slot in the cache.
     holders: &'a AtomicU32,
 }
 
-// SAFETY: it is a view of an area, which any thread may look at, and whose lock any thread may let go.
+// SAFETY: it is a reference to a VMA, which any thread may read, and any thread may release the
+// lock.
 unsafe impl Send for HeldArea<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for HeldArea<'_> {}
 
 impl HeldArea<'_> {
-    /// The area as it is while this is held.
+    /// Returns the VMA.
     #[inline]
     pub fn area(&self) -> Area<'_> {
         Area {
             start: self.found.start,
             end: self.found.end,
-            // SAFETY: no call removes the area while its lock is held, and the areas of a tree live as long as a handle on it.
+            // SAFETY: no call removes the VMA while its lock is held, and the VMAs of a tree live
+            // as long as a handle on it.
             vma: unsafe { self.found.area.as_ref() },
         }
     }
@@ -208,22 +227,24 @@ impl fmt::Debug for HeldArea<'_> {
 }
 
 impl MapView<'_> {
-    /// The area that holds `address` (Linux's `vma_lookup`, and what a page fault begins with). O(log n).
+    /// Returns the VMA that holds `address` (Linux's `vma_lookup`). O(log n).
     pub fn lookup(&self, address: u64) -> Option<Area<'_>> {
         self.reader.get_range(address).map(area)
     }
 
-    /// The area that holds `address` or the first one above it (Linux's `find_vma`). O(log n).
+    /// Returns the VMA that holds `address` or the first one above it (Linux's `find_vma`). O(log
+    /// n).
     pub fn find(&self, address: u64) -> Option<Area<'_>> {
         self.reader.find(address..).map(area)
     }
 
-    /// The last area that begins below `address`. O(log n).
+    /// Returns the last VMA that begins below `address`. O(log n).
     pub fn find_below(&self, address: u64) -> Option<Area<'_>> {
         self.reader.find_rev(..address).map(area)
     }
 
-    /// The first area that intersects `[start, end)` (Linux's `find_vma_intersection`). O(log n).
+    /// Returns the first VMA that intersects `[start, end)` (Linux's `find_vma_intersection`).
+    /// O(log n).
     pub fn find_intersection(&self, start: u64, end: u64) -> Option<Area<'_>> {
         if start >= end {
             return None;
@@ -231,12 +252,14 @@ impl MapView<'_> {
         self.reader.find(start..end).map(area)
     }
 
-    /// The areas that intersect the addresses in `range`, upwards and downwards; `..` for all.
+    /// Returns the VMAs that intersect the addresses in `range`, upwards and downwards; `..` for
+    /// all.
     pub fn areas(&self, range: impl RangeBounds<u64>) -> impl DoubleEndedIterator<Item = Area<'_>> {
         self.reader.range(range).map(area)
     }
 
-    /// The map as `/proc/PID/maps` lists it. `layout` tells where heap and stack are: [`AddressSpace::layout`].
+    /// Returns the map as `/proc/PID/maps` lists it. `layout` says where heap and stack are:
+    /// [`AddressSpace::layout`].
     pub fn maps(&self, layout: Layout) -> impl DoubleEndedIterator<Item = MapsLine<'_>> {
         self.areas(..).map(move |area| line(area, &layout))
     }

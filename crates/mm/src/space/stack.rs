@@ -1,4 +1,4 @@
-//! Growth of areas that grow downwards.
+//! Growth of VMAs that grow downwards.
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_MASK, VmFlags};
@@ -9,15 +9,17 @@ use crate::space::in_call::InCall;
 use crate::space::vma_box::VmaBox;
 
 impl AddressSpace {
-    /// Grows the area above `address` down to it, as a fault there does.
+    /// Grows the VMA above `address` down to it, as a fault there does.
     ///
     /// # Errors
-    /// `EFAULT` if no area there grows downwards; `ENOMEM` if a limit, the guard gap or another area is in the way.
+    /// `EFAULT` if the VMA above does not grow downwards; `ENOMEM` if a limit, the guard gap or
+    /// another VMA forbids it.
     pub fn grow_stack(&mut self, address: u64) -> Result<(), Errno> {
         self.grow_stack_with(address, &mut NoPages)
     }
 
-    /// As [`grow_stack`](Self::grow_stack), for the owner of the pages: it is told what is mapped now.
+    /// As [`grow_stack`](Self::grow_stack), with an owner of the pages, which is notified of what
+    /// is mapped.
     ///
     /// # Errors
     /// As [`grow_stack`](Self::grow_stack), and those of the owner.
@@ -26,7 +28,7 @@ impl AddressSpace {
         address: u64,
         pages: &mut P,
     ) -> Result<(), Errno> {
-        // It ends when all is done: no fault is to hold what is undone.
+        // The call ends after a refusal is undone, so that no fault can hold what is undone.
         let call = InCall(self);
         if pages.refuses() {
             let grow =
@@ -49,7 +51,7 @@ impl AddressSpace {
         if start < self.config.mmap_min_addr {
             return Err(Errno::EPERM);
         }
-        // The guard gap must stay free below, except below an area without access or another stack.
+        // The guard gap below must stay free, except above a VMA without access or another stack.
         if let Some(below) = self.areas.before(start)
             && !below.vma.flags.contains(VmFlags::GROWSDOWN)
             && below.vma.flags.intersects(VmFlags::ACCESS)
@@ -59,13 +61,13 @@ impl AddressSpace {
         }
         let (old, end, flags) = (area.start, area.end, area.vma.flags);
         let grown = old - start;
-        // It has an owner from now on, even if a limit keeps it from growing.
+        // The VMA has an anon_vma from now on, even if a limit keeps it from growing.
         self.areas.before_change(old, old + 1)?;
         self.touch(old);
         if !self.may_expand(flags, grown >> 12)
             || end - start > self.limits.stack
             || !self.may_lock_new(flags, grown)
-            // Whether the area is charged or not.
+            // The commit limit applies even if the VMA is not charged.
             || !self.may_commit(grown >> 12)
         {
             return Err(Errno::ENOMEM);

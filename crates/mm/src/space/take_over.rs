@@ -1,7 +1,8 @@
-//! What no map shows, taken over from the model that was followed before.
+//! State that no map shows, taken over from an earlier model of the same process.
 //!
-//! A model that has parted from the process is built anew from the process's map. That shows neither who owns private pages nor which open
-//! file is mapped, not what was attached, set aside or promised to areas to come: all of it is in the former model.
+//! A model that differs from its process is rebuilt from the map of the process. The map shows
+//! neither anon_vmas nor open file descriptions, attachments, allocated keys or flags of future
+//! VMAs. The earlier model has all of these.
 
 use alloc::vec::Vec;
 
@@ -16,12 +17,13 @@ use crate::space::vma_box::VmaBox;
 use crate::space::{AddressSpace, given_name};
 
 impl AddressSpace {
-    /// Takes over from `before`, an earlier model of the same process, what a map does not show: owners of private pages, open file
-    /// descriptions, attachments, policies, protection keys, guard markers and poison, and what holds for areas to come. The map stays as it is: where
-    /// it has something else than `before` had there, nothing is taken over. O(n log n).
+    /// Takes over from `before`, an earlier model of the same process, what a map does not show:
+    /// anon_vmas, open file descriptions, attachments, policies, protection keys, guard markers and
+    /// poison, and what holds for future VMAs. The map itself does not change: where it has
+    /// something else than `before`, nothing is taken over. O(n log n).
     ///
     /// # Errors
-    /// `ENOMEM` when an allocation fails; some areas may have been done then.
+    /// `ENOMEM` when an allocation fails; some VMAs may have been treated then.
     pub fn take_over(&mut self, before: &AddressSpace) -> Result<(), Errno> {
         self.future_locked = before.future_locked;
         self.pkeys = before.pkeys;
@@ -33,7 +35,7 @@ impl AddressSpace {
         let mut guards = Guards::new();
         let mut objects = Objects::default();
         let mut next = 0;
-        // Where the last area ends, and where that began from which it took over.
+        // The end of the last VMA, and the start of the VMA that it took over from.
         let mut last = None;
         while let Some(area) = self.areas.find(next) {
             let (start, end) = (area.start, area.end);
@@ -49,7 +51,8 @@ impl AddressSpace {
             if let Some(old) = old {
                 inherit(&mut vma, old.vma)?;
                 guards.copy(&before.guards, start, end)?;
-                // One area there, two here: what kept them apart is most likely the owner.
+                // One VMA in the earlier model, two in the map: most likely different anon_vmas
+                // keep them apart.
                 let divided =
                     last == Some((start, old.start)) && self.kept_apart(start, owner, &vma);
                 if divided {
@@ -68,7 +71,8 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Whether the area that ends at `start` would continue in one with these attributes if they had one owner.
+    /// Returns `true` if the VMA that ends at `start` would merge with one with these attributes if
+    /// they had the same anon_vma.
     fn kept_apart(&self, start: u64, owner: Option<AnonVma>, vma: &Vma) -> bool {
         let lower: Option<Area<'_>> = self.areas.before(start);
         owner.is_some()
@@ -78,12 +82,13 @@ impl AddressSpace {
     }
 }
 
-/// Shared anonymous objects by their numbers here, and what the map shows for each: the kernel numbers them, too, but otherwise.
+/// Shared anonymous objects: the engine's number of each, and the kernel's as the map shows it.
 #[derive(Debug, Default)]
 struct Objects(Vec<(u64, FileId)>);
 
 impl Objects {
-    /// Can it be this object that is shown so? What was taken for another one cannot.
+    /// Returns `true` if the map may show this object under this number: neither has been matched
+    /// with another.
     fn agree(&mut self, own: u64, shown: FileId) -> Result<bool, Errno> {
         let known = self.0.iter().find(|pair| pair.0 == own || pair.1 == shown);
         if let Some(pair) = known {
@@ -95,17 +100,19 @@ impl Objects {
     }
 }
 
-/// The map calls shared anonymous memory a file, by a name that no file has which is mapped shared.
+/// Returns `true` for shared anonymous memory, which the map shows as a file with a name that no
+/// file mapped shared has.
 fn is_shared_anonymous(shown: &File) -> bool {
     &*shown.name == "/dev/zero (deleted)" || shown.name.starts_with("[anon_shmem:")
 }
 
-/// Memory of the pool of huge pages that is no file of the program's, of which the kernel makes one all the same.
+/// Returns `true` for memory of the pool of huge pages without a file of the program's. The kernel
+/// makes a file for it.
 fn is_anonymous_huge(shown: &File) -> bool {
     &*shown.name == "/anon_hugepage (deleted)"
 }
 
-/// Whether an area of the map can be what the former model had there.
+/// Returns `true` if a VMA of the map may be the one that the earlier model had there.
 fn is_same(old: &Vma, new: &Vma, objects: &mut Objects) -> Result<bool, Errno> {
     let alike = || {
         old.shift == new.shift
@@ -128,7 +135,7 @@ fn is_same(old: &Vma, new: &Vma, objects: &mut Objects) -> Result<bool, Errno> {
     Ok(object && alike())
 }
 
-/// Gives an area of the map what the former model knew of it.
+/// Gives a VMA of the map what the earlier model knew of it.
 fn inherit(new: &mut Vma, old: &Vma) -> Result<(), Errno> {
     if let (Backing::SharedAnonymous(_), Backing::File(shown)) = (&old.backing, &new.backing) {
         new.name = given_name(&shown.name).map(try_str).transpose()?;

@@ -1,4 +1,4 @@
-//! One area of an address space, apart from where it lies.
+//! The attributes of one VMA, without its range.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -18,54 +18,57 @@ use crate::heap::counted::Counted;
 use crate::pages::Object;
 use crate::space::vma_lock::VmaLock;
 
-/// The attributes of one area. Its range is the key under which the tree holds it and is not stored
-/// again here, so that trimming and merging cannot make the two disagree.
+/// The attributes of one VMA. Its range is its key in the tree and is not stored here, so that
+/// trimming and merging cannot make the two disagree.
 ///
-/// The page offset is stored relative to the address (`page offset = address / 4096 + shift`): cutting an area at any
-/// place leaves `shift` as it is, and two adjacent areas continue each other exactly if theirs are equal.
+/// The page offset is stored relative to the address (`page offset = address / 4096 + shift`).
+/// Splitting a VMA at any address leaves `shift` unchanged, and the offsets of two adjacent VMAs
+/// are contiguous exactly if their shifts are equal.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Vma {
-    /// Properties.
+    /// Flags.
     pub flags: VmFlags,
     /// Page offset minus page number, wrapping. Untouched anonymous memory has 0.
     pub shift: u64,
-    /// What is mapped.
+    /// The object that is mapped.
     pub backing: Backing,
-    /// Who owns the private pages, once there are any.
+    /// The anon_vma, once there are private pages.
     pub(crate) anon: AnonCell,
-    /// Whether guard markers were ever installed in it, or in an area that has become a part of it.
+    /// Guard markers were installed in it once, or in a VMA that has merged into it.
     pub(crate) guarded: Sticky,
-    /// Held by faults in the area, closed by calls that change it.
+    /// The per-VMA lock: held by faults, closed by calls that change the VMA.
     pub(crate) lock: VmaLock,
     /// Memory policy (`mbind(2)`).
     pub policy: Policy,
-    /// Identity of the userfaultfd that watches the area.
+    /// Identity of the userfaultfd that the VMA is registered with.
     pub uffd: Option<NonZeroU32>,
     /// Name given by `PR_SET_VMA_ANON_NAME`, as maps prints it: `[anon:…]`.
     pub name: Option<Box<str>>,
 }
 
-/// What an area maps.
+/// The object that a VMA maps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Backing {
-    /// Private memory of its own.
+    /// Private memory without an object.
     Anonymous,
     /// A file.
     File(Counted<File>),
-    /// Shared anonymous memory: every mapping is an object of its own.
+    /// Shared anonymous memory: every `mmap` makes a new object.
     SharedAnonymous(SharedObject),
-    /// An attached System V segment: counted attachments keep its areas from being absorbed by neighbours.
+    /// An attached System V segment. Attachments are counted, so that neighbours never absorb their
+    /// VMAs.
     Shm {
         /// The segment.
         segment: Counted<ShmSegment>,
         /// Number of the attachment: each `shmat(2)` opens the segment anew.
         attachment: u64,
     },
-    /// Installed by the kernel at exec: `[vdso]`, `[vvar]` …
+    /// Memory that the kernel installs at exec: `[vdso]`, `[vvar]` …
     Special(SpecialObject),
 }
 
-/// What the kernel has installed: counted, and there as long as an area maps it. Two are equal if their names are.
+/// Memory that the kernel has installed. It is reference-counted and lives as long as a VMA maps
+/// it. Two are equal if their names are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecialObject(Counted<Installed>);
 
@@ -76,7 +79,7 @@ struct Installed {
 }
 
 impl SpecialObject {
-    /// One of this name, with what the owner of the pages keeps with it.
+    /// Returns an object of this name, with what the owner of the pages keeps with it.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -89,18 +92,18 @@ impl SpecialObject {
         self.0.handles()
     }
 
-    /// Its name in brackets, as `/proc/PID/maps` prints it.
+    /// Returns the name in brackets, as `/proc/PID/maps` prints it.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// What the owner of the pages keeps with it.
+    /// Returns what the owner of the pages keeps with it.
     pub fn object(&self) -> &Object {
         &self.0.object
     }
 }
 
-/// A shared anonymous object: counted, and there as long as an area maps it.
+/// A shared anonymous object. It is reference-counted and lives as long as a VMA maps it.
 #[derive(Clone)]
 pub struct SharedObject(Counted<Shared>);
 
@@ -111,7 +114,7 @@ struct Shared {
 }
 
 impl SharedObject {
-    /// A new one of so many pages, with what the owner of the pages keeps with it.
+    /// Returns a new object of `pages` pages, with what the owner of the pages keeps with it.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -120,17 +123,18 @@ impl SharedObject {
         Counted::try_new(Shared { id, pages, object }).map(SharedObject)
     }
 
-    /// Number of the object: children inherit it, and it is unlike any other in this program.
+    /// Returns the number of the object, unique in this program. Children inherit the object with
+    /// its number.
     pub fn id(&self) -> u64 {
         self.0.id
     }
 
-    /// Its size in pages, fixed when it was made: accesses beyond fail.
+    /// Returns its size in pages, which never changes. Accesses beyond it fail.
     pub fn pages(&self) -> u64 {
         self.0.pages
     }
 
-    /// What the owner of the pages keeps with it.
+    /// Returns what the owner of the pages keeps with it.
     pub fn object(&self) -> &Object {
         &self.0.object
     }
@@ -150,8 +154,8 @@ impl fmt::Debug for SharedObject {
     }
 }
 
-/// Identity of an anon_vma: the common ancestor of private pages, by which the kernel finds who maps a page.
-/// Only areas with the same one may merge once they have been touched.
+/// Identity of an anon_vma, the object by which the kernel finds all mappings of a private page.
+/// Two VMAs that have been written merge only if they have the same one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AnonVma(u64);
 
@@ -160,33 +164,37 @@ impl AnonVma {
     const INFERRED: u64 = 1 << 62;
     const MARKS: u64 = Self::INHERITED | Self::INFERRED;
 
-    /// A new one: the number after the `last` that was given away.
+    /// Returns a new anon_vma, with the number after `last`.
     pub(crate) fn next(last: &mut u64) -> Self {
         *last += 1;
         AnonVma(*last & !Self::INHERITED)
     }
 
-    /// As [`next`](Self::next), for an area of which nobody knows whether others have the same owner.
+    /// Returns a new anon_vma for a VMA that was found with private pages. It may be the same as
+    /// that of others.
     pub(crate) fn inferred(last: &mut u64) -> Self {
         AnonVma(Self::next(last).0 | Self::INFERRED)
     }
 
-    /// The child's own, on top of those that it inherits by fork.
+    /// Returns the anon_vma that a child of a fork adds to those that it inherits.
     pub(crate) const fn forked(number: u64) -> Self {
         AnonVma(number | Self::INHERITED)
     }
 
-    /// The same, when it has proved to be a child's.
+    /// Returns this anon_vma marked as inherited, when a child turns out to have it from its
+    /// parent.
     pub(crate) const fn inherited(self) -> Self {
         AnonVma(self.0 | Self::INHERITED)
     }
 
-    /// Whether pages may still be shared with a parent: such an area never takes in an untouched one.
+    /// Returns `true` if pages may still be shared with a parent. Such a VMA never merges with one
+    /// that has no anon_vma.
     pub const fn is_inherited(self) -> bool {
         self.0 & Self::INHERITED != 0
     }
 
-    /// Whether it was made up for an area that was found with private pages ([`SeedVma::touched`](crate::SeedVma::touched)): several of these may stand for one.
+    /// Returns `true` if the anon_vma was inferred for a VMA that was found with private pages
+    /// ([`SeedVma::touched`](crate::SeedVma::touched)). Several inferred ones may stand for one.
     pub const fn is_inferred(self) -> bool {
         self.0 & Self::INFERRED != 0
     }
@@ -197,19 +205,19 @@ impl AnonVma {
         self.is_inferred()
     }
 
-    /// A number unique to this anon_vma within its address space.
+    /// Returns a number that is unique to this anon_vma within its address space.
     pub const fn number(self) -> u64 {
         self.0 & !Self::MARKS
     }
 }
 
-/// The owner of an area's private pages: the one attribute that changes while readers may look, with one store.
+/// The anon_vma of a VMA: an attribute that changes while readers may look, with one store.
 pub(crate) struct AnonCell(AtomicU64);
 
 impl AnonCell {
     #[inline]
     pub(crate) fn get(&self) -> Option<AnonVma> {
-        // Relaxed, here and below: the number stands for itself, nothing else is published with it.
+        // Relaxed, here and below: no other memory is published with the number.
         match self.0.load(Ordering::Relaxed) {
             0 => None,
             number => Some(AnonVma(number)),
@@ -244,14 +252,15 @@ impl fmt::Debug for AnonCell {
     }
 }
 
-/// What an area is once and then always. Set while readers may look, with one store.
+/// A property that is never lost once a VMA has it. It is set while readers may look, with one
+/// store.
 #[derive(Debug, Default)]
 pub(crate) struct Sticky(AtomicBool);
 
 impl Sticky {
     #[inline]
     pub(crate) fn get(&self) -> bool {
-        // Relaxed, here and below: nothing else is published with it.
+        // Relaxed, here and below: no other memory is published with it.
         self.0.load(Ordering::Relaxed)
     }
 
@@ -287,21 +296,22 @@ impl fmt::Debug for AnonVma {
 pub struct Policy {
     /// Mode and mode flags; 0 (`MPOL_DEFAULT`) is no policy.
     pub mode: u32,
-    /// The node that is tried first, or the ones nearest to it.
+    /// The node that is tried first, or the nodes nearest to it.
     pub home: Option<u16>,
-    /// Set of nodes 0..64, bit by bit: those of the given ones that the machine has ([`Config::numa_nodes`](crate::Config::numa_nodes)), or, where
-    /// the mode has a flag, all that were given.
+    /// Set of nodes 0 to 63, one bit each. It has those of the given nodes that the machine has
+    /// ([`Config::numa_nodes`](crate::Config::numa_nodes)), or all that were given if the mode has
+    /// a flag.
     pub nodes: u64,
 }
 
 impl Vma {
-    /// Returns `true` if it owns nothing that is given up when it is dropped: all but these two fields are numbers.
+    /// Returns `true` if dropping it has no effect: all fields but these two are numbers.
     #[inline(always)]
     pub(crate) fn is_plain(&self) -> bool {
         matches!(self.backing, Backing::Anonymous) && self.name.is_none()
     }
 
-    /// An area as it is when it is laid down: nobody owns private pages of it, nor has anybody said more of it.
+    /// Returns a new VMA, without an anon_vma and with default attributes.
     #[inline(always)]
     pub(crate) fn new(flags: VmFlags, shift: u64, backing: Backing) -> Self {
         Self {
@@ -317,12 +327,12 @@ impl Vma {
         }
     }
 
-    /// Whether the kernel has installed it at exec: `[vdso]`, `[vvar]` …
+    /// Returns `true` if the kernel has installed it at exec: `[vdso]`, `[vvar]` …
     pub(crate) fn is_special(&self) -> bool {
         matches!(self.backing, Backing::Special(_))
     }
 
-    /// Whether it may not be cut.
+    /// Returns `true` if it must not be split.
     pub(crate) fn is_unsplittable(&self) -> bool {
         match &self.backing {
             Backing::Special(_) => true,
@@ -331,7 +341,8 @@ impl Vma {
         }
     }
 
-    /// Whether somebody counts such areas, and is told of each one that ends.
+    /// Returns `true` if a driver counts such VMAs and is notified of each one that ends. They
+    /// never disappear in a merge.
     #[inline]
     pub(crate) fn is_counted(&self) -> bool {
         match &self.backing {
@@ -341,7 +352,8 @@ impl Vma {
         }
     }
 
-    /// It may be cut at multiples of this; nowhere if there is none.
+    /// Returns the alignment in bytes of addresses at which it may be split, and `None` if it must
+    /// not be split.
     pub(crate) fn split_alignment(&self) -> Option<u64> {
         match self.file().map(|file| file.kind) {
             _ if self.is_unsplittable() => None,
@@ -351,7 +363,7 @@ impl Vma {
         }
     }
 
-    /// A copy, for a split or for a child.
+    /// Returns a copy, for a split or for a child.
     ///
     /// # Errors
     /// `ENOMEM` when the name cannot be copied.
@@ -360,7 +372,7 @@ impl Vma {
         Ok(self.named(self.try_name()?))
     }
 
-    /// A copy of the name.
+    /// Returns a copy of the name.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -372,14 +384,14 @@ impl Vma {
         }
     }
 
-    /// A copy with this name.
+    /// Returns a copy with another name.
     #[inline(always)]
     pub(crate) fn named(&self, name: Option<Box<str>>) -> Vma {
         Vma {
             flags: self.flags,
             shift: self.shift,
             backing: match &self.backing {
-                // Mostly, and known sooner than any of the others.
+                // The most frequent case first: it needs no reference count.
                 Backing::Anonymous => Backing::Anonymous,
                 backing => backing.clone(),
             },
@@ -392,20 +404,21 @@ impl Vma {
         }
     }
 
-    /// Who owns the private pages, once there are any: the first write sets it, without the area being replaced.
+    /// Returns the anon_vma, once there are private pages. The first write sets it without
+    /// replacing the VMA.
     #[inline]
     pub fn anon(&self) -> Option<AnonVma> {
         self.anon.get()
     }
 
-    /// The properties as smaps shows them.
+    /// Returns the flags as smaps shows them.
     pub(crate) fn shown_flags(&self) -> VmFlags {
         let mut flags = self.flags;
         flags.set(VmFlags::GUARDED, self.guarded.get());
         flags
     }
 
-    /// The file behind the area, if any.
+    /// Returns the file behind the VMA.
     pub fn file(&self) -> Option<&Counted<File>> {
         match &self.backing {
             Backing::File(file) => Some(file),
@@ -414,8 +427,9 @@ impl Vma {
         }
     }
 
-    /// Faults give zeroed private memory: no file, or a mapping of `/dev/zero` that shares nothing. That is a private one, and one that was asked to be shared
-    /// but cannot be written to.
+    /// Returns `true` if faults give zeroed private memory. That is memory without a file, and a
+    /// mapping of `/dev/zero` that shares nothing: a private one, and a shared one without write
+    /// permission.
     pub fn is_anonymous(&self) -> bool {
         match &self.backing {
             Backing::Anonymous => true,
@@ -424,12 +438,13 @@ impl Vma {
         }
     }
 
-    /// Page offset of the area's page at `address`, in pages.
+    /// Returns the page offset of the page at `address`, in pages.
     pub fn page_offset(&self, address: u64) -> u64 {
         (address >> 12).wrapping_add(self.shift)
     }
 
-    /// The object reaches to the page at `address`. Ends of files are not known here.
+    /// Returns `true` if the object has the page at `address`. The ends of files are not known
+    /// here.
     pub(crate) fn has_page(&self, address: u64) -> bool {
         match &self.backing {
             Backing::SharedAnonymous(object) => self.page_offset(address) < object.pages(),
@@ -438,7 +453,7 @@ impl Vma {
         }
     }
 
-    /// How much of `[start, end)`, whose first page is there, the object reaches to: the end of that.
+    /// Returns the end of what the object has of `[start, end)`. It has the first page.
     pub(crate) fn reach(&self, start: u64, end: u64) -> u64 {
         let pages = match &self.backing {
             Backing::SharedAnonymous(object) => object.pages(),
@@ -449,13 +464,15 @@ impl Vma {
         end.min(start.saturating_add(left.saturating_mul(PAGE_SIZE)))
     }
 
-    /// Writes go to private copies, so that a write fault gives the area an anon_vma.
+    /// Returns `true` if writes go to private copies. A write fault then gives the VMA an anon_vma.
     pub(crate) fn is_private(&self) -> bool {
         !self.flags.contains(VmFlags::SHARED)
     }
 
-    /// A write since the last look may have given the area an anon_vma that is not recorded yet. Through `/proc/PID/mem`, by `ptrace(2)` and by a
-    /// userfaultfd that is written, too, which the program itself may not write. Of files that is not looked for: their clean pages take long to go through.
+    /// Returns `true` if a write that was not reported may have given the VMA an anon_vma. Memory
+    /// without write permission can be written through `/proc/PID/mem`, by `ptrace(2)` and by a
+    /// userfaultfd. Read-only mappings of files are left out, because their clean pages take long
+    /// to go through.
     pub(crate) fn may_have_been_written(&self) -> bool {
         self.anon().is_none()
             && self.is_private()
@@ -464,27 +481,27 @@ impl Vma {
     }
 }
 
-/// An area with its range.
+/// A VMA with its range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area<'a> {
     /// First address.
     pub start: u64,
-    /// First address beyond the area.
+    /// First address beyond it.
     pub end: u64,
     /// Attributes.
     pub vma: &'a Vma,
 }
 
-/// A number for a new shared anonymous object, unlike any other in this program: children inherit objects, so
-/// that a count in each address space would not do.
+/// Returns a number for a new shared anonymous object, unique in this program. Children inherit
+/// objects, so a counter in each address space would not be enough.
 pub(crate) fn new_object() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    // Relaxed: only the uniqueness of the number matters.
+    // Relaxed: only uniqueness matters.
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Backing {
-    /// Whether two areas map the same object through the same open file description.
+    /// Returns `true` if two VMAs map the same object through the same open file description.
     pub(crate) fn same(&self, other: &Backing) -> bool {
         match (self, other) {
             (Backing::Anonymous, Backing::Anonymous) => true,
@@ -499,17 +516,17 @@ impl Backing {
 }
 
 impl Area<'_> {
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub const fn len(&self) -> u64 {
         self.end - self.start
     }
 
-    /// Never true: areas have at least one page.
+    /// Returns `false`: a VMA has at least one page.
     pub const fn is_empty(&self) -> bool {
         self.end == self.start
     }
 
-    /// Page offset of the first page, in pages.
+    /// Returns the page offset of the first page, in pages.
     pub fn page_offset(&self) -> u64 {
         self.vma.page_offset(self.start)
     }

@@ -1,8 +1,11 @@
-//! Areas on the heap: one by one, as calls lay them down, or many in one allocation, as a fork makes them.
+//! VMAs on the heap: one allocation each, as calls make them, or many in one allocation, as a fork
+//! makes them.
 //!
-//! A fork makes all areas of a child at once, and most of them go at once, too, when the child exits or becomes another program. So they are allocated
-//! in groups of up to [`GROUP`], in which they lie one behind the other as they do in the map. A group counts its areas, and is freed with the last of
-//! them: what a child's areas take that go one by one comes back late, and is never more than the fork took.
+//! A fork makes all VMAs of a child at once, and most are dropped at once, when the child exits or
+//! executes another program. They are allocated in groups of up to [`GROUP`], in which they follow
+//! one another as in the map. A group counts its VMAs and is freed with the last one. So the memory
+//! of VMAs that are dropped one by one comes back late, but it is never more than the fork
+//! allocated.
 
 use alloc::alloc::{Layout, alloc, dealloc};
 use alloc::boxed::Box;
@@ -21,54 +24,57 @@ use crate::heap::boxed::try_room;
 use crate::space::vma::{AnonVma, Vma};
 use crate::space::vma_lock::VmaLock;
 
-/// How many areas are allocated at once, at most: about 3 KiB.
+/// The most VMAs in one allocation: about 3 KiB.
 const GROUP: usize = 32;
 
-/// What is on the heap for an area.
+/// The heap memory of one VMA.
 struct Cell {
-    /// What it was allocated with; `None`: by itself.
+    /// The group that the VMA was allocated with; `None` for an allocation of its own.
     group: Option<NonNull<Group>>,
     vma: Vma,
 }
 
-/// The head of an allocation of several areas, which follow it.
+/// The head of an allocation of several VMAs, which follow it.
 struct Group {
-    /// How many are there, or may still come.
+    /// The number of VMAs that are in use or that the batch may still make.
     areas: AtomicUsize,
-    /// How many it was made for.
+    /// The number of VMAs that there is memory for.
     room: usize,
 }
 
 impl Group {
-    /// The layout of a group, and where its areas begin.
+    /// Returns the layout of a group, and the offset of its first VMA.
     fn layout(room: usize) -> Result<(Layout, usize), LayoutError> {
         Layout::new::<Group>().extend(Layout::array::<Cell>(room)?)
     }
 
-    /// So many areas of it have gone, or do not come.
+    /// Takes `areas` VMAs off the count, because they were dropped or will not be made. Frees the
+    /// group with the last one.
     ///
     /// # Safety
-    /// The group is there, and these are counted in it. The caller uses none of them any more, nor the group.
+    /// The group is live, and counts these VMAs. The caller uses neither them nor the group
+    /// afterwards.
     #[inline]
     unsafe fn leave(group: NonNull<Group>, areas: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller says that the group is live.
         let count = unsafe { &group.as_ref().areas };
-        // Release: what was done with these areas comes before the group is freed by whoever is last. Acquire: as the last, after all others. If no other is
-        // counted, none can come, and there is nobody to be told.
+        // Release: uses of these VMAs come before the thread that drops the last one frees the
+        // group. Acquire: that thread sees the uses by all others. If no other VMA is counted, no
+        // other thread can have one, and a plain comparison is enough.
         let last = count.load(Ordering::Acquire) == areas
             || count.fetch_sub(areas, Ordering::AcqRel) == areas;
         if last {
-            // SAFETY: these were the last.
+            // SAFETY: no VMA of the group is left.
             unsafe { Self::free(group) };
         }
     }
 
     /// # Safety
-    /// Nobody uses the group, nor an area of it.
+    /// No thread uses the group or a VMA of it.
     #[cold]
     #[inline(never)]
     unsafe fn free(group: NonNull<Group>) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller says that the group is live.
         let room = unsafe { group.as_ref().room };
         if let Ok((layout, _)) = Self::layout(room) {
             // SAFETY: allocated in `Batch::begin` with this layout.
@@ -77,26 +83,26 @@ impl Group {
     }
 }
 
-/// An area on the heap: a `Box<Vma>`, whose memory may be a part of a group.
+/// A VMA on the heap: a `Box<Vma>` whose memory may be part of a group.
 pub(crate) struct VmaBox(NonNull<Cell>);
 
-// SAFETY: it owns its area, as a box does; groups are counted by atomic instructions.
+// SAFETY: it owns its VMA as a box does, and groups are counted by atomic instructions.
 unsafe impl Send for VmaBox where Vma: Send {}
 // SAFETY: as above.
 unsafe impl Sync for VmaBox where Vma: Sync {}
 
 impl VmaBox {
-    /// Puts an area on the heap, by itself.
+    /// Moves a VMA to the heap, in an allocation of its own.
     ///
     /// # Errors
-    /// `ENOMEM` when the allocator has nothing; the area is dropped.
-    // In line: as an argument, the area would be moved once more.
+    /// `ENOMEM` when the allocation fails; the VMA is dropped.
+    // Always inlined: as an argument of a call, the VMA would be moved once more.
     #[inline(always)]
     pub(crate) fn try_new(vma: Vma) -> Result<Self, Errno> {
         Ok(UninitVma::try_new()?.fill(vma))
     }
 
-    /// Puts a [copy](Vma::try_clone) of an area on the heap, by itself.
+    /// Copies a VMA to the heap, in an allocation of its own.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -107,13 +113,15 @@ impl VmaBox {
     }
 }
 
-/// UninitVma on the heap for an area by itself. It comes before the area, which is then made there, or moved there once: were memory asked for while the area is
-/// there, it would be kept elsewhere meanwhile.
+/// Uninitialised heap memory for one VMA.
+///
+/// It is allocated before the VMA is built, so that the VMA is built in place or moved once. An
+/// allocation after the VMA exists would force the compiler to keep it elsewhere.
 pub(crate) struct UninitVma(Box<MaybeUninit<Cell>>);
 
 impl UninitVma {
     /// # Errors
-    /// `ENOMEM` when the allocator has nothing.
+    /// `ENOMEM` when the allocation fails.
     #[inline(always)]
     pub(crate) fn try_new() -> Result<Self, Errno> {
         try_room().map(UninitVma)
@@ -122,8 +130,8 @@ impl UninitVma {
     #[inline(always)]
     pub(crate) fn fill(self, vma: Vma) -> VmaBox {
         let cell = NonNull::from(Box::leak(self.0)).cast::<Cell>();
-        // Each by itself: as a cell, the area would be moved twice.
-        // SAFETY: the room, which nobody else has.
+        // Each field by itself: as a whole `Cell`, the VMA would be moved twice.
+        // SAFETY: the memory is allocated for a `Cell`, and this value owns it.
         unsafe {
             (&raw mut (*cell.as_ptr()).group).write(None);
             (&raw mut (*cell.as_ptr()).vma).write(vma);
@@ -136,18 +144,18 @@ impl Drop for VmaBox {
     #[inline]
     fn drop(&mut self) {
         let cell = self.0.as_ptr();
-        // SAFETY: the cell is there and this is its owner, who uses the area no more.
+        // SAFETY: the cell is live, and its owner is being dropped.
         let group = unsafe {
-            // Most areas own nothing: to drop one is a call that finds that out.
+            // Most VMAs own nothing. The test saves the call that would find that out.
             if !(*cell).vma.is_plain() {
                 (&raw mut (*cell).vma).drop_in_place();
             }
             (*cell).group
         };
         match group {
-            // SAFETY: allocated as [`UninitVma`] with this layout.
+            // SAFETY: allocated by [`UninitVma`] with this layout.
             None => unsafe { dealloc(cell.cast(), Layout::new::<Cell>()) },
-            // SAFETY: the area is counted in its group, which has been there until now.
+            // SAFETY: the group counts this VMA, so it is still live.
             Some(group) => unsafe { Group::leave(group, 1) },
         }
     }
@@ -158,7 +166,7 @@ impl Deref for VmaBox {
 
     #[inline]
     fn deref(&self) -> &Vma {
-        // SAFETY: the cell is there as long as its owner.
+        // SAFETY: the cell lives as long as its owner.
         unsafe { &(*self.0.as_ptr()).vma }
     }
 }
@@ -166,7 +174,7 @@ impl Deref for VmaBox {
 impl DerefMut for VmaBox {
     #[inline]
     fn deref_mut(&mut self) -> &mut Vma {
-        // SAFETY: as above, and its owner is borrowed exclusively.
+        // SAFETY: as above, and the owner is borrowed exclusively.
         unsafe { &mut (*self.0.as_ptr()).vma }
     }
 }
@@ -201,7 +209,7 @@ unsafe impl Value for VmaBox {
     where
         Self: 'a,
     {
-        // SAFETY: it came from `into_raw`, and nobody has it exclusively (the caller's promise).
+        // SAFETY: it came from `into_raw`, and no exclusive borrow exists, as the caller says.
         unsafe { &(*raw.cast::<Cell>().as_ptr()).vma }
     }
 
@@ -210,21 +218,22 @@ unsafe impl Value for VmaBox {
     where
         Self: 'a,
     {
-        // SAFETY: the slot holds what came from `into_raw`, and nobody else has it (the caller's promise).
+        // SAFETY: the slot holds what came from `into_raw`, and no other borrow exists, as the
+        // caller says.
         unsafe { &mut (*slot.read().cast::<Cell>().as_ptr()).vma }
     }
 }
 
-/// What a copy of an area has otherwise than the area.
+/// The attributes of a copy that may differ from those of the original.
 pub(crate) struct CopyAttrs {
     pub(crate) flags: VmFlags,
     pub(crate) anon: Option<AnonVma>,
-    /// Whether who watches the area watches the copy, too.
+    /// The copy stays registered with the userfaultfd.
     pub(crate) keep_uffd: bool,
 }
 
 impl CopyAttrs {
-    /// Nothing differs.
+    /// Returns the attributes of an identical copy.
     pub(crate) fn same(vma: &Vma) -> Self {
         CopyAttrs {
             flags: vma.flags,
@@ -234,19 +243,19 @@ impl CopyAttrs {
     }
 }
 
-/// Makes areas that come one after the other, in groups.
+/// Makes VMAs one after the other, in groups.
 pub(crate) struct Batch {
-    /// The group that is being filled, and has room.
+    /// The group that is being filled.
     group: Option<NonNull<Group>>,
-    /// Where its next area goes, and how many more there are.
+    /// The address of its next VMA, and the number of VMAs that it still has memory for.
     next: *mut Cell,
     room: usize,
-    /// How many areas may still come for which there is no group.
+    /// The number of VMAs that may still be made and have no group yet.
     left: usize,
 }
 
 impl Batch {
-    /// For at most so many areas.
+    /// Returns a batch for at most `areas` VMAs.
     pub(crate) fn new(areas: usize) -> Self {
         Batch {
             group: None,
@@ -256,7 +265,7 @@ impl Batch {
         }
     }
 
-    /// A copy of an area for another map, whose calls are others: its lock is open.
+    /// Copies a VMA for another map. Its lock is open, because that map has calls of its own.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -268,7 +277,7 @@ impl Batch {
             None => self.begin()?,
         };
         let cell = self.next;
-        // SAFETY: there is room for one at least: memory of the group, which nobody else uses.
+        // SAFETY: the group has memory for at least one more VMA, which only this batch uses.
         unsafe {
             cell.write(Cell {
                 group: Some(group),
@@ -284,7 +293,7 @@ impl Batch {
                     name,
                 },
             });
-            // SAFETY: the address after the last is that of the end of the group.
+            // SAFETY: the address after the last VMA is the end of the allocation.
             self.next = cell.add(1);
             self.room -= 1;
             if self.room == 0 {
@@ -294,20 +303,20 @@ impl Batch {
         }
     }
 
-    /// The next group.
+    /// Allocates the next group.
     ///
     /// # Errors
     /// `ENOMEM`.
     #[cold]
     #[inline(never)]
     fn begin(&mut self) -> Result<NonNull<Group>, Errno> {
-        // One at least, whatever was said.
+        // At least one: the caller may have promised too few.
         let room = self.left.clamp(1, GROUP);
         let (layout, first) = Group::layout(room).map_err(|_| Errno::ENOMEM)?;
         // SAFETY: the layout is not of size zero.
         let memory = NonNull::new(unsafe { alloc(layout) }).ok_or(Errno::ENOMEM)?;
         let group = memory.cast::<Group>();
-        // SAFETY: memory of this layout, which nobody else has.
+        // SAFETY: new memory of this layout.
         unsafe {
             group.write(Group {
                 areas: AtomicUsize::new(room),
@@ -325,7 +334,7 @@ impl Batch {
 impl Drop for Batch {
     fn drop(&mut self) {
         if let Some(group) = self.group {
-            // SAFETY: those that do not come are counted until now.
+            // SAFETY: the group counts the VMAs that were not made, so it is live.
             unsafe { Group::leave(group, self.room) };
         }
     }
@@ -356,7 +365,7 @@ mod tests {
                 let mut areas: Vec<_> = (0..count)
                     .map(|_| batch.copy(&original, CopyAttrs::same(&original)).unwrap())
                     .collect();
-                // Some before the batch ends, the others after.
+                // Some are dropped before the batch ends, the others after.
                 let mut at = 0;
                 while areas.len() > count / 2 {
                     at = (at + step) % areas.len();
@@ -392,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_moved_out_of_one_place_stays_in_its_allocation() {
+    fn a_swapped_vma_stays_in_its_allocation() {
         let name = SpecialObject::try_new(Box::from("[area]"), Object::none()).unwrap();
         let mut batch = Batch::new(2);
         let original = vma(&name);

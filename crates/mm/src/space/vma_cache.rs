@@ -1,12 +1,17 @@
-//! Areas that faults have found: where one was, the next one often is, and to find and hold it anew is a quarter of what a fault costs.
+//! The VMA cache of faults: after a fault, the next one is often nearby, and to find and hold the
+//! VMA anew is a quarter of the cost of a fault.
 //!
-//! A stretch of 2 MiB has a place, which stretches share where there are more of them than places. A fault that comes this way *holds* what is noted there:
-//! it counts itself in the place, not in the area, and needs no RCU. So threads that fault in different stretches of one area write to different lines of the
-//! cache. A note is made by who holds the area's own lock (see `vma_lock`), and taken away by the call that closes that lock: what is noted is as it was found.
+//! Each region of 2 MiB has a slot. Regions share slots, because there are more of them than slots.
+//! A fault that uses the cache *holds* the entry: it counts itself in the slot and not in the VMA,
+//! and needs no RCU. So threads that fault in different regions of one VMA write to different cache
+//! lines. An entry is written by a fault that holds the lock of the VMA (see `vma_lock`), and
+//! removed by the call that closes that lock. So the VMA of an entry is unchanged since it was
+//! found.
 //!
 //! # Protocol
 //!
-//! A place is a lock of many readers or one writer, for which nobody waits but calls. Its word counts the readers, and has a bit for the writer.
+//! A slot is a lock with many readers or one writer. Only calls wait for it. Its word counts the
+//! readers, and has a bit for the writer.
 //!
 //! ```text
 //! fault                                        fault that notes an area, which it holds (3 to 5 of `vma_lock`)
@@ -20,31 +25,42 @@
 //! Q  wait until word has no reader; word -= writer
 //! ```
 //!
-//! *Nobody notes the area any more, once a call is past P.* u, v, w, A and P are sequentially consistent. If w comes before A in the one order of all such accesses, so do u and v: the
-//! call finds the lock noted, and at P the writer, or what it has written. Else A comes before w, and w finds the lock closed. (A lock that carries the number of this call since long
-//! ago is not written at A. The end of the call before takes A's place: w asks for the number of the call after that of the lock.)
+//! *No fault writes an entry of the VMA once a call is past P.* u, v, w, A and P are sequentially
+//! consistent. If w comes before A in the single order of all such accesses, so do u and v: the
+//! call finds the lock marked, and at P the writer or its entry. If A comes before w, w finds the
+//! lock closed. (A lock that already carries the number of this call from long ago is not written
+//! at A. The end of the preceding call takes the place of A: w reads the number of the call after
+//! that of the lock.)
 //!
-//! *Nobody holds the area there any more, once a call is past Q.* If a comes before the writer's bit is set at P, Q waits for c. If it comes after, a finds the writer, or b
-//! finds no area, which nobody notes any more. If P finds another area, somebody has written it since, and that one had found nobody at v: whoever comes later finds the other area,
-//! or the writer. Those who let go release; v, P and Q acquire.
+//! *No fault holds the VMA in the cache once a call is past Q.* If a comes before the writer's bit
+//! is set at P, Q waits for c. If it comes after, a finds the writer, or b finds no entry, which no
+//! fault writes any more. If P finds the entry of another VMA, a writer has replaced it since, and
+//! that writer had found no reader at v: a later fault finds the other VMA, or the writer. Readers
+//! release when they leave; v, P and Q acquire.
 //!
-//! So nobody comes to hold the area, from P until the call has ended: neither here, nor by its lock, which is closed. Only then those are waited for that hold it
-//! since before: here at Q, those that hold its lock at B. In the other order, faults would go on to come while the call waits.
+//! So from P until the call ends, no fault starts to hold the VMA: neither here nor by its lock,
+//! which is closed. Only then does the call wait for the faults that hold it since before: here at
+//! Q, and at B for those that hold its lock. In the other order, faults would continue to arrive
+//! while the call waits.
 //!
-//! *What b finds is of one piece.* Nobody but a writer writes the range, and v finds nobody who is past a. The call that is past P writes no more than `none`.
+//! *What b finds is consistent.* Only a writer writes the range, and v succeeds only if no fault is
+//! past a. A call that is past P writes only `none`.
 //!
-//! P comes to its end, since writers that are not calls wait for nothing; and Q, since faults look for an area and a writer before a.
+//! P ends, because writers that are not calls never wait. Q ends, because faults check for an entry
+//! and a writer before a.
 //!
-//! # When an area is noted
+//! # When an entry is written
 //!
-//! To note an area and to take it away again costs as much as two or three faults gain by it. So the first fault in a stretch leaves its page there, and the next one that was in the
-//! same area, at another page, notes it. Areas that are mapped, touched once and unmapped stay as quick as they are without any of this.
+//! Writing and removing an entry costs as much as two or three faults gain by it. So the first
+//! fault in a region only leaves its page number in the slot, and the next one in the same VMA, at
+//! another page, writes the entry. VMAs that are mapped, touched once and unmapped are as fast as
+//! without the cache.
 
 use core::ptr::{self, NonNull};
 
 use crate::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, checkers_fence, relax};
 
-/// What was found, in `[start, end)`.
+/// A VMA that was found, with its range `[start, end)`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Found<T> {
     pub(crate) start: u64,
@@ -67,28 +83,28 @@ impl<T> Found<T> {
     }
 }
 
-/// How many places there are: 8 KiB of them.
+/// The number of slots: 8 KiB of them.
 const SLOTS: usize = if cfg!(samara_loom) { 1 } else { 64 };
 
-/// What has a place, as a power of two.
+/// The size of a region that has a slot, as a power of two.
 const REGION_SHIFT: u32 = 21;
 
-/// Of so many pages whose place another area has, the first takes it away.
+/// The first of this many pages replaces the entry of another VMA in its slot.
 const CONFLICT_INTERVAL: u64 = 8;
 
-/// In the word of a place: somebody writes there.
+/// A bit in the word of a slot: a writer has it.
 const WRITER: u32 = 1 << 31;
 
-/// On lines of the cache of its own, which processors fetch by twos.
+/// A slot. Aligned to cache lines of its own, which processors fetch in pairs.
 #[repr(align(128))]
 struct Slot<T> {
-    /// Faults under way that have found their area here, and [`WRITER`].
+    /// The number of faults that hold the entry, and [`WRITER`].
     word: AtomicU32,
     start: AtomicU64,
     end: AtomicU64,
-    /// Null for none.
+    /// Null for no entry.
     area: AtomicPtr<T>,
-    /// Where the last fault was that found nothing here.
+    /// The page of the last fault that found no entry.
     last: AtomicU64,
 }
 
@@ -103,7 +119,8 @@ impl<T> Slot<T> {
         }
     }
 
-    /// What is noted here: of one piece for readers, for others perhaps not.
+    /// Returns the entry. It is consistent for readers that have counted themselves; for others it
+    /// may not be.
     #[inline]
     fn read(&self) -> Option<Found<T>> {
         let area = NonNull::new(self.area.load(Ordering::Relaxed))?;
@@ -148,13 +165,14 @@ impl<T> Slot<T> {
         if is_open() {
             self.start.store(found.start, Ordering::Relaxed);
             self.end.store(found.end, Ordering::Relaxed);
-            // Release: the call that finds another area than its own sees what those did who were here before.
+            // Release: a call that finds another VMA than its own sees what earlier readers of the
+            // slot did.
             self.area.store(found.area.as_ptr(), Ordering::Release);
         }
         self.word.fetch_sub(WRITER, Ordering::Release);
     }
 
-    /// Step P. Whether Q is to come.
+    /// Step P. Returns `true` if step Q must follow.
     fn close(&self, area: *const T) -> bool {
         loop {
             if self.word.load(Ordering::SeqCst) & WRITER != 0 {
@@ -168,7 +186,7 @@ impl<T> Slot<T> {
                 break;
             }
         }
-        // Another may have come in between.
+        // Another entry may have been written in between.
         let is_here = ptr::eq(self.area.load(Ordering::Acquire), area);
         if is_here {
             self.area.store(ptr::null_mut(), Ordering::Relaxed);
@@ -187,21 +205,22 @@ impl<T> Slot<T> {
     }
 }
 
-/// The holder has done. Release: the call that waits for it sees what it did.
+/// Releases a hold. Release ordering: the call that waits for the holder sees what it did.
 #[inline]
 pub(crate) fn release(holders: &AtomicU32) {
     holders.fetch_sub(1, Ordering::Release);
 }
 
-/// The place of a stretch.
+/// Returns the index of the slot of a region.
 #[inline]
 fn slot_of(region: u64) -> usize {
-    // The upper bits of a multiple of 2^64 over the golden ratio: stretches at regular distances are spread, too.
+    // The upper bits of a multiple of 2^64 divided by the golden ratio, so that regions at regular
+    // distances are spread, too.
     let spread = region.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (spread >> 58) as usize % SLOTS
 }
 
-/// What faults have found.
+/// The cache.
 pub(crate) struct VmaCache<T>([Slot<T>; SLOTS]);
 
 impl<T> VmaCache<T> {
@@ -214,13 +233,14 @@ impl<T> VmaCache<T> {
         &self.0[slot_of(address >> REGION_SHIFT)]
     }
 
-    /// Holds what was found around an address, if it is there as it was.
+    /// Holds the entry around an address, if there is one.
     #[inline]
     pub(crate) fn hold(&self, address: u64) -> CacheLookup<'_, T> {
         self.slot(address).hold(address)
     }
 
-    /// Whether the fault before was in the same area, at another page: then this one is to be [noted](Self::set).
+    /// Returns `true` if the preceding fault of the region was in the same VMA at another page: the
+    /// VMA should then be [inserted](Self::insert).
     #[inline]
     pub(crate) fn should_insert(&self, address: u64, found: &Found<T>) -> bool {
         let slot = self.slot(address);
@@ -232,20 +252,22 @@ impl<T> VmaCache<T> {
         last != page && found.has(last)
     }
 
-    /// Notes what was found around an address. The caller holds the area's lock, and has [said so](super::vma_lock::VmaLock::note); whether that is open, it tells.
+    /// Writes the entry around an address, if no other fault uses the slot. The caller holds the
+    /// lock of the VMA and has [marked](super::vma_lock::VmaLock::mark_cached) it. `is_open`
+    /// returns `true` while that lock is open.
     #[inline]
     pub(crate) fn insert(&self, address: u64, found: Found<T>, is_open: impl FnOnce() -> bool) {
         self.slot(address).write(found, is_open);
     }
 
-    /// Takes away what is noted of an area, and then waits until nobody holds it. Its lock is closed.
+    /// Removes all entries of a VMA whose lock is closed, and waits until no fault holds one.
     pub(crate) fn remove(&self, found: &Found<T>) {
         let area = found.area.as_ptr().cast_const();
         let (first, last) = (found.start >> REGION_SHIFT, (found.end - 1) >> REGION_SHIFT);
-        // Places, a bit each.
+        // Slots, one bit each.
         let mut closed: u64 = 0;
         let mut close = |slot: usize| {
-            // Several stretches may have the same place.
+            // Several regions may share a slot.
             if closed >> slot & 1 == 0 && self.0[slot].close(area) {
                 closed |= 1 << slot;
             }
@@ -262,17 +284,18 @@ impl<T> VmaCache<T> {
     }
 }
 
-/// What is remembered around an address.
+/// The result of a look-up in the cache.
 pub(crate) enum CacheLookup<'a, T> {
-    /// This was found there, and is held: by this count.
+    /// The VMA, which is held by this count.
     Hit(Found<T>, &'a AtomicU32),
-    /// Something that may still be there, but elsewhere.
+    /// The slot has another VMA.
     Conflict,
     Miss,
 }
 
 impl<T> CacheLookup<'_, T> {
-    /// Whether what is found now at an address is to be noted: in the place of another only now and then, since two areas that are used in turn would be written all the time.
+    /// Returns `true` if the VMA that is found now should be inserted. It replaces another one only
+    /// rarely, since two VMAs that are used in turn would otherwise be written all the time.
     #[inline]
     pub(crate) fn may_be_replaced(&self, address: u64) -> bool {
         !matches!(self, CacheLookup::Conflict) || (address >> 12).is_multiple_of(CONFLICT_INTERVAL)

@@ -1,4 +1,5 @@
-//! What comes before a change that other threads may see, or that may have to be undone: locks are closed, and a journal is kept.
+//! Preparation of a change that other threads may see or that may be undone: locks are closed, and
+//! the journal is written.
 
 use alloc::boxed::Box;
 use core::ops::RangeInclusive;
@@ -12,7 +13,7 @@ use crate::space::journal::Journal;
 use crate::space::vma::{Backing, Vma};
 use crate::space::vma_cache::{Found, VmaCache};
 
-/// The numbers that are kept up with the areas.
+/// The numbers that change with the VMAs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Figures {
     count: usize,
@@ -22,10 +23,11 @@ pub(crate) struct Figures {
 }
 
 impl Areas {
-    /// A handle for looking at the tree from anywhere, and what those who hold areas have found.
+    /// Returns a handle for reading the tree from any thread, and the cache of VMAs.
     pub(crate) fn share(&mut self) -> (Counted<Shared>, Option<Counted<VmaCache<Vma>>>) {
-        // Faults of several threads come this way. Without memory they wait for one another.
-        // SAFETY: no other writer; switching RCU mode on asks for nothing else.
+        // Faults of several threads follow. If there is no memory for readers that do not share
+        // cache lines, they share them.
+        // SAFETY: this is the only writer, and switching RCU mode on has no other requirement.
         unsafe {
             self.shared.tree.reclaim().prepare();
             self.shared.tree.set_in_rcu(true);
@@ -38,10 +40,11 @@ impl Areas {
         (self.shared.clone(), self.vma_cache.clone())
     }
 
-    /// Comes before a change of a range and of the areas that reach into it, or of what changes in areas themselves.
+    /// Prepares a change of a range and of the VMAs that reach into it, or of what changes within
+    /// VMAs.
     ///
     /// # Errors
-    /// `ENOMEM`, while a journal is kept; nothing has changed.
+    /// `ENOMEM` while a journal is kept; nothing has changed.
     #[inline(always)]
     pub(crate) fn before_change(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         if self.is_observed {
@@ -50,10 +53,11 @@ impl Areas {
         Ok(())
     }
 
-    /// As [`note`](Self::before_change), where an area is about to be laid down: its lock is closed, too.
+    /// As [`before_change`](Self::before_change), for the insertion of a VMA, whose lock is closed,
+    /// too.
     ///
     /// # Errors
-    /// As [`note`](Self::before_change).
+    /// As [`before_change`](Self::before_change).
     #[inline(always)]
     pub(super) fn before_insert(
         &mut self,
@@ -68,19 +72,20 @@ impl Areas {
         Ok(())
     }
 
-    /// Comes before every change: leaves RCU mode if nobody can look any more, closes the locks of the areas, and keeps the journal.
+    /// Leaves RCU mode if no other handle is left, closes the locks of the VMAs, and records them
+    /// in the journal.
     ///
     /// # Errors
-    /// `ENOMEM`, while a journal is kept.
+    /// `ENOMEM` while a journal is kept.
     #[cold]
     #[inline(never)]
     fn prepare_change(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         if self.concurrent && self.shared.is_alone() {
-            // SAFETY: this is the only handle, and stays it during the borrow: no reader is about and none can come.
-            // All that readers did happened before.
+            // SAFETY: this is the only handle and stays so during the borrow: no reader exists and
+            // none can begin. Everything that readers did happened before.
             unsafe { self.shared.tree.set_in_rcu(false) };
             self.concurrent = false;
-            // Changes are no longer told.
+            // The cache is no longer told of changes.
             self.vma_cache = None;
             self.flush_retired();
         }
@@ -92,7 +97,7 @@ impl Areas {
         let copied = journal.begin(start, end).and_then(|()| {
             let copied = self.copy_old_areas(&mut journal, start, end);
             if copied.is_err() {
-                // The change does not come.
+                // The change will not follow.
                 drop(journal.pop());
             }
             copied
@@ -101,8 +106,9 @@ impl Areas {
         copied
     }
 
-    /// Closes the locks of the areas that intersect `[start, end)`, and waits until no fault holds one. They stay closed until
-    /// [`open_locks`](Self::open_locks). Does nothing while there is no other handle, since then nobody can hold one.
+    /// Closes the locks of the VMAs that intersect `[start, end)`, and waits until no fault holds
+    /// one. They stay closed until [`open_locks`](Self::open_locks). Without another handle no
+    /// fault can hold one, and this does nothing.
     #[inline(always)]
     pub(crate) fn close_locks(&mut self, start: u64, end: u64) {
         if self.concurrent {
@@ -122,7 +128,7 @@ impl Areas {
         self.flush_at_end = flush;
     }
 
-    /// What is noted of an area that is being closed is taken away.
+    /// Removes a VMA whose lock is being closed from the cache.
     #[cold]
     fn uncache(&self, range: RangeInclusive<u64>, vma: &Vma) {
         if let Some(vma_cache) = &self.vma_cache {
@@ -134,7 +140,7 @@ impl Areas {
         }
     }
 
-    /// Closes the lock of an area that is about to be laid down.
+    /// Closes the lock of a VMA that is about to be inserted.
     #[inline(always)]
     pub(super) fn close_new(&mut self, vma: &mut Vma) {
         if self.concurrent {
@@ -143,7 +149,7 @@ impl Areas {
         }
     }
 
-    /// The call has ended: all locks are open.
+    /// Ends the call: opens all locks.
     #[inline]
     pub(crate) fn open_locks(&mut self) {
         if self.locks_closed {
@@ -155,35 +161,35 @@ impl Areas {
         }
     }
 
-    /// Areas that have left the tree are freed as soon as nobody can see them any more.
+    /// Frees VMAs that have left the tree as soon as no reader can see them.
     #[cold]
     fn flush_retired(&mut self) {
         self.flush_at_end = false;
-        // SAFETY: the tree's one writer is borrowed.
+        // SAFETY: the only writer of the tree is borrowed exclusively.
         unsafe { self.shared.tree.reclaim().flush() };
     }
 
-    /// Keeps a journal from now on.
+    /// Starts to keep a journal.
     pub(crate) fn start_journal(&mut self, journal: Box<Journal>) {
         self.journal = Some(journal);
         self.is_observed = true;
     }
 
-    /// The journal that is kept.
+    /// Returns the journal, if one is kept.
     pub(crate) fn journal(&mut self) -> Option<&mut Journal> {
         self.journal.as_deref_mut()
     }
 
-    /// Keeps it no longer; its nodes can be had by writes now.
+    /// Stops keeping the journal and returns it. Its preallocated nodes become available to writes.
     pub(crate) fn end_journal(&mut self) -> Option<Box<Journal>> {
         self.is_observed = self.concurrent;
         let mut journal = self.journal.take()?;
-        // SAFETY: they came from this allocator, in `copy_old_areas`.
+        // SAFETY: the nodes came from this allocator, in `copy_old_areas`.
         unsafe { journal.nodes.release(self.shared.tree.allocator()) };
         Some(journal)
     }
 
-    /// Copies what a change that was begun concerns, and sets nodes aside to put it back.
+    /// Copies the VMAs that the change concerns, and preallocates nodes to restore them.
     #[cold]
     fn copy_old_areas(&self, journal: &mut Journal, start: u64, end: u64) -> Result<(), Errno> {
         let mut next = start;
@@ -198,21 +204,22 @@ impl Areas {
             .map_err(|_| Errno::ENOMEM)
     }
 
-    /// How many nodes more than now so many writes may take, one after the other.
+    /// Returns the number of nodes that `writes` writes may take in addition, one after the other.
     fn nodes_for(&self, writes: usize) -> usize {
-        // At most three for each level, and two of a level more, which may come up meanwhile.
+        // At most three for each level, and two of one more level, which may be added in between.
         let a_write = 4 * (self.writer().height() + 2);
         if self.concurrent {
-            // What a write replaces comes back when the readers have left, which need not be soon.
+            // What a write replaces comes back only after a grace period.
             return writes * a_write;
         }
-        // It comes back with the next batch. What stays: a write adds two slots to a leaf, so that it makes two of one at most; above, one where a
-        // node was full, which is less often.
+        // What a write replaces comes back with the next batch. What stays: a write adds two slots
+        // to a leaf, so it splits at most one leaf. Above, a node is split only if it was full,
+        // which is less frequent.
         const BATCHES: usize = 3 * 32;
         writes * 2 + 2 * a_write + BATCHES
     }
 
-    /// The numbers that are kept up with the tree.
+    /// Returns the numbers that change with the VMAs.
     pub(crate) fn figures(&self) -> Figures {
         Figures {
             count: self.count,
@@ -222,13 +229,14 @@ impl Areas {
         }
     }
 
-    /// Takes back what the journal has, last change first. Takes no memory but nodes that were set aside.
+    /// Undoes the changes in the journal, last one first. Allocates nothing but preallocated nodes.
     pub(crate) fn roll_back(&mut self, journal: &mut Journal, before: Figures) {
-        // What the call had laid down goes.
+        // VMAs that the call has inserted are retired.
         self.flush_at_end = self.concurrent;
         let writer = self.writer_now();
         while let Some((change, areas)) = journal.pop() {
-            // Upwards: what reaches into a range that is put back begins there, so that nothing is divided.
+            // Upwards. What reaches into a range that is restored begins there, so that no VMA is
+            // divided.
             let mut next = change.start;
             for (start, end, vma) in areas {
                 let cleared = next == start || writer.erase_range(next..=start - 1).is_ok();

@@ -1,4 +1,8 @@
-//! Changes of the tree. Each leaves the counts as they must be, or, if it is refused, all as it was.
+//! Changes of the tree. Each keeps the counts up to date. A change that fails has changed nothing.
+//!
+//! Each exists twice: at the position that the look-up has found, which is the usual and fast way,
+//! and as a slow way from the root. They are separate calls, so that the stack frame of the first
+//! is gone when the second goes deep into the tree.
 
 use core::ops::ControlFlow;
 
@@ -10,12 +14,13 @@ use crate::space::counts::{Class, Counts};
 use crate::space::vma::AnonVma;
 use crate::space::vma_box::VmaBox;
 
-/// An area that is to be put another way, and its upper part. Two words with a result around them, which registers take.
+/// A VMA that the slow way must store, and the upper part of a divided one. Two words and a
+/// discriminant, which registers take.
 type Pair = (VmaBox, Option<VmaBox>);
 
 impl Areas {
-    /// Makes a range one area with these attributes, over whatever is there. One change of the tree, so
-    /// that nobody sees a hole; areas that reach out of the range are trimmed.
+    /// Makes a range one VMA with these attributes, in place of whatever is there. It is one change
+    /// of the tree, so no reader finds a hole. VMAs that reach out of the range are trimmed.
     ///
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
@@ -27,23 +32,23 @@ impl Areas {
         }
     }
 
-    /// As [`put`](Self::insert), where the look has been. Gives back what is to be put another way, and its upper part. Of the two calls this is the
-    /// usual one, and its frame is given up for the other, from which the tree goes deep.
+    /// As [`insert`](Self::insert), at the position of the look-up. If that is not possible, gives
+    /// back the VMA and the upper part of a divided one.
     #[inline(never)]
     fn insert_at_seat(&mut self, span: &Span, mut boxed: VmaBox) -> Result<(), Pair> {
         let &Span { start, end, .. } = span;
         let over = &span.over;
         let flags = boxed.flags;
         let noted = self.before_insert(start, end, &mut boxed);
-        // Only now, so that its lock is closed, too.
+        // Copied only now, so that its lock is closed, too.
         let Ok(upper_part) = noted.and_then(|()| self.upper_part(span)) else {
             self.out_of_memory = true;
             return Err((boxed, None));
         };
         self.discount(start, end, over);
         let refused = match self.valid_seat(span) {
-            // SAFETY: a span is used with the areas that it comes from. What is fresh has been found there by a look at `start`, after which
-            // the tree has not been changed: `writer_now` counts.
+            // SAFETY: a span is used with the areas that it comes from. A valid position was found
+            // by a look-up at `start`, and the tree has not changed since, as `writer_now` counts.
             Some(seat) => unsafe {
                 let done = self
                     .writer_now()
@@ -57,7 +62,7 @@ impl Areas {
         Ok(())
     }
 
-    /// Counts what has been put.
+    /// Updates the counts after an insertion.
     #[inline(always)]
     fn count_inserted(&mut self, span: &Span, flags: VmFlags) {
         let &Span { start, end, .. } = span;
@@ -67,9 +72,10 @@ impl Areas {
         self.grown(start, flags);
     }
 
-    /// Lets the area at `keeper` take in all of `[start, end)`: the part of it that is laid down anew, `span`, which is to have these flags, and areas that
-    /// are like it, `joined` of them with itself. Allocates no area. Returns `false` if that is not possible where the look has been:
-    /// [`grow_slow`](Self::grow_slow) follows, when the frame of this has been given up.
+    /// Extends the VMA at `keeper` over `[start, end)`: over `span`, whose pages get these flags,
+    /// and over VMAs with the same attributes. `joined` is the number of VMAs that become one.
+    /// Allocates no VMA. Returns `false` if the position of the look-up does not allow it: the
+    /// caller then calls [`grow_slow`](Self::grow_slow), after this stack frame is gone.
     ///
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
@@ -85,7 +91,8 @@ impl Areas {
         self.before_change(start, end)?;
         self.discount(span.start, span.end, &span.over);
         let done = match self.valid_seat(span) {
-            // SAFETY: as in `insert_at_seat`; the range begins with `span`, or with the area that ends there.
+            // SAFETY: as in `insert_at_seat`; the range begins with `span`, or with the VMA that
+            // ends there.
             Some(seat) => unsafe {
                 let done = self.writer_now().grow_here(seat, keeper, (start, end - 1));
                 self.keep_seat(seat, done.then_some(()).ok_or(())).is_ok()
@@ -98,7 +105,7 @@ impl Areas {
         Ok(done)
     }
 
-    /// Counts what has grown from `start`.
+    /// Updates the counts after a VMA from `start` has grown.
     #[inline(always)]
     fn count_grown(&mut self, start: u64, span: &Span, joined: usize, flags: VmFlags) {
         self.pages
@@ -107,7 +114,7 @@ impl Areas {
         self.grown(start, flags);
     }
 
-    /// Removes everything in a range; areas that reach out of it are trimmed.
+    /// Removes everything in a range. VMAs that reach out of it are trimmed.
     ///
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
@@ -119,7 +126,7 @@ impl Areas {
         }
     }
 
-    /// As [`clear`](Self::clear), where the look has been, and as [`insert_at_seat`](Self::insert_at_seat).
+    /// As [`clear`](Self::clear), at the position of the look-up.
     #[inline(never)]
     fn clear_at_seat(&mut self, span: &Span) -> Result<(), Option<VmaBox>> {
         let &Span { start, end, .. } = span;
@@ -128,7 +135,7 @@ impl Areas {
             return Ok(());
         }
         let noted = self.before_change(start, end);
-        // Only now, so that its lock is closed, too.
+        // Copied only now, so that its lock is closed, too.
         let Ok(upper_part) = noted.and_then(|()| self.upper_part(span)) else {
             self.out_of_memory = true;
             return Err(None);
@@ -155,7 +162,8 @@ impl Areas {
         self.peak = self.peak.max(self.count);
     }
 
-    /// After a change that went on from a seat: the next look may, too, if nothing but the leaf has changed.
+    /// Keeps the position after a change that started from it, if only the leaf has changed: the
+    /// next look-up may start there.
     #[inline(always)]
     fn keep_seat<E>(&mut self, seat: &Seat, done: Result<(), E>) -> Result<(), E> {
         if done.is_ok() {
@@ -164,7 +172,7 @@ impl Areas {
         done
     }
 
-    /// The upper part of an area that a change of the span divides.
+    /// Returns a copy for the upper part of a VMA that the change of the span divides.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -181,7 +189,7 @@ impl Areas {
         around.map(VmaBox::try_copy).transpose()
     }
 
-    /// The end of [`put`](Self::insert), wherever it is.
+    /// Inserts from the root: the slow way of [`insert`](Self::insert).
     #[cold]
     #[inline(never)]
     fn insert_slow(&mut self, span: &Span, pair: Pair) -> Result<(), Errno> {
@@ -201,7 +209,7 @@ impl Areas {
         Ok(())
     }
 
-    /// The end of [`grow_at_seat`](Self::grow_at_seat), wherever it is.
+    /// Grows from the root: the slow way of [`grow_at_seat`](Self::grow_at_seat).
     ///
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
@@ -221,7 +229,7 @@ impl Areas {
         Ok(())
     }
 
-    /// The end of [`clear`](Self::clear), wherever it is.
+    /// Removes from the root: the slow way of [`clear`](Self::clear).
     #[cold]
     #[inline(never)]
     fn clear_slow(&mut self, span: &Span, upper_part: Option<VmaBox>) -> Result<(), Errno> {
@@ -239,7 +247,7 @@ impl Areas {
         Ok(())
     }
 
-    /// Makes `address` a boundary between areas; true if it was not one.
+    /// Splits the VMA around `address` there. Returns `false` if there is nothing to split.
     ///
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
@@ -261,10 +269,10 @@ impl Areas {
         Ok(true)
     }
 
-    /// Gives the whole area that holds `address` other attributes, with one store. No merging.
+    /// Gives the whole VMA that holds `address` other attributes, with one store. Merges nothing.
     ///
     /// # Errors
-    /// `ENOMEM` if there is no area, and nothing has changed.
+    /// `ENOMEM` if there is no VMA or an allocation fails; nothing has changed.
     pub(crate) fn replace(&mut self, address: u64, mut vma: VmaBox) -> Result<(), Errno> {
         self.close_new(&mut vma);
         let Some(area) = self.at(address) else {
@@ -283,15 +291,16 @@ impl Areas {
         Ok(())
     }
 
-    /// Gives the whole area that holds `address`, if there is one, another owner of private pages. Allocates nothing. A journal is not kept of
-    /// it: see [`note`](Self::before_change).
+    /// Sets the anon_vma of the VMA that holds `address`, if there is one. Allocates nothing. The
+    /// journal does not record it: see [`before_change`](Self::before_change).
     pub(crate) fn set_anon_vma(&mut self, address: u64, owner: Option<AnonVma>) {
         if let Some(area) = self.at(address) {
             area.vma.anon.set(owner);
         }
     }
 
-    /// Takes the pages in `[start, end)`, which is `over`, off the counts, before a write removes them.
+    /// Takes the pages in `[start, end)` off the counts before a write removes them. `over` is what
+    /// the look-up has found there.
     #[inline(always)]
     fn discount(&mut self, start: u64, end: u64, over: &Overlap) {
         if !over
@@ -302,7 +311,7 @@ impl Areas {
         }
     }
 
-    /// Puts them back, as the write has failed.
+    /// Adds them again after the write has failed. Returns the error.
     #[cold]
     fn refused(&mut self, start: u64, end: u64, over: &Overlap) -> Errno {
         if !over
@@ -314,7 +323,7 @@ impl Areas {
         Errno::ENOMEM
     }
 
-    /// Counts the pages in `[start, end)` one by one.
+    /// Applies `change` to the pages of each VMA in `[start, end)`.
     #[cold]
     fn recount(&mut self, start: u64, end: u64, change: fn(&mut Counts, Class, u64)) {
         let mut counts = self.pages;
@@ -331,7 +340,7 @@ impl Areas {
         self.pages = counts;
     }
 
-    /// An area with these properties begins at `start` now.
+    /// Updates the peak and the lowest guard gap for a VMA with these flags that begins at `start`.
     fn grown(&mut self, start: u64, flags: VmFlags) {
         self.peak = self.peak.max(self.count);
         if flags.intersects(VmFlags::KEEPS_GAP) {

@@ -1,4 +1,5 @@
-//! What lies in a range and directly beside it, found in one walk, with the place in the tree from which a change goes on.
+//! Look-up of the VMAs in a range and next to it, in one walk. The position in the tree is kept for
+//! the change that follows.
 
 use crate::flags::VmFlags;
 use crate::space::areas::{Areas, Seat, area};
@@ -6,23 +7,24 @@ use crate::space::counts::{Class, Tally};
 use crate::space::vma::Area;
 use crate::space::vma_box::VmaBox;
 
-/// A range that may be changed, as a look at these areas, and no others, has found it.
+/// A range that may be changed, with what a look-up has found in it. It is valid only for the
+/// [`Areas`] that it comes from.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Span {
     /// First address.
     pub(crate) start: u64,
     /// First address beyond.
     pub(crate) end: u64,
-    /// All areas in it.
+    /// The VMAs in it.
     pub(crate) over: Overlap,
-    /// Where it begins in the tree,
+    /// Its position in the tree,
     seat: Option<Seat>,
-    /// after how many changes.
+    /// and the number of changes of the tree at the look-up.
     changes: u64,
 }
 
 impl Span {
-    /// A range at which nobody has looked.
+    /// Returns a range that has not been looked up.
     #[inline(always)]
     pub(crate) fn new(start: u64, end: u64) -> Self {
         Span {
@@ -35,29 +37,30 @@ impl Span {
     }
 }
 
-/// The areas in a range and beside it.
+/// The VMAs in a range and next to it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Neighbours<'a> {
-    /// The area that begins below the range and ends where it begins, or in it, or above it.
+    /// The VMA that begins below the range and ends where the range begins, or later.
     pub(crate) lower: Option<Area<'a>>,
-    /// The first area in the range.
+    /// The first VMA in the range.
     pub(crate) first: Option<Area<'a>>,
-    /// The area that ends above the range and begins in it, or where it ends; after [`Areas::neighbours_and_above`] it may also begin above.
+    /// The VMA that ends above the range and begins in it or where it ends. After
+    /// [`Areas::neighbours_and_above`] it may begin further up.
     pub(crate) upper: Option<Area<'a>>,
 }
 
-/// What a change of a range replaces.
+/// The VMAs that a change of a range replaces.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Overlap {
     /// The pages in the range.
     pub(crate) pages: Tally,
-    /// Areas that intersect it.
+    /// The number of VMAs that intersect it.
     pub(crate) areas: u32,
-    /// Pieces of them that lie outside of it: of one area around both ends, two.
+    /// The number of their pieces outside the range. A VMA around the range has two.
     pub(crate) kept: u32,
-    /// How many areas come before the first one that is sealed.
+    /// The number of VMAs before the first one that is sealed.
     pub(crate) sealed: Option<u32>,
-    /// Of the pieces outside, those of areas that may not be cut there: below the range, and above it.
+    /// A split at the start of the range, and one at its end, that the VMA there does not allow.
     pub(crate) unsplittable: (bool, bool),
 }
 
@@ -67,7 +70,7 @@ impl Overlap {
         let (low, high) = (area.start.max(start), area.end.min(end));
         let flags = area.vma.flags;
         self.pages.add(Class::of(flags), (high - low) >> 12);
-        // What may not be cut is never without the second.
+        // VMAs that must not be split always have the second flag.
         if flags.intersects(VmFlags::SEALED | VmFlags::DONTEXPAND) {
             self.before_change(area, start, end);
         }
@@ -88,42 +91,44 @@ impl Overlap {
         self.unsplittable.1 |= area.end > end && !may_be_cut(end);
     }
 
-    /// Whether what is to be cut at an end of the range may not be.
+    /// Returns `true` if a VMA would be split at an end of the range that does not allow it.
     pub(crate) fn splits_unsplittable(&self) -> bool {
         self.unsplittable.0 || self.unsplittable.1
     }
 
-    /// How many areas lie within the range.
+    /// Returns the number of VMAs that lie within the range.
     pub(crate) fn covered(&self) -> usize {
         self.areas.saturating_sub(self.kept) as usize
     }
 
-    /// One area reaches out on both sides: it becomes two.
+    /// Returns `true` if one VMA reaches beyond both ends: the change divides it into two.
     pub(crate) fn is_divided(&self) -> bool {
         self.areas == 1 && self.kept == 2
     }
 }
 
 impl Areas {
-    /// What lies in a range and directly beside it, in one walk. O(log n) and the areas in it.
+    /// Returns the VMAs in a range and next to it, in one walk. O(log n + VMAs in the range).
     #[inline]
     pub(crate) fn neighbours(&self, span: &mut Span) -> Neighbours<'_> {
         self.scan::<false, false>(span)
     }
 
-    /// As [`neighbours`](Self::neighbours), and further up if nothing lies in the range.
+    /// As [`neighbours`](Self::neighbours), but looks further up if nothing lies in the range.
     #[inline]
     pub(crate) fn neighbours_and_above(&self, span: &mut Span) -> Neighbours<'_> {
         self.scan::<false, true>(span)
     }
 
-    /// As [`neighbours`](Self::neighbours), at the part of the range that lies in the first area there, to which it is cut down.
+    /// As [`neighbours`](Self::neighbours), for the part of the range in its first VMA. Trims the
+    /// range to that part.
     #[inline]
     pub(crate) fn neighbours_of_part(&self, span: &mut Span) -> Neighbours<'_> {
         self.scan::<true, false>(span)
     }
 
-    /// All that is found is written to where it stays at once: there is more of it than registers.
+    /// Walks the VMAs of the range. Always inlined, so that results go to their final place: there
+    /// are more of them than registers.
     #[inline(always)]
     fn scan<const PART: bool, const AHEAD: bool>(&self, span: &mut Span) -> Neighbours<'_> {
         let mut neighbours = Neighbours::default();
@@ -152,7 +157,7 @@ impl Areas {
                     if PART {
                         if start < area.start {
                             span.start = area.start;
-                            // It was looked at where there is nothing.
+                            // The position is in the hole below.
                             span.seat = None;
                             neighbours.lower = None;
                         }
@@ -174,7 +179,7 @@ impl Areas {
         neighbours
     }
 
-    /// What a removal of a range concerns, in one walk. O(log n) and the areas in it.
+    /// Looks up what a removal of a range concerns, in one walk. O(log n + VMAs in the range).
     #[inline]
     pub(crate) fn overlap(&self, span: &mut Span) {
         let (start, end) = (span.start, span.end);
@@ -197,14 +202,15 @@ impl Areas {
         }
     }
 
-    /// Areas and holes from `address` on. `None` in an empty tree.
+    /// Returns VMAs and holes from `address`, and `None` in an empty tree.
     #[inline(always)]
     fn scan_from(&self, address: u64) -> Option<maple_tree::Look<'_, u64, VmaBox>> {
-        // SAFETY: `near` is forgotten by all changes but those that went on from it.
+        // SAFETY: every change forgets `last_seat`, except one that started from it and keeps it
+        // valid.
         unsafe { self.writer().look(self.last_seat.as_ref(), address) }
     }
 
-    /// The seat of a span, if the tree has not been changed since.
+    /// Returns the position of a span if the tree has not changed since.
     #[inline(always)]
     pub(super) fn valid_seat<'s>(&self, span: &'s Span) -> Option<&'s Seat> {
         span.seat.as_ref().filter(|_| span.changes == self.changes)

@@ -1,4 +1,5 @@
-//! The areas of an address space: the only room that changes the tree. (`shared.rs` looks into it from other threads.)
+//! The VMAs of an address space by address: the only module that changes the tree. (`shared.rs`
+//! reads it from other threads.)
 //!
 //! | file | concept |
 //! |---|---|
@@ -8,17 +9,20 @@
 //! | `before_change` | what comes before a write that somebody may see, or that may be undone |
 //! | `retired` | areas that have left the tree and may still be seen |
 //!
-//! Ranges here are half-open and page-aligned, `start < end`. Counts of pages by kind are kept up with every
-//! change, so that limits can be checked without walking.
+//! Ranges here are half-open and page-aligned, `start < end`. Every change also updates the numbers
+//! of pages by kind, so that limits are checked without a walk.
 //!
-//! # Readers beside the writer
+//! # Readers concurrent with the writer
 //!
-//! The tree is on the heap, counted, and there is one writer of it for all its life, which an exclusive borrow of [`Areas`] stands for.
-//! [`Areas::share`] hands out further handles; those only read. While there is one, the tree is in RCU mode: nodes and areas are replaced,
-//! not changed, and what they replace is freed after the readers that may see it have left; and the lock of each area is closed before it is changed (see
-//! `vma_lock`). The first
-//! change that finds no handle left switches RCU mode off, and changes are made in place again. An area's
-//! owner of private pages is all that ever changes in an area that is in the tree; it is an atomic word.
+//! The tree is reference-counted on the heap. It has one writer for all its life, which an
+//! exclusive borrow of [`Areas`] stands for. [`Areas::share`] gives out further handles, which only
+//! read. While there is one, the tree is in RCU mode: nodes and VMAs are replaced and not changed,
+//! and what they replace is freed after a grace period. The lock of each VMA is closed before the
+//! VMA is changed (see `vma_lock`).
+//!
+//! The first change that finds no other handle switches RCU mode off, and changes are made in place
+//! again. Only two attributes of a VMA ever change while it is in the tree, its anon_vma and the
+//! mark of guards, and both are atomic words.
 
 mod before_change;
 mod change;
@@ -46,49 +50,53 @@ use crate::space::vma_box::{Batch, CopyAttrs, VmaBox};
 use crate::space::vma_cache::VmaCache;
 use crate::space::vma_lock::Calls;
 
-/// Areas by address.
+/// VMAs by address.
 type Tree = SyncMapleTree<u64, VmaBox, Retired>;
 
-/// What handles on the areas share.
+/// The part that all handles share.
 pub(crate) struct Shared {
     pub(crate) tree: Tree,
-    /// Calls are counted only while there is another handle.
+    /// Counts calls while there is another handle.
     pub(crate) calls: Calls,
 }
 
-/// The writer of a tree whose handles are beside it. Not as itself: it refers to what the last handle drops, and a function that is given a reference
-/// (the structure with both by value, say) may rely on its target's outliving the function.
+/// The writer of the tree of the same structure. It is `MaybeUninit` because it borrows what the
+/// last handle drops: a function that gets the structure by value or by reference could otherwise
+/// rely on the borrow to outlive the call.
 type SoleWriter = MaybeUninit<Writer<'static, u64, VmaBox, Retired>>;
 
-/// A place in the tree.
+/// A position in the tree.
 type Seat = maple_tree::Seat<u64>;
 
-/// Areas by address, with their counts.
+/// VMAs by address, with their counts.
 pub(crate) struct Areas {
-    /// The one writer of `tree`, which never leaves this place; dropping it would do nothing.
+    /// The only writer of `tree`, which never leaves this structure. Dropping it would have no
+    /// effect.
     writer: SoleWriter,
     shared: Counted<Shared>,
-    /// What holders have found, while there may be other handles; nothing where there was no memory for it.
+    /// The cache of VMAs that faults have found, while there may be other handles. `None` if there
+    /// was no memory for it.
     vma_cache: Option<Counted<VmaCache<Vma>>>,
-    /// How many changes have begun: what was found before the last of them says nothing any more.
+    /// The number of changes so far. What was found before the last one is stale.
     changes: u64,
-    /// Where the last change was made, if it changed just a leaf: the next look is often near.
+    /// The position of the last change if it changed only a leaf. The next look-up is often near.
     last_seat: Option<Seat>,
-    /// The tree is in RCU mode, as it must be while there is another handle.
+    /// The tree is in RCU mode. It must be while there is another handle.
     concurrent: bool,
-    /// That, or a journal is kept: a change is not to begin at once.
+    /// The tree is in RCU mode, or a journal is kept: a change must be prepared first.
     is_observed: bool,
     /// A lock was closed since the last call ended.
     locks_closed: bool,
-    /// So was that of an area which may have more than memory to give up.
+    /// A VMA whose lock was closed may own more than memory, such as a file. Retired VMAs are freed
+    /// at the end of the call.
     flush_at_end: bool,
-    /// A change was refused for want of memory before it looked where to go.
+    /// An allocation failed before the change chose a way into the tree.
     out_of_memory: bool,
     journal: Option<Box<Journal>>,
     count: usize,
     peak: usize,
     pages: Counts,
-    /// No area that keeps a gap below it free begins below this address.
+    /// No VMA with a guard gap begins below this address.
     guarded_from: u64,
 }
 
@@ -131,16 +139,17 @@ impl Areas {
         })
     }
 
-    /// A tree with one handle and one writer.
+    /// Returns a tree with one handle and its writer.
     ///
     /// # Errors
     /// `ENOMEM`; the tree is dropped.
     #[inline]
     fn with_one_writer(tree: Tree) -> Result<(Counted<Shared>, SoleWriter), Errno> {
         // SAFETY:
-        // - nobody else has the tree yet;
-        // - while RCU mode is off there is one handle (`share` switches it on before there is a second, `prepare_change` off when
-        //   there is none left), and whoever writes through that one borrows it exclusively.
+        // - no other thread has the tree yet;
+        // - while RCU mode is off there is one handle: `share` switches it on before there is a
+        //   second, and `prepare_change` off when none is left. A writer borrows that handle
+        //   exclusively.
         unsafe { tree.set_in_rcu(false) };
         let fill = |place: &mut MaybeUninit<Shared>| {
             let calls = Calls::new();
@@ -153,25 +162,27 @@ impl Areas {
             );
             Ok(())
         };
-        // SAFETY: the place is filled.
+        // SAFETY: the closure initialises the place.
         let shared = unsafe { Counted::try_make(fill)? };
         // SAFETY:
-        // - the view goes into `writer`, which is not used after the handle has been dropped, as both are fields of one structure;
-        // - this is the only writer that is ever made of this tree: other handles are given to `SharedMap`, which
-        //   reads; and it writes only when it is borrowed exclusively.
+        // - the view goes into `writer`, which is not used after the handle has been dropped, since
+        //   both are fields of one structure;
+        // - this is the only writer of this tree: other handles go to `SharedMap`, which only
+        //   reads, and this one writes only when it is borrowed exclusively.
         let writer = unsafe { shared.detached().tree.write_locked() };
         Ok((shared, MaybeUninit::new(writer)))
     }
 
     fn writer(&self) -> &Writer<'static, u64, VmaBox, Retired> {
-        // SAFETY: it has been there from the start, and what it refers to lives as long as the handle.
+        // SAFETY: it is initialised from the start, and what it refers to lives as long as the
+        // handle.
         unsafe { self.writer.assume_init_ref() }
     }
 
-    /// The tree, for a change of a range and of the areas that reach into it.
+    /// Returns the writer for a change of a range and of the VMAs that reach into it.
     ///
     /// # Errors
-    /// `ENOMEM`, while a journal is kept; nothing has changed.
+    /// `ENOMEM` while a journal is kept; nothing has changed.
     #[inline(always)]
     fn writer_mut(
         &mut self,
@@ -182,7 +193,7 @@ impl Areas {
         Ok(self.writer_now())
     }
 
-    /// The tree, for a change that has been [noted](Self::before_change).
+    /// Returns the writer for a change that [`before_change`](Self::before_change) has prepared.
     #[inline(always)]
     fn writer_now(&mut self) -> &mut Writer<'static, u64, VmaBox, Retired> {
         self.changes += 1;
@@ -191,17 +202,17 @@ impl Areas {
         unsafe { self.writer.assume_init_mut() }
     }
 
-    /// The areas that intersect a range, upwards.
+    /// Returns the VMAs that intersect a range, upwards.
     pub(crate) fn in_range(&self, range: Range<u64>) -> impl Iterator<Item = Area<'_>> {
         self.writer().range(range).map(area)
     }
 
-    /// Number of areas.
+    /// Returns the number of VMAs.
     pub(crate) fn count(&self) -> usize {
         self.count
     }
 
-    /// Largest number of areas that there ever was.
+    /// Returns the largest number of VMAs so far.
     pub(crate) fn peak(&self) -> usize {
         self.peak
     }
@@ -210,17 +221,18 @@ impl Areas {
         &self.pages
     }
 
-    /// No area that keeps a gap below it free ([`KEEPS_GAP`](crate::flags::VmFlags::KEEPS_GAP)) begins below this address.
+    /// Returns an address below which no VMA with a guard gap
+    /// ([`KEEPS_GAP`](crate::flags::VmFlags::KEEPS_GAP)) begins.
     pub(crate) fn guarded_from(&self) -> u64 {
         self.guarded_from
     }
 
-    /// The first area that ends above `address`. O(log n).
+    /// Returns the first VMA that ends above `address`. O(log n).
     pub(crate) fn find(&self, address: u64) -> Option<Area<'_>> {
         self.writer().find(address..).map(area)
     }
 
-    /// The first area that intersects `[start, end)`. O(log n).
+    /// Returns the first VMA that intersects `[start, end)`. O(log n).
     pub(crate) fn find_in(&self, start: u64, end: u64) -> Option<Area<'_>> {
         if start >= end {
             return None;
@@ -228,22 +240,22 @@ impl Areas {
         self.find(start).filter(|area| area.start < end)
     }
 
-    /// The area that holds `address`. O(log n).
+    /// Returns the VMA that holds `address`. O(log n).
     pub(crate) fn at(&self, address: u64) -> Option<Area<'_>> {
         self.writer().get_range(address).map(area)
     }
 
-    /// The last area that starts below `address`. O(log n).
+    /// Returns the last VMA that begins below `address`. O(log n).
     pub(crate) fn before(&self, address: u64) -> Option<Area<'_>> {
         self.writer().find_rev(..address).map(area)
     }
 
-    /// All areas, upwards and downwards.
+    /// Returns all VMAs, upwards and downwards.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Area<'_>> {
         self.writer().iter().map(area)
     }
 
-    /// Lowest free range of `size` bytes within `[low, high)`. O(log n).
+    /// Returns the start of the lowest free range of `size` bytes within `[low, high)`. O(log n).
     pub(crate) fn gap_up(&self, low: u64, high: u64, size: u64) -> Option<u64> {
         if size == 0 || low >= high || high - low < size {
             return None;
@@ -251,7 +263,7 @@ impl Areas {
         self.writer().gap_up(low..=high - 1, size)
     }
 
-    /// Highest free range of `size` bytes within `[low, high)`. O(log n).
+    /// Returns the start of the highest free range of `size` bytes within `[low, high)`. O(log n).
     pub(crate) fn gap_down(&self, low: u64, high: u64, size: u64) -> Option<u64> {
         if size == 0 || low >= high || high - low < size {
             return None;
@@ -259,18 +271,19 @@ impl Areas {
         self.writer().gap_down(low..=high - 1, size)
     }
 
-    /// Puts a duplicate into its place, of which `inherit` tells, of each area with its range, how the copy differs, or that there is none.
+    /// Builds a duplicate in `place`. For each VMA with its inclusive range, `inherit` returns how
+    /// the copy differs, or `None` to leave it out.
     ///
     /// # Errors
-    /// `ENOMEM`, and nothing of the duplicate is left.
+    /// `ENOMEM`; the duplicate is dropped.
     #[inline]
     pub(crate) fn try_clone_into(
         &self,
         place: &mut MaybeUninit<Areas>,
         mut inherit: impl FnMut(RangeInclusive<u64>, &Vma) -> Option<CopyAttrs>,
     ) -> Result<(), Errno> {
-        // Most areas count for what they counted for before.
-        // SAFETY: a field of the place.
+        // Most copies count for the same kinds as the originals.
+        // SAFETY: a field of `place`, which this function initialises.
         let pages = unsafe {
             let pages = &raw mut (*place.as_mut_ptr()).pages;
             pages.write(self.pages);
@@ -322,12 +335,12 @@ impl Areas {
         Ok(())
     }
 
-    /// Figures of the tree. O(n).
+    /// Returns figures of the tree. O(n).
     pub(crate) fn tree_stats(&self) -> maple_tree::Stats {
         self.writer().stats()
     }
 
-    /// The tree's nodes, to be shown. O(n).
+    /// Returns the tree's nodes for display. O(n).
     pub(crate) fn dump(&self) -> impl fmt::Display {
         self.writer().dump(maple_tree::Format::Hexadecimal)
     }

@@ -1,10 +1,13 @@
-//! Areas that calls have taken out of the tree while faults may be looking at them.
+//! VMAs that calls have removed from the tree while faults may still read them.
 //!
-//! To free one is to ask first whether all readers have left that may have found it: a look at the counters of all of them, each of which the faults of some
-//! processor write to all the time, so that both sides wait for these lines of the cache. A call that did so for each area that it replaces would slow down faults all over the
-//! address space. So areas are put aside, and one look is for [`ROOM`] of them. None of them is held by faults; they are but memory.
+//! A VMA may be freed only after all readers that may have found it have left. Finding that out
+//! means reading the counters of all readers, which the faults of each processor write all the
+//! time, so both sides wait for these cache lines. If a call did so for each VMA that it replaces,
+//! it would slow down faults everywhere in the address space. So VMAs are set aside, and one check
+//! serves [`CAPACITY`] of them. Faults hold none of them: they are only memory.
 //!
-//! What is to go with its last mapping (a file, shared memory) does not wait for that: a call that takes such a mapping away [asks](Retired::flush) at its end.
+//! What must go with its last mapping (a file, shared memory) does not wait for that: a call that
+//! removes such a mapping [flushes](Retired::flush) at its end.
 
 use alloc::boxed::Box;
 use core::cell::UnsafeCell;
@@ -16,37 +19,37 @@ use maple_tree::{Reclaim, Waiting};
 
 use crate::heap::boxed::try_box;
 
-/// How many areas are put aside: some 4 KiB.
-const ROOM: usize = 32;
+/// The number of VMAs that are set aside at most: about 4 KiB.
+const CAPACITY: usize = 32;
 
-/// What frees an area: a closure that holds no more than the pointer to it.
+/// A closure that frees a VMA and holds no more than the pointer to it.
 struct Free {
     closure: MaybeUninit<NonNull<()>>,
     /// # Safety
-    /// Called once, with that closure, when no reader can have found the area.
+    /// Call it once, with that closure, when no reader can have found the VMA.
     call: unsafe fn(MaybeUninit<NonNull<()>>),
 }
 
-// SAFETY: the closure may be sent, as `Reclaim::retire` demands.
+// SAFETY: the closure is `Send`, as `Reclaim::retire` demands.
 unsafe impl Send for Free {}
 
 impl Free {
-    /// Whether the closure has its place here.
+    /// Returns `true` if the closure fits into one pointer.
     const fn fits<F>() -> bool {
         size_of::<F>() <= size_of::<NonNull<()>>() && align_of::<F>() <= align_of::<NonNull<()>>()
     }
 
-    /// The closure must [fit](Self::fits).
+    /// Stores a closure, which must [fit](Self::fits).
     fn new<F: FnOnce() + Send + 'static>(free: F) -> Self {
         /// # Safety
-        /// The bytes are those of an `F`, which goes with this call.
+        /// The bytes are those of an `F`, which this call consumes.
         unsafe fn call<F: FnOnce()>(closure: MaybeUninit<NonNull<()>>) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller says that the bytes are an `F`.
             let free = unsafe { closure.as_ptr().cast::<F>().read() };
             free();
         }
         let mut closure = MaybeUninit::<NonNull<()>>::uninit();
-        // SAFETY: there is room for it, as the caller has seen.
+        // SAFETY: the closure fits, as the caller has checked.
         unsafe { closure.as_mut_ptr().cast::<F>().write(free) };
         Free {
             closure,
@@ -55,27 +58,27 @@ impl Free {
     }
 
     /// # Safety
-    /// No reader is left that may have found the area.
+    /// No reader is left that may have found the VMA.
     unsafe fn free(self) {
-        // SAFETY: once, as it is consumed; the caller's promise.
+        // SAFETY: called once, since `self` is consumed, and no reader is left, as the caller says.
         unsafe { (self.call)(self.closure) };
     }
 }
 
-/// What is put aside: in memory of its own, for which maps that nobody reads have no use.
+/// VMAs that are set aside. A separate allocation, which maps without readers do not need.
 struct Aside {
     count: usize,
-    room: [MaybeUninit<Free>; ROOM],
+    room: [MaybeUninit<Free>; CAPACITY],
 }
 
-/// How areas are reclaimed: as by [`Waiting`], but many at once.
+/// The way VMAs are reclaimed: as by [`Waiting`], but many at once.
 pub(crate) struct Retired {
     waiting: Waiting,
-    /// Only for the writer. Without it, areas are freed one by one.
+    /// Used by the writer alone. Without it, VMAs are freed one by one.
     aside: UnsafeCell<Option<Box<Aside>>>,
 }
 
-// SAFETY: what is put aside may be sent, and is used by the writer alone: readers only enter and leave.
+// SAFETY: what is set aside is `Send`, and only the writer uses it: readers only enter and leave.
 unsafe impl Sync for Retired {}
 
 impl Retired {
@@ -86,21 +89,22 @@ impl Retired {
         }
     }
 
-    /// There are readers from now on, of several threads: see [`Waiting::spread`]. Without memory all goes on as before.
+    /// Prepares for readers of several threads: see [`Waiting::spread`]. If an allocation fails,
+    /// everything continues as before.
     ///
     /// # Safety
     /// The caller is the writer of the tree.
     pub(super) unsafe fn prepare(&self) {
         self.waiting.spread();
-        // SAFETY: only the writer uses it, as the caller promises.
+        // SAFETY: only the writer uses it, and the caller is the writer.
         let aside = unsafe { &mut *self.aside.get() };
         if aside.is_none() {
-            let room = [const { MaybeUninit::uninit() }; ROOM];
+            let room = [const { MaybeUninit::uninit() }; CAPACITY];
             *aside = try_box(Aside { count: 0, room }).ok();
         }
     }
 
-    /// Frees what is put aside, or sees to it that it is freed when the readers have left that are still about.
+    /// Frees what is set aside, or schedules that for when the remaining readers have left.
     ///
     /// # Safety
     /// The caller is the writer of the tree.
@@ -111,18 +115,18 @@ impl Retired {
         self.waiting.published();
         let mut next = Some(first);
         while let Some(free) = next {
-            // SAFETY: it was out of the tree before.
+            // SAFETY: the VMA left the tree before `published`.
             unsafe { self.waiting.retire(move || free.free()) };
             next = self.pop();
         }
     }
 
-    /// One of those that are put aside.
+    /// Returns one of those that are set aside.
     fn pop(&self) -> Option<Free> {
-        // SAFETY: only the writer comes here; the borrow ends with this.
+        // SAFETY: only the writer calls this, and the borrow ends with it.
         let aside = unsafe { &mut *self.aside.get() }.as_mut()?;
         aside.count = aside.count.checked_sub(1)?;
-        // SAFETY: there were more of them than that.
+        // SAFETY: the count said that this entry is initialised.
         Some(unsafe { aside.room[aside.count].assume_init_read() })
     }
 }
@@ -130,13 +134,14 @@ impl Retired {
 impl Drop for Retired {
     fn drop(&mut self) {
         while let Some(free) = self.pop() {
-            // SAFETY: readers borrow this, so that there are none.
+            // SAFETY: readers borrow this value, so there are none.
             unsafe { free.free() };
         }
     }
 }
 
-// SAFETY: readers enter and leave as with `Waiting`, which decides when it is asked: for what was put aside, after all of that was unlinked.
+// SAFETY: readers enter and leave as with `Waiting`, which decides when it is asked. It is asked
+// for VMAs that were all unlinked before.
 unsafe impl Reclaim for Retired {
     type Guard<'a> = <Waiting as Reclaim>::Guard<'a>;
 
@@ -160,15 +165,15 @@ unsafe impl Reclaim for Retired {
         let aside = unsafe { &mut *self.aside.get() };
         let Some(aside) = aside.as_mut().filter(|_| Free::fits::<F>()) else {
             self.waiting.published();
-            // SAFETY: the caller's promise; it was unlinked before.
+            // SAFETY: passed on to the caller; the VMA was unlinked before `published`.
             return unsafe { self.waiting.retire(free) };
         };
         if let Some(place) = aside.room.get_mut(aside.count) {
             place.write(Free::new(free));
             aside.count += 1;
         }
-        if aside.count == ROOM {
-            // SAFETY: the writer.
+        if aside.count == CAPACITY {
+            // SAFETY: the caller is the writer.
             unsafe { self.flush() };
         }
     }

@@ -1,4 +1,4 @@
-//! A file of hugetlbfs, as far as the pool is concerned: which pages it has, and which it was promised.
+//! A file of hugetlbfs as the pool knows it: its pages and its reservations.
 
 use alloc::vec::Vec;
 
@@ -8,7 +8,7 @@ use crate::space::huge::lock::Spin;
 use crate::space::huge::pool::{HugePool, Size};
 use crate::space::huge::slots::Page;
 
-/// Lives as long as the file: as long as somebody opens or maps it.
+/// The pages of a file. Lives as long as a process has the file open or maps it.
 pub(crate) struct HugeFile {
     pool: HugePool,
     size: Size,
@@ -16,13 +16,14 @@ pub(crate) struct HugeFile {
 }
 
 struct Inner {
-    /// Where it ends.
+    /// The size of the file.
     bytes: u64,
-    /// By number in the file, ascending. The how manieth page of the file it is that is there: else it was promised.
+    /// Pages by number in the file, ascending. `Some` has the count of pages that the file had made
+    /// before this one; `None` is a reservation.
     pages: Vec<(u64, Option<u64>)>,
-    /// Pages that have ever been there.
+    /// The number of pages ever made.
     made: u64,
-    /// Pages that private mappings have in place of the file's, by number there.
+    /// Copies that private mappings have in place of the file's pages, by page number.
     copies: Vec<(u64, Weak<Page>)>,
 }
 
@@ -51,7 +52,7 @@ impl HugeFile {
         }
     }
 
-    /// Promises the pages from `first` on, `count` of them, to the file: those that it has not got or been promised yet.
+    /// Reserves `count` pages from `first`, except those that the file has or has reserved already.
     ///
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
@@ -79,26 +80,27 @@ impl HugeFile {
         Ok(())
     }
 
-    /// A mapping that may be written reaches to the byte `end`: the file does now, too.
+    /// Extends the file to the byte `end`, because a writable mapping reaches there.
     pub(crate) fn extend(&self, end: u64) {
         let mut inner = self.inner.lock();
         inner.bytes = inner.bytes.max(end);
     }
 
-    /// Whether the page with this number lies before the end.
+    /// Returns `true` if the page with this number lies within the file.
     pub(crate) fn reaches(&self, number: u64) -> bool {
         number < self.inner.lock().bytes / self.size.bytes()
     }
 
-    /// Which page with this number is there. Another one has another answer.
+    /// Returns the identity of the page with this number, if the file has it. A page that replaces
+    /// it has another identity.
     pub(crate) fn there(&self, number: u64) -> Option<u64> {
         self.inner.lock().there(number)
     }
 
-    /// Makes the page with this number be there, and says which it is.
+    /// Makes the file have the page with this number, and returns its identity.
     ///
     /// # Errors
-    /// `EFAULT` if none can be had.
+    /// `EFAULT` if none is available.
     pub(crate) fn fault(&self, number: u64) -> Result<u64, Errno> {
         let mut inner = self.inner.lock();
         if let Some(which) = inner.there(number) {
@@ -124,7 +126,7 @@ impl HugeFile {
         Ok(which)
     }
 
-    /// A private mapping has a page in place of the file's with this number.
+    /// Records that a private mapping has a copy in place of the page with this number.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -138,7 +140,8 @@ impl HugeFile {
         Ok(())
     }
 
-    /// Takes the pages from `first` up to `end` (exclusive) out of the file, and out of all that map it. What was promised stays so.
+    /// Removes the pages from `first` up to `end` (exclusive) from the file and from all mappings.
+    /// Reservations stay.
     pub(crate) fn punch(&self, first: u64, end: u64) {
         let mut inner = self.inner.lock();
         let returns = !self.size.of_each(&self.pool.surplus());

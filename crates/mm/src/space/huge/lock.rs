@@ -1,21 +1,23 @@
-//! A lock for a few numbers: whoever waits for it spins.
+//! A spin lock for a few numbers.
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, Ordering};
 
-/// A value that one thread at a time looks at and changes, for a few steps that neither wait nor call anybody.
+/// A value that one thread at a time reads and changes, in a few steps that neither wait nor call
+/// clients.
 pub(super) struct Spin<T> {
     taken: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: the value is reached through a guard only, of which there is one at a time, on whichever thread it is.
+// SAFETY: the value is reached only through a guard, and only one guard exists at a time, on any
+// thread.
 unsafe impl<T: Send> Send for Spin<T> {}
-// SAFETY: as above: views of the lock give out the value to one thread at a time.
+// SAFETY: as above: a shared lock gives the value to one thread at a time.
 unsafe impl<T: Send> Sync for Spin<T> {}
 
-/// The lock is held as long as this lives.
+/// A guard: the lock is held while it lives.
 pub(super) struct Guard<'a, T>(&'a Spin<T>);
 
 impl<T> Spin<T> {
@@ -27,7 +29,7 @@ impl<T> Spin<T> {
     }
 
     pub(super) fn lock(&self) -> Guard<'_, T> {
-        // Acquire: pairs with the release of whoever held it last, so that what that one has changed is seen.
+        // Acquire: pairs with the release of the last holder, so that its changes are visible.
         while self.taken.swap(true, Ordering::Acquire) {
             crate::atomic::relax();
         }
@@ -39,7 +41,7 @@ impl<T> Deref for Guard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: this guard is the only one, until it is dropped.
+        // SAFETY: this guard is the only one until it is dropped.
         unsafe { &*self.0.value.get() }
     }
 }
@@ -53,7 +55,7 @@ impl<T> DerefMut for Guard<'_, T> {
 
 impl<T> Drop for Guard<'_, T> {
     fn drop(&mut self) {
-        // Release: pairs with the acquire of whoever takes it next.
+        // Release: pairs with the acquire of the next holder.
         self.0.taken.store(false, Ordering::Release);
     }
 }

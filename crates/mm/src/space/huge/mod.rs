@@ -1,16 +1,19 @@
-//! Mappings of the pool of huge pages (`MAP_HUGETLB`, hugetlbfs): what is promised to them, and what they have taken.
+//! Mappings of the pool of huge pages (`MAP_HUGETLB`, hugetlbfs): the pages that are reserved for
+//! them, and those that they have taken.
 //!
 //! | file | concept |
 //! |---|---|
 //! | `pool` | the pool that address spaces share |
-//! | `file` | what a file has and was promised: shared mappings |
-//! | `slots` | what an address space has and was promised: private mappings |
+//! | `file` | the pages of a file and its reservations: shared mappings |
+//! | `slots` | the pages of an address space and its reservations: private mappings |
 //! | `lock` | a lock for a few numbers |
 //!
-//! Promises of a private mapping belong to whoever mapped it: a child of a fork has the pages, until either writes, and no promise. Those of
-//! a shared mapping belong to the file, and stay with it when it is mapped no more.
+//! Reservations of a private mapping belong to the process that mapped it. A child of a fork shares
+//! the pages until either writes, and has no reservation. Reservations of a shared mapping belong
+//! to the file, and stay with it when it is no longer mapped.
 //!
-//! The slots lie beside the [guards](crate::space::guards), so that those who map no huge pages ask nothing.
+//! The slots are stored with the [guards](crate::space::guards), so that address spaces without
+//! huge pages check nothing.
 
 pub(crate) mod file;
 mod lock;
@@ -34,7 +37,7 @@ use crate::space::huge::pool::{HugePool, Size};
 use crate::space::huge::slots::Slots;
 use crate::space::vma::{Backing, Vma, new_object};
 
-/// The size of the pages of an area of the pool.
+/// Returns the page size of a VMA of the pool.
 pub(crate) fn size_of(vma: &Vma) -> Option<Size> {
     match vma.file()?.kind {
         FileKind::HugeTlb(bytes) => Size::of(bytes),
@@ -42,7 +45,7 @@ pub(crate) fn size_of(vma: &Vma) -> Option<Size> {
     }
 }
 
-/// The file behind an area, as the pool knows it.
+/// Returns the file behind a VMA, as the pool knows it.
 fn file_of(vma: &Vma) -> Option<&HugeFile> {
     vma.file()?.object.get()
 }
@@ -52,7 +55,7 @@ fn number(vma: &Vma, size: Size, address: u64) -> u64 {
 }
 
 impl AddressSpace {
-    /// The pool. A machine of which nothing is known has an empty one.
+    /// Returns the pool. A machine without a configured one has an empty pool.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -63,7 +66,7 @@ impl AddressSpace {
         self.config.huge_pool.clone().ok_or(Errno::ENOMEM)
     }
 
-    /// A file without a name in any directory, for `MAP_HUGETLB` without a descriptor.
+    /// Returns a new file without a name in any directory, for `MAP_HUGETLB` without a descriptor.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -89,14 +92,15 @@ impl AddressSpace {
         })
     }
 
-    /// Has the pages of `[start, end)`, where an area with these attributes is to be laid down, promised to it.
+    /// Reserves the pages of `[start, end)` for a VMA with these attributes that is about to be
+    /// inserted.
     ///
     /// # Errors
     /// `ENOMEM`.
     pub(crate) fn reserve_huge(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
         let size = size_of(vma).ok_or(Errno::EINVAL)?;
         if matches!(vma.backing, Backing::Shm { .. }) {
-            // All of it was promised when the segment was made, or nothing.
+            // All of it was reserved when the segment was created, or nothing.
             return Ok(());
         }
         let pool = self.huge_pool()?;
@@ -124,10 +128,10 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Makes the huge pages of `[start, end)`, which lies in one area, be there, upwards.
+    /// Faults in the huge pages of `[start, end)`, which lies in one VMA, upwards.
     ///
     /// # Errors
-    /// `EFAULT` at the first that cannot be had.
+    /// `EFAULT` at the first one that is not available.
     #[cold]
     pub(crate) fn fault_huge(&mut self, start: u64, end: u64, write: bool) -> Result<(), Errno> {
         let area = self.areas.at(start).ok_or(Errno::EFAULT)?;
@@ -162,7 +166,8 @@ impl AddressSpace {
                     let in_file = file.and_then(|file| file.there(number));
                     match in_file {
                         Some(which) if !slots.has(address) => {
-                            // First the file's page is mapped; where a copy cannot be had, it stays.
+                            // The page of the file is mapped first. It stays if no copy is
+                            // available.
                             slots.see(address, which)?;
                             if write {
                                 slots.fault(size, address, write, (file, number))?;
@@ -177,10 +182,11 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// `MADV_DONTNEED` of a part of an area of huge pages, which begins where one does. Its last page stays if it is not whole.
+    /// Performs `MADV_DONTNEED` for a part of a VMA of huge pages, and returns the end of what was
+    /// discarded. A last page that is not whole stays.
     ///
     /// # Errors
-    /// `EINVAL` if it begins elsewhere.
+    /// `EINVAL` if the part does not begin with a page.
     #[cold]
     pub(crate) fn discard_huge(&mut self, start: u64, end: u64, size: Size) -> Result<u64, Errno> {
         if !start.is_multiple_of(size.bytes()) {
@@ -195,7 +201,8 @@ impl AddressSpace {
         Ok(end)
     }
 
-    /// Whether a page has been mapped here, of those that `[start, end)`, which lies in one area, touches: that a file has it is not enough.
+    /// Returns `true` if one of the pages that `[start, end)` touches has been mapped here. The
+    /// range lies in one VMA. It is not enough that the file has the page.
     #[cold]
     pub(crate) fn has_huge(&self, start: u64, end: u64, vma: &Vma, size: Size) -> bool {
         let Some(slots) = &self.guards.huge else {
@@ -212,7 +219,8 @@ impl AddressSpace {
         each.any(|address| slots.has(address) || is_seen(address))
     }
 
-    /// `MADV_REMOVE` of a part of an area of huge pages: those that lie in it go from the file.
+    /// Performs `MADV_REMOVE` for a part of a VMA of huge pages: the whole pages in it are removed
+    /// from the file.
     #[cold]
     pub(crate) fn punch_huge(&mut self, start: u64, end: u64, size: Size) {
         let Some(area) = self.areas.at(start) else {
@@ -228,7 +236,7 @@ impl AddressSpace {
         }
     }
 
-    /// The slots of `[from, from + len)` go to `to`.
+    /// Moves the slots of `[from, from + len)` to `to`.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -250,7 +258,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// What a child has of the slots.
+    /// Returns the slots of a child.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -262,7 +270,7 @@ impl AddressSpace {
             let area = self.areas.at(address);
             area.is_some_and(|area| !area.vma.flags.contains(VmFlags::DONTCOPY))
         };
-        // What can be had from its file again is not copied, unless private pages are.
+        // What can be mapped from its file again is not copied, unless private pages are.
         let maps = |address| {
             let area = self.areas.at(address);
             area.is_some_and(|area| {

@@ -1,4 +1,4 @@
-//! The pool of huge pages: how many there are, are free, are promised, and were got beyond the pool's size.
+//! The pool of huge pages: the numbers of free, reserved and surplus pages.
 
 use core::fmt;
 
@@ -12,12 +12,14 @@ use crate::space::huge::lock::{Guard, Spin};
 /// Bytes of a huge page of the third level.
 const PUD_SIZE: u64 = 1 << 30;
 
-/// The machine's huge pages for hugetlbfs (`MAP_HUGETLB`), of 2 MiB and of 1 GiB. A handle: clones are the same pool, which all address
-/// spaces share whose [`Config`](crate::Config) has it.
+/// The machine's huge pages for hugetlbfs (`MAP_HUGETLB`), of 2 MiB and of 1 GiB. A handle: clones
+/// are the same pool, which all address spaces with it in their [`Config`](crate::Config) share.
 ///
-/// The numbers are those of `/proc/meminfo`. A mapping takes its pages from the free ones when they are touched, but has them promised before,
-/// so that touching does not fail: *reserved* pages are free ones that belong to somebody already. With `MAP_NORESERVE` nothing is promised. Pages
-/// beyond the pool's size are *surplus*: they are made as they are needed, up to a limit, and unmade before others are given back.
+/// The numbers are those of `/proc/meminfo`. A mapping takes free pages when they are touched, but
+/// reserves them before, so that touching does not fail: *reserved* pages are free ones that belong
+/// to a mapping or a file already. With `MAP_NORESERVE` nothing is reserved. Pages beyond the size
+/// of the pool are *surplus*: they are created on demand, up to a limit, and freed before others
+/// are returned.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Config, Errno, HugePool, Layout, Limits, PMD_SIZE};
@@ -40,56 +42,57 @@ const PUD_SIZE: u64 = 1 << 30;
 pub struct HugePool(Counted<Pool>);
 
 struct Pool {
-    /// Of each of [`SIZES`].
+    /// The numbers for each of [`SIZES`].
     sizes: [Spin<State>; SIZES.len()],
-    /// Somebody else keeps the books: what is asked for is answered, and nothing is counted.
+    /// The caller keeps the numbers: requests succeed or fail as it has said, and nothing is
+    /// counted.
     told: bool,
 }
 
-/// Bytes of the pages; the first is the size of those that are taken when nobody says which.
+/// Bytes of the pages. The first one is the default size.
 const SIZES: [u64; 2] = [PMD_SIZE, PUD_SIZE];
 
-/// How many huge pages of one size there are (`HugePages_Total:` and so on in `proc_meminfo(5)`).
+/// The numbers of huge pages of one size (`HugePages_Total:` and so on in `proc_meminfo(5)`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HugeFigures {
     /// Pages in the pool, surplus ones included.
     pub total: u64,
-    /// Those that nobody uses.
+    /// Pages that no mapping or file has.
     pub free: u64,
-    /// Those of them that are promised.
+    /// Free pages that are reserved.
     pub reserved: u64,
     /// Pages beyond the size of the pool.
     pub surplus: u64,
 }
 
-/// Numbers for one size. What is promised falls below 0 where Linux's does.
+/// The numbers for one size. Reservations fall below 0 where Linux's do.
 #[derive(Debug, Clone, Copy, Default)]
 struct State {
     total: u64,
     free: u64,
     reserved: i64,
     surplus: u64,
-    /// At most so many surplus pages (`nr_overcommit_hugepages`).
+    /// The limit on surplus pages (`nr_overcommit_hugepages`).
     overcommit: u64,
-    /// Calls under way that keep what files let go until they end.
+    /// The number of calls under way during which what files release is kept.
     holding: u32,
-    /// What files have let go meanwhile: pages, and promises.
+    /// What files have released during these calls: pages, and reservations.
     let_go: (u64, u64),
-    /// Whether a pool that is told of says yes.
+    /// Requests succeed, if the caller keeps the numbers.
     available: bool,
 }
 
-/// Which size of a pool.
+/// An index of [`SIZES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size(usize);
 
 impl Size {
-    /// That of pages of so many bytes.
+    /// Returns the size of pages of `bytes` bytes.
     pub(crate) fn of(bytes: u64) -> Option<Size> {
         SIZES.iter().position(|size| *size == bytes).map(Size)
     }
 
-    /// The one that the bits `MAP_HUGE_SHIFT` of `mmap` name.
+    /// Returns the size that the bits at `MAP_HUGE_SHIFT` of `mmap` name.
     pub(crate) fn named(log2: u64) -> Option<Size> {
         match log2 {
             0 => Some(Size(0)),
@@ -97,7 +100,7 @@ impl Size {
         }
     }
 
-    /// What is told of each size, of this one.
+    /// Returns the entry for this size.
     pub(crate) fn of_each(self, told: &[bool; SIZES.len()]) -> bool {
         told.get(self.0).copied().unwrap_or(false)
     }
@@ -108,7 +111,7 @@ impl Size {
 }
 
 impl HugePool {
-    /// A pool of so many pages of 2 MiB, and none of 1 GiB.
+    /// Returns a pool of `pages` pages of 2 MiB, and none of 1 GiB.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -118,8 +121,9 @@ impl HugePool {
         Ok(pool)
     }
 
-    /// A pool of which another keeps the books: mapping succeeds or not as it was [told](Self::tell) last. For following a process elsewhere,
-    /// beside which others take from the same pool.
+    /// Returns a pool whose numbers the caller keeps: mappings succeed or fail as it has
+    /// [told](Self::tell) last. For following a process elsewhere, while others take from the same
+    /// pool.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -138,14 +142,16 @@ impl HugePool {
         Counted::try_new(Pool { sizes, told }).map(HugePool)
     }
 
-    /// Whether pages can be had, for a pool that is [told](Self::told). Of others nothing changes.
+    /// Says whether pages are available, for a pool whose numbers the [caller](Self::told) keeps.
+    /// Has no effect on others.
     pub fn tell(&self, available: bool) {
         for state in &self.0.sizes {
             state.lock().available = available;
         }
     }
 
-    /// Gives the pool another number of pages of a size, as a write to `nr_hugepages` does: those in use or promised stay, as surplus ones.
+    /// Changes the number of pages of a size, as a write to `nr_hugepages` does. Pages that are in
+    /// use or reserved stay, as surplus ones.
     pub fn resize(&self, page_size: u64, pages: u64) {
         let Some(size) = Size::of(page_size) else {
             return;
@@ -167,14 +173,14 @@ impl HugePool {
         }
     }
 
-    /// Allows so many pages of a size beyond the pool's, as a write to `nr_overcommit_hugepages` does.
+    /// Sets the limit on surplus pages of a size, as a write to `nr_overcommit_hugepages` does.
     pub fn set_overcommit(&self, page_size: u64, pages: u64) {
         if let Some(size) = Size::of(page_size) {
             self.state(size).overcommit = pages;
         }
     }
 
-    /// The numbers of pages of a size; `None` if there is no such size.
+    /// Returns the numbers of pages of a size; `None` if there is no such size.
     pub fn figures(&self, page_size: u64) -> Option<HugeFigures> {
         let state = self.state(Size::of(page_size)?);
         Some(HugeFigures {
@@ -186,21 +192,24 @@ impl HugePool {
         })
     }
 
-    /// What [`File::object`](crate::File::object) is to be for a file of hugetlbfs (or a memfd with `MFD_HUGETLB`) of so many bytes, with pages of
-    /// `page_size`: the pages that it has and those that are promised to it, which it keeps as long as the file exists.
+    /// Returns the [`File::object`](crate::File::object) for a file of hugetlbfs, or a memfd with
+    /// `MFD_HUGETLB`, of `bytes` bytes and pages of `page_size`. It holds the pages of the file and
+    /// its reservations, as long as the file exists.
     ///
     /// # Errors
-    /// `EINVAL` for a size that there is not, `ENOMEM`.
+    /// `EINVAL` for an unknown size, `ENOMEM`.
     pub fn file(&self, page_size: u64, bytes: u64) -> Result<Object, Errno> {
         let size = Size::of(page_size).ok_or(Errno::EINVAL)?;
         Object::try_new(HugeFile::new(self.clone(), size, bytes))
     }
 
-    /// What [`File::object`](crate::File::object) is to be for a segment of huge pages (`SHM_HUGETLB`) of so many bytes. All of its pages are promised from now
-    /// on, unless it was made with `SHM_NORESERVE`: attaching it promises nothing (observed on 6.18).
+    /// Returns the [`File::object`](crate::File::object) for a segment of huge pages
+    /// (`SHM_HUGETLB`) of `bytes` bytes. All of its pages are reserved from now on if `promised`,
+    /// which is not the case with `SHM_NORESERVE`. Attaching it reserves nothing (observed on
+    /// 6.18).
     ///
     /// # Errors
-    /// `EINVAL` for a size that there is not, `ENOMEM`: `shmget` fails with it.
+    /// `EINVAL` for an unknown size, `ENOMEM`: `shmget` fails with it.
     pub fn segment(&self, page_size: u64, bytes: u64, promised: bool) -> Result<Object, Errno> {
         let size = Size::of(page_size).ok_or(Errno::EINVAL)?;
         let pages = bytes.div_ceil(page_size);
@@ -216,12 +225,12 @@ impl HugePool {
         self.0.sizes[size % SIZES.len()].lock()
     }
 
-    /// Whether somebody else keeps the books.
+    /// Returns `true` if the caller keeps the numbers.
     pub(crate) fn is_told(&self) -> bool {
         self.0.told
     }
 
-    /// Promises so many pages: all of them or none.
+    /// Reserves `pages` pages: all of them or none.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -236,7 +245,7 @@ impl HugePool {
         let promised = i64::try_from(pages).map_err(|_| Errno::ENOMEM)?;
         let missing = promised.saturating_sub(state.unreserved());
         let missing = u64::try_from(missing).unwrap_or(0);
-        // More than there are free is never promised, though promises may have fallen below 0.
+        // Never more than the free pages, although reservations may have fallen below 0.
         let allowed = missing <= state.overcommit.saturating_sub(state.surplus)
             && pages <= state.free + missing;
         if !allowed {
@@ -249,7 +258,7 @@ impl HugePool {
         Ok(())
     }
 
-    /// Takes promises back that were not used. Surplus pages go with them.
+    /// Takes back reservations that were not used. Surplus pages go with them.
     pub(crate) fn unreserve(&self, size: Size, pages: u64) {
         if self.0.told {
             return;
@@ -262,17 +271,18 @@ impl HugePool {
         state.free -= gone;
     }
 
-    /// Puts `reserved` right after a call was undone that had changed it.
+    /// Corrects `reserved` after a call that had changed it was undone.
     pub(crate) fn correct(&self, size: Size, by: i64) {
         if !self.0.told {
             self.state(size).reserved += by;
         }
     }
 
-    /// Takes a page: one that was `promised`, or another.
+    /// Takes a page: one that was reserved if `promised`, or another.
     ///
     /// # Errors
-    /// `ENOMEM` if there is none. Of those that were promised there may be too few only while a child has some that its parent has let go of.
+    /// `ENOMEM` if there is none. Reserved pages are missing only while a child has some that its
+    /// parent has released.
     pub(crate) fn take(&self, size: Size, promised: bool) -> Result<(), Errno> {
         if self.0.told {
             return Ok(());
@@ -290,7 +300,7 @@ impl HugePool {
         Ok(())
     }
 
-    /// Gives a page back, which is `promised` to somebody again.
+    /// Returns a page, which is reserved again if `promised`.
     pub(crate) fn give(&self, size: Size, promised: bool) {
         if self.0.told {
             return;
@@ -300,12 +310,13 @@ impl HugePool {
         state.reserved += i64::from(promised);
     }
 
-    /// Of each size, whether pages were made beyond the pool's.
+    /// Returns, for each size, whether there are surplus pages.
     pub(crate) fn surplus(&self) -> [bool; SIZES.len()] {
         [0, 1].map(|index| self.state(Size(index)).surplus > 0)
     }
 
-    /// What files let go from now on is kept until [`let_go`](Self::let_go): whoever drops the last mapping of an object does so at the end of the call.
+    /// Keeps what files release from now on until [`let_go`](Self::let_go): the last mapping of an
+    /// object is dropped only at the end of a call.
     pub(crate) fn hold(&self) {
         for state in &self.0.sizes {
             state.lock().holding += 1;
@@ -325,7 +336,7 @@ impl HugePool {
         }
     }
 
-    /// A file is gone: its pages, and what was promised to it.
+    /// Returns the pages and the reservations of a file that is gone.
     pub(crate) fn give_all(&self, size: Size, pages: u64, promises: u64) {
         if self.0.told {
             return;
@@ -343,7 +354,7 @@ impl HugePool {
 }
 
 impl State {
-    /// Free pages that nobody was promised.
+    /// Returns the number of free pages that are not reserved.
     fn unreserved(&self) -> i64 {
         (self.free as i64).saturating_sub(self.reserved)
     }
@@ -362,7 +373,7 @@ impl State {
 
 impl PartialEq for HugePool {
     fn eq(&self, other: &Self) -> bool {
-        // All of which others keep the books are alike.
+        // Pools whose numbers the caller keeps are equal.
         Counted::ptr_eq(&self.0, &other.0) || self.0.told && other.0.told
     }
 }

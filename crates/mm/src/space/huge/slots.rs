@@ -1,4 +1,4 @@
-//! The huge pages in one address space: which are there, and, of private mappings, which are promised.
+//! The huge pages of one address space, and, for private mappings, their reservations.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -9,25 +9,26 @@ use crate::heap::Counted;
 use crate::space::huge::file::HugeFile;
 use crate::space::huge::pool::{HugePool, Size};
 
-/// A page that private mappings share after a fork, until one of them writes.
+/// A page that private mappings share after a fork until one of them writes.
 pub(super) struct Page {
     pool: HugePool,
     size: Size,
-    /// How many map it.
+    /// The number of mappings.
     maps: AtomicUsize,
-    /// It was promised to one of them.
+    /// It was reserved for one of them.
     owned: bool,
-    /// Whoever it was promised to has let go of it: with the page, the promise comes back.
+    /// The mapping that it was reserved for has released it: the reservation returns with the page.
     promised: AtomicBool,
-    /// How often one of them has taken it from the others; or [`GONE`].
+    /// The number of times that one of them has taken it from the others, or [`GONE`].
     taken: AtomicUsize,
 }
 
-/// The page has gone from all address spaces.
+/// The page is gone from all address spaces.
 const GONE: usize = usize::MAX;
 
 impl Page {
-    /// It goes from all address spaces, as what is behind it goes from the file. What was promised is so again, if it `returns`.
+    /// Removes the page from all address spaces, because its part of the file is removed. It is
+    /// reserved again if it was before and `returns`.
     pub(super) fn tear(&self, returns: bool) {
         // Relaxed: as below.
         if self.taken.swap(GONE, Ordering::Relaxed) == GONE {
@@ -43,7 +44,7 @@ impl Page {
     }
 }
 
-/// One mapping of a page, from when it had been taken so often.
+/// One mapping of a page, and how often the page had been taken when it was mapped.
 struct Mapped {
     page: Counted<Page>,
     taken: usize,
@@ -62,7 +63,8 @@ impl Mapped {
         Ok(Mapped { page, taken: 0 })
     }
 
-    // Relaxed, here and below: the numbers stand for themselves. Address spaces that share a page agree on them by their own locks.
+    // Relaxed, here and below: no other memory is published with the numbers. Address spaces that
+    // share a page coordinate through their own locks.
     fn again(&self) -> Self {
         if !self.is_lost() {
             self.page.maps.fetch_add(1, Ordering::Relaxed);
@@ -74,12 +76,12 @@ impl Mapped {
         }
     }
 
-    /// Another address space has taken it, or it has gone from all.
+    /// Returns `true` if another address space has taken the page, or it is gone from all.
     fn is_lost(&self) -> bool {
         self.page.taken.load(Ordering::Relaxed) != self.taken
     }
 
-    /// It has gone from all, and is promised again to whoever it was promised to.
+    /// Returns `true` if the page is gone from all, and its reservation has returned.
     fn is_returned(&self) -> bool {
         self.page.taken.load(Ordering::Relaxed) == GONE
             && self.page.promised.load(Ordering::Relaxed)
@@ -89,7 +91,7 @@ impl Mapped {
         self.page.maps.load(Ordering::Relaxed) > 1
     }
 
-    /// Takes it from all others.
+    /// Takes the page from all others.
     fn take(&mut self) {
         self.taken += 1;
         self.page.taken.store(self.taken, Ordering::Relaxed);
@@ -107,14 +109,14 @@ impl Drop for Mapped {
     }
 }
 
-/// What was promised of a page.
+/// The reservation of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Promise {
     /// Nothing.
     None,
     /// It is not used yet.
     Unused,
-    /// It was kept.
+    /// The page was taken.
     Used,
 }
 
@@ -126,7 +128,7 @@ struct Slot {
 }
 
 impl Slot {
-    /// Forgets a page that has been lost.
+    /// Forgets a page that another address space has taken.
     fn settle(&mut self) {
         let Some(page) = self.page.take_if(|page| page.is_lost()) else {
             return;
@@ -137,7 +139,7 @@ impl Slot {
     }
 }
 
-/// A page of a file that is mapped at an address, and which of the file's it is.
+/// A page of a file that is mapped at an address, by its identity.
 #[derive(Clone, Copy)]
 struct Seen {
     address: u64,
@@ -148,9 +150,9 @@ struct Seen {
 pub(crate) struct Slots {
     pool: HugePool,
     slots: Vec<Slot>,
-    /// By address. Those that have gone from their files since are here still.
+    /// Pages of files, by address. Some may be gone from their files since.
     seen: Vec<Seen>,
-    /// A copy of others, whose promises are not its own.
+    /// A copy of other slots: the reservations are not its own.
     copy: bool,
 }
 
@@ -171,7 +173,7 @@ impl Slots {
         first..end
     }
 
-    /// A page of a file has been mapped at an address.
+    /// Records that a page of a file is mapped at an address.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -191,7 +193,7 @@ impl Slots {
         Ok(())
     }
 
-    /// Which page of a file has been mapped at an address.
+    /// Returns the identity of the page of a file that was mapped at an address.
     pub(crate) fn seen(&self, address: u64) -> Option<u64> {
         let found = self.seen.binary_search_by_key(&address, |s| s.address);
         Some(self.seen.get(found.ok()?)?.which)
@@ -207,7 +209,7 @@ impl Slots {
         self.slots.get(self.range(range)).unwrap_or_default()
     }
 
-    /// Promises all pages of a range, in which there are no slots.
+    /// Reserves all pages of a range in which there are no slots.
     ///
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
@@ -234,7 +236,7 @@ impl Slots {
         Ok(())
     }
 
-    /// Whether the page at an address is there.
+    /// Returns `true` if the page at an address is mapped.
     pub(crate) fn has(&self, address: u64) -> bool {
         let found = self.slots.binary_search_by_key(&address, |s| s.address);
         let slot = found.ok().and_then(|index| self.slots.get(index));
@@ -242,10 +244,11 @@ impl Slots {
             .is_some_and(|page| !page.is_lost())
     }
 
-    /// Makes the page at an address be there, and, to `write`, be this address space's alone. It stands for the page of a file with that number.
+    /// Faults in the page at an address. To `write`, it becomes this address space's own. It
+    /// replaces the page `number` of `file`.
     ///
     /// # Errors
-    /// `EFAULT` if none can be had.
+    /// `EFAULT` if none is available.
     pub(crate) fn fault(
         &mut self,
         size: Size,
@@ -302,11 +305,12 @@ impl Slots {
         Ok(())
     }
 
-    /// The pages of a range go; what was promised is so again.
+    /// Discards the pages of a range. Their reservations return.
     pub(crate) fn discard(&mut self, range: &Range<u64>) {
         let seen = self.seen_in(range);
         self.seen.drain(seen);
-        // Asked once: the pages of one call are given back all together, after it was settled what becomes of the promises.
+        // Read once: the pages of one call are returned together, after the fate of the
+        // reservations is settled.
         let surplus = self.pool.surplus();
         let indices = self.range(range);
         for slot in self.slots.get_mut(indices).unwrap_or_default() {
@@ -314,7 +318,7 @@ impl Slots {
             let Some(page) = slot.page.take() else {
                 continue;
             };
-            // A surplus page is unmade instead.
+            // A surplus page is freed instead.
             let returns = slot.promise == Promise::Used && !self.copy;
             if returns && !slot.size.of_each(&surplus) {
                 slot.promise = Promise::Unused;
@@ -323,7 +327,7 @@ impl Slots {
         }
     }
 
-    /// Pages of a range and promises go.
+    /// Removes the pages and the reservations of a range.
     pub(crate) fn clear(&mut self, range: &Range<u64>) {
         self.discard(range);
         let indices = self.range(range);
@@ -334,8 +338,8 @@ impl Slots {
         }
     }
 
-    /// The slots of a range go to another, in which there are none. In `area`, of which the range is a part, what was promised of the rest is
-    /// forgotten: nobody ever gives it back.
+    /// Moves the slots of a range to another without slots. Reservations of the rest of `area`, of
+    /// which the range is a part, are lost, as in Linux.
     pub(crate) fn shift(&mut self, range: &Range<u64>, area: &Range<u64>, to: u64) {
         for rest in [area.start..range.start, range.end..area.end] {
             let indices = self.range(&rest);
@@ -355,7 +359,7 @@ impl Slots {
         self.seen.sort_unstable_by_key(|seen| seen.address);
     }
 
-    /// A copy to put back if a call is undone, or for a second model of the same process.
+    /// Returns a copy, for undoing a call or for a second model of the same process.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -368,8 +372,9 @@ impl Slots {
         Ok(copy)
     }
 
-    /// What a child of a fork has, of the slots of which `inherits` says so: the pages, until either writes, and no promise. Those of files it has where `maps` says
-    /// so.
+    /// Returns the slots of a child of a fork: those of addresses that `inherits` accepts, with
+    /// their pages until either writes, and without reservations. Pages of files only at addresses
+    /// that `maps` accepts.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -399,7 +404,7 @@ impl Slots {
         })
     }
 
-    /// Puts a copy back that was made before a call.
+    /// Restores a copy that was made before a call.
     pub(crate) fn roll_back(&mut self, mut before: Slots) {
         for size in self.slots.iter().chain(&before.slots).map(|s| s.size) {
             let by = before.unused(size) - self.unused(size);
@@ -418,7 +423,7 @@ impl Slots {
         self.slots.iter().filter(unused).count() as i64
     }
 
-    /// Whether there is none in a range.
+    /// Returns `true` if there is none in a range.
     pub(crate) fn is_empty_in(&self, range: &Range<u64>) -> bool {
         self.of(range).is_empty() && self.seen_in(range).is_empty()
     }

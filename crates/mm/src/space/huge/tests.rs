@@ -37,7 +37,7 @@ fn write(space: &mut AddressSpace, page: u64) -> Result<(), Errno> {
     space.fault(AT + page * PAGE + 17, true)
 }
 
-/// Total, free, promised, surplus.
+/// Returns the numbers of all, free, reserved and surplus pages.
 fn figures(pool: &HugePool) -> [u64; 4] {
     let HugeFigures {
         total,
@@ -125,7 +125,7 @@ fn what_is_replaced_comes_back_in_time_if_it_was_private() {
     let mut space = space(&pool);
     mmap(&mut space, 0, 4, PRIVATE).unwrap();
     mmap(&mut space, 0, 4, SHARED).unwrap();
-    // An object goes at the end of the call only; and what was to be replaced has gone.
+    // An object is freed only at the end of the call, and what was to be replaced is gone.
     assert_eq!(mmap(&mut space, 0, 4, PRIVATE), Err(Errno::ENOMEM));
     assert_eq!(space.area_count(), 0);
     mmap(&mut space, 0, 4, PRIVATE).unwrap();
@@ -160,7 +160,7 @@ fn the_rest_of_what_is_moved_in_part_is_forgotten() {
     };
     space.perform(&call).unwrap();
     munmap(&mut space, 0, 12);
-    // As Linux 6.18 leaves it: pages that are promised to nobody.
+    // As in Linux 6.18: reserved pages that no mapping has.
     assert_eq!(figures(&pool), [4, 4, 2, 0]);
 }
 
