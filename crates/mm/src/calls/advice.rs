@@ -1,4 +1,4 @@
-//! What each value of `advice` asks for: one table for `madvise(2)` and `process_madvise(2)`.
+//! The values of `advice`: one table for `madvise(2)` and `process_madvise(2)`.
 //!
 //! A new value takes three edits: a line in the table of [`abi`](crate::abi), from which [`KnownAdvice`] is generated, a row of
 //! [`KnownAdvice::spec`], and an arm of `AddressSpace::applies` in `madvise.rs`, which says on which VMAs it has an effect. Both matches are
@@ -26,7 +26,7 @@ pub(super) enum Effect {
     Populate { write: bool },
 }
 
-/// What the kernel needs to accept advice at all.
+/// A condition for the kernel to accept advice at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needs {
     Nothing,

@@ -11,7 +11,8 @@ use crate::space::vma::{Backing, Vma};
 use crate::space::vma_box::VmaBox;
 
 impl AddressSpace {
-    /// The area that `brk(2)` lays down, and exec for a program's bss: zeroes, which are charged.
+    /// Returns the VMA that `brk(2)` maps, and exec for the bss of a program: zeroed memory, which
+    /// is charged.
     #[inline(always)]
     pub(crate) fn zeroed_memory(&self, flags: VmFlags) -> Vma {
         let mut flags = flags | VmFlags::ACCOUNT;
@@ -20,7 +21,7 @@ impl AddressSpace {
         Vma::new(flags, 0, Backing::Anonymous)
     }
 
-    /// Lays [it](Self::zeroed_memory) down, joined with its neighbours or not.
+    /// Inserts [it](Self::zeroed_memory), merged with its neighbours or not.
     ///
     /// # Errors
     /// As [`insert`](Self::insert).
@@ -37,12 +38,12 @@ impl AddressSpace {
         };
         let flags = vma.flags;
         debug_assert!(vma.is_plain());
-        // It owns nothing: to drop it is a call that finds that out.
+        // It owns nothing. Forgetting it saves the call that would find that out.
         core::mem::forget(vma);
         self.merge_into(span, &merge, flags)
     }
 
-    /// Moves the program break; the result is the break afterwards, which is the old one on failure.
+    /// Moves the program break, and returns the break afterwards, which is the old one on failure.
     pub(crate) fn do_brk<P: Pages + ?Sized>(&mut self, addr: u64, pages: &mut P) -> u64 {
         if self.try_brk(addr, pages).is_ok() {
             self.layout.brk = addr;
@@ -61,7 +62,7 @@ impl AddressSpace {
             return Err(Errno::ENOMEM);
         }
         let shrinks = addr <= self.layout.brk;
-        // Before it is rounded up, which makes 0 of the highest addresses.
+        // Checked before it is rounded up, which would make the highest addresses 0.
         if !shrinks && addr > self.config.task_size {
             return Err(Errno::ENOMEM);
         }
@@ -79,7 +80,7 @@ impl AddressSpace {
             }
             return self.unmap_span(&span, owner);
         }
-        // A space without a heap has the break at 0.
+        // An address space without a heap has the break at 0.
         if old < self.config.task_base {
             return Err(Errno::ENOMEM);
         }
@@ -104,7 +105,7 @@ impl AddressSpace {
             flags |= VmFlags::EXEC;
         }
         let vma = self.zeroed_memory(flags);
-        // What lies below the heap's start it never joins, though it may border on it.
+        // The heap never merges with what lies below its start, even if it borders on it.
         let heap = self.layout.start_brk;
         neighbours.lower = neighbours.lower.filter(|area| area.end > heap);
         let merge = Merge::new(&span, &neighbours, &vma, self.config.kernel);

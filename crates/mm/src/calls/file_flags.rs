@@ -1,4 +1,4 @@
-//! What the file behind a mapping allows: checks of `mmap(2)` that depend on the file and on how it was opened.
+//! Checks of `mmap(2)` that depend on the file and on how it was opened.
 
 use crate::abi;
 use crate::errno::Errno;

@@ -1,4 +1,4 @@
-//! Mappings of the pool of huge pages: what is peculiar to them in `mmap` and `mremap`.
+//! Mappings of the pool of huge pages: the parts of `mmap` and `mremap` that are specific to them.
 
 use crate::abi;
 use crate::calls::file_flags::file_flags;
@@ -68,10 +68,10 @@ impl AddressSpace {
         Ok(start)
     }
 
-    /// Maps, and has pages there if they are to be `filled` in.
+    /// Maps a VMA as [`map_region`](Self::map_region) does, and faults its pages in if `filled`.
     ///
     /// # Errors
-    /// As of [`map_region`](Self::map_region).
+    /// As [`map_region`](Self::map_region).
     pub(crate) fn map_and_fill<P: Pages + ?Sized>(
         &mut self,
         start: u64,
@@ -81,13 +81,14 @@ impl AddressSpace {
         pages: &mut P,
     ) -> Result<(), Errno> {
         let pool = self.config.huge_pool.clone();
-        // An object whose last mapping goes now lets go of its pages at the end of the call, too late for this one.
+        // An object whose last mapping goes now releases its pages at the end of the call, too late
+        // for this mapping.
         if let Some(pool) = &pool {
             pool.hold();
         }
         let mapped = self.map_region(start, end, vma, true, pages);
         if mapped.is_ok() && filled {
-            // What cannot be faulted in is no error of mmap.
+            // A page that cannot be faulted in is no error of mmap.
             let _ = self.populate(start, end, pages);
         }
         if let Some(pool) = &pool {
@@ -96,7 +97,7 @@ impl AddressSpace {
         mapped
     }
 
-    /// Where it goes: where a huge page may begin.
+    /// Returns the address of a mapping, a multiple of the page size.
     ///
     /// # Errors
     /// Linux's.
@@ -128,7 +129,12 @@ impl AddressSpace {
         Ok(address)
     }
 
-    /// Lays an area of huge pages over whatever is there, which goes even if this fails: only then the pages are promised.
+    /// Inserts a VMA of huge pages over a range. What is there is unmapped even if this fails,
+    /// because pages are reserved only afterwards.
+    ///
+    /// # Errors
+    /// `EINVAL` for an offset within a huge page, `ENOMEM` without pages to reserve or when an
+    /// allocation fails, and those of the owner of the pages.
     #[cold]
     #[inline(never)]
     pub(crate) fn map_huge<P: Pages + ?Sized>(
@@ -154,10 +160,11 @@ impl AddressSpace {
         self.notify_map(owner, start, end)
     }
 
-    /// Lengths for `mremap` of an area of huge pages, in whole ones. The first is that of the old range.
+    /// Returns the old and the new length for `mremap` of a VMA of huge pages, in whole pages.
     ///
     /// # Errors
-    /// `EINVAL` for all but moving and shrinking, or if a huge page cannot begin where it should.
+    /// `EPERM` if the VMA is sealed. `EINVAL` for anything but moving and shrinking, or if an
+    /// address is no multiple of the page size.
     #[cold]
     pub(crate) fn huge_lengths(
         &self,
@@ -180,7 +187,7 @@ impl AddressSpace {
     }
 }
 
-/// The properties of an area of huge pages: it is never locked, and cannot grow.
+/// Returns the flags of a VMA of huge pages: it is never locked, and cannot grow.
 pub(super) fn huge_flags(flags: VmFlags) -> VmFlags {
     (flags - VmFlags::LOCKED_MASK) | VmFlags::HUGETLB | VmFlags::DONTEXPAND
 }

@@ -1,4 +1,4 @@
-//! `mbind(2)` and `set_mempolicy_home_node(2)`: from which nodes an area's pages are to come.
+//! `mbind(2)` and `set_mempolicy_home_node(2)`: the nodes that the pages of a VMA come from.
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, page_align};
@@ -24,7 +24,7 @@ const MF_MOVE: u64 = 2;
 const MF_MOVE_ALL: u64 = 4;
 
 impl AddressSpace {
-    /// Whether a mode may be combined with [`NUMA_BALANCING`].
+    /// Returns `true` if a mode may be combined with [`NUMA_BALANCING`].
     fn may_be_balanced(&self, mode: u64) -> bool {
         mode == BIND || mode == PREFERRED_MANY && self.config.kernel.has(Rule::ManyAreBalanced)
     }
@@ -60,7 +60,8 @@ impl AddressSpace {
             return Ok(0);
         }
         let policy = self.policy(plain, mode_flags, nodes)?;
-        // The default policy is content with all pages. Any other asks for the nodes that were named, whatever it makes of them itself.
+        // The default policy accepts all pages. Any other compares them with the nodes that were
+        // named, even if it uses only some of these itself.
         let moving = match flags {
             _ if flags & MF_MOVE_ALL != 0 => Moving::All,
             _ if flags & MF_MOVE != 0 => Moving::Own,
@@ -70,7 +71,7 @@ impl AddressSpace {
         if strict && moving == Moving::Nothing && self.strays(addr, end, nodes, moving, pages) {
             return Err(Errno::EIO);
         }
-        // The default policy may be given to a range with holes, though not to nothing at all.
+        // The default policy accepts a range with holes, but not one without any VMA.
         let mapped = if policy == Policy::default() {
             self.areas.find_in(addr, end).is_some()
         } else {
@@ -82,15 +83,16 @@ impl AddressSpace {
         self.for_parts(addr, end, |space, from, to| {
             space.alter(from, to, |vma| vma.policy = policy)
         })?;
-        // What could not be moved is told when the policy has been set.
+        // Pages that could not be moved are reported after the policy has been set.
         if strict && moving != Moving::Nothing && self.strays(addr, end, nodes, moving, pages) {
             return Err(Errno::EIO);
         }
         Ok(0)
     }
 
-    /// Whether a page of the range lies on none of these nodes, and stays there. Linux goes from area to area, and ends at one that no other follows before it
-    /// looks at the pages there.
+    /// Returns `true` if a page of the range is on none of these nodes and stays there. Linux goes
+    /// from VMA to VMA and stops at one that is followed by a hole before it looks at the pages
+    /// there.
     fn strays<P: Pages + ?Sized>(
         &self,
         start: u64,
@@ -106,12 +108,12 @@ impl AddressSpace {
                 return false;
             }
             next = area.end;
-            // Pages of the kernel's own are on no node.
+            // The kernel's own pages are on no node.
             if area.vma.is_special() {
                 continue;
             }
             let found = match size_of(area.vma) {
-                // Those of the pool are counted here, all as of the first node. Nobody holds them.
+                // Pages of the pool all count as pages of node 0, and no other process pins them.
                 Some(size) => {
                     moving == Moving::Nothing
                         && nodes & 1 == 0
@@ -126,8 +128,12 @@ impl AddressSpace {
         false
     }
 
-    /// Areas without a policy are passed over, as holes are. The first with another than `MPOL_BIND` or `MPOL_PREFERRED_MANY` ends it: what lies
-    /// before has its home node then.
+    /// Sets the home node of the policies in a range. VMAs without a policy and holes are skipped.
+    /// The first VMA with another policy than `MPOL_BIND` or `MPOL_PREFERRED_MANY` ends it; VMAs
+    /// below have the home node then.
+    ///
+    /// # Errors
+    /// Linux's: `EOPNOTSUPP` for such a policy, `ENOENT` if no VMA has a policy.
     #[inline(never)]
     pub(crate) fn set_home_node(
         &mut self,
@@ -161,7 +167,10 @@ impl AddressSpace {
         if found { Ok(0) } else { Err(Errno::ENOENT) }
     }
 
-    /// The policy that the arguments describe.
+    /// Returns the policy that the arguments describe.
+    ///
+    /// # Errors
+    /// `EINVAL` if mode and nodes do not agree.
     fn policy(&self, mode: u64, mode_flags: u64, nodes: u64) -> Result<Policy, Errno> {
         let fixed = mode_flags & (STATIC_NODES | RELATIVE_NODES) != 0;
         match mode {
@@ -177,7 +186,7 @@ impl AddressSpace {
         let policy = policy_of(mode | mode_flags, nodes);
         match policy.effective(self.config.numa_nodes) {
             0 => Err(Errno::EINVAL),
-            // What was asked for beyond the nodes that there are is forgotten.
+            // Nodes that the machine does not have are forgotten.
             existing if mode_flags == 0 => Ok(policy_of(mode | mode_flags, existing)),
             _ => Ok(policy),
         }
@@ -194,8 +203,10 @@ fn policy_of(mode: u64, nodes: u64) -> Policy {
 }
 
 impl Policy {
-    /// The nodes of a machine with `count` that pages come from, 0 to 63. Numbers that are relative begin anew behind the last node, and a preferred node is
-    /// the first of those given (`set_mempolicy(2)`, Documentation/admin-guide/mm/numa_memory_policy.rst).
+    /// Returns the nodes 0 to 63, one bit each, that pages come from on a machine with `count`
+    /// nodes. Relative node numbers start over after the last node, and a preferred node is the
+    /// first one of those given (`set_mempolicy(2)`,
+    /// Documentation/admin-guide/mm/numa_memory_policy.rst).
     pub(crate) fn effective(self, count: u32) -> u64 {
         let existing = 1u64.checked_shl(count).map_or(u64::MAX, |above| above - 1);
         let mode = u64::from(self.mode);

@@ -1,4 +1,4 @@
-//! `mincore(2)`: which pages are present is not this crate's knowledge; whether the range is mapped is.
+//! `mincore(2)`: checks that the range is mapped. The engine does not know which pages are present.
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, page_align};

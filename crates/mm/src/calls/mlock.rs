@@ -26,7 +26,7 @@ impl AddressSpace {
         let limit = self.limits.memlock >> 12;
         let mut locked = self.locked_pages().saturating_add(len >> 12);
         if locked > limit && !self.config.capabilities.ipc_lock {
-            // Locking again costs nothing.
+            // Pages that are locked already do not count again.
             locked -= self.locked_pages_in(start, start.saturating_add(len));
             if locked > limit {
                 return Err(Errno::ENOMEM);
@@ -85,7 +85,7 @@ impl AddressSpace {
             let mut next = 0;
             while let Some(area) = self.areas.find(next) {
                 let (start, end) = (area.start, area.end);
-                // Areas that cannot be faulted in are passed over.
+                // VMAs that cannot be faulted in are skipped.
                 let _ = self.populate(start, end, pages);
                 next = end;
             }
@@ -101,7 +101,7 @@ impl AddressSpace {
     }
 
     fn lock_all(&mut self, given: VmFlags) {
-        // An area that cannot be split keeps what it has; the others go on.
+        // A VMA that cannot be split keeps its flags; the others change.
         let task_size = self.config.task_size;
         let _ = self.for_parts(0, task_size, |space, from, to| {
             let _ = space.lock_part(from, to, given);

@@ -69,7 +69,7 @@ impl<'a> MmapRequest<'a> {
         self.has(abi::MAP_FIXED | abi::MAP_FIXED_NOREPLACE)
     }
 
-    /// Returns `true` if the pages are to be faulted in at once.
+    /// Returns `true` if the pages must be faulted in at once.
     #[inline(always)]
     pub(super) fn populates(&self) -> bool {
         self.flags & (abi::MAP_POPULATE | abi::MAP_NONBLOCK) == abi::MAP_POPULATE

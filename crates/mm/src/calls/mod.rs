@@ -1,8 +1,12 @@
-//! The door through which every call enters, and one file for each family of calls.
+//! The entry point of every call, and one file for each family of calls.
 //!
-//! A file holds what is peculiar to its family: Linux's order of checks and errors, and which areas become what. `unmap` (`munmap.rs`), `map_region`
-//! (`mmap.rs`) and the walk over the parts of a range (`parts.rs`) are shared by several. `learn` tells which facts about pages a call depends on,
-//! `typed` has types for arguments.
+//! A file holds what is specific to its family: Linux's order of checks and errors, and the changes
+//! of VMAs. Several families share `unmap` (`munmap.rs`), `map_region` (`mmap.rs`) and the walk
+//! over the parts of a range (`parts.rs`). `advice` has the values of `madvise`, `file_flags` the
+//! rules of files. `learn` finds the facts about pages that a call depends on. `typed` has methods
+//! with types for arguments.
+//!
+//! `calls` uses `space`, and `space` knows nothing of calls.
 
 mod advice;
 mod brk;
@@ -39,12 +43,13 @@ use crate::space::AddressSpace;
 use crate::space::in_call::InCall;
 
 impl AddressSpace {
-    /// Validates and performs `call`; the result is what the system call returns: an address, 0, or an error. For programs that report
-    /// each fault ([`fault`](Self::fault)), so that nothing need be asked.
+    /// Validates and performs `call`. Returns what the system call returns: an address, 0, or an
+    /// error. For programs that report each [`fault`](Self::fault), so that no owner of the pages
+    /// is asked.
     ///
     /// # Errors
-    /// Linux's, in Linux's order of checks. `ENOMEM` also when an allocation for the map itself fails; nothing has then
-    /// changed beyond what Linux leaves in that case.
+    /// Linux's, in Linux's order of checks. `ENOMEM` also if an allocation for the map itself
+    /// fails; then nothing has changed beyond what Linux leaves in that case.
     #[inline]
     pub fn perform(&mut self, call: &Call) -> Result<u64, Errno> {
         let result = self.perform_without_owner(call);
@@ -52,13 +57,16 @@ impl AddressSpace {
         result
     }
 
-    /// As [`perform`](Self::perform), which is a part of its callers and ends the call: so a call has one frame less, in whatever crate it is made.
+    /// Performs a call without an owner of the pages, and does not end it. `perform` is inlined
+    /// into its callers and this is not, so that a call has one stack frame less, in whatever crate
+    /// it is made.
     #[inline(never)]
     fn perform_without_owner(&mut self, call: &Call) -> Result<u64, Errno> {
         self.dispatch_inline(call, None, &mut NoPages)
     }
 
-    /// As [`perform`](Self::perform), for the owner of the pages: it is asked what the call depends on, and told what the call does.
+    /// As [`perform`](Self::perform), with an owner of the pages: it is asked what the call depends
+    /// on, and notified of what the call does.
     ///
     /// # Errors
     /// As [`perform`](Self::perform), and those of the owner.
@@ -70,8 +78,8 @@ impl AddressSpace {
         InCall(self).0.perform_closed(call, pages)
     }
 
-    /// As [`perform_with`](Self::perform_with), for an owner that has something left to do before faults find the map as it is now:
-    /// [`end_call`](Self::end_call) follows.
+    /// As [`perform_with`](Self::perform_with), for an owner that has something left to do before
+    /// faults see the new map: the caller calls [`end_call`](Self::end_call) afterwards.
     ///
     /// # Errors
     /// As [`perform_with`](Self::perform_with).
@@ -86,8 +94,8 @@ impl AddressSpace {
         self.attempt(call, None, pages)
     }
 
-    /// As [`perform_with`](Self::perform_with), but a mapping whose place the kernel chooses goes to `address`: for following a kernel
-    /// that chose otherwise.
+    /// As [`perform_with`](Self::perform_with), but a mapping whose address the kernel chooses goes
+    /// to `address`: for following a kernel that chose otherwise.
     ///
     /// # Errors
     /// As [`perform_with`](Self::perform_with).
@@ -105,7 +113,8 @@ impl AddressSpace {
         space.attempt(call, Some(address), pages)
     }
 
-    /// All or nothing, if the owner may refuse. The locks of areas stay closed, so that no fault comes between a call and its being undone.
+    /// Performs a call completely or not at all if the owner may refuse. The locks of VMAs stay
+    /// closed, so that no fault comes between a call and its undoing.
     fn attempt<P: Pages + ?Sized>(
         &mut self,
         call: &Call,
@@ -119,7 +128,8 @@ impl AddressSpace {
         }
     }
 
-    /// Each call of those that are made often has a frame of its own, so that the deepest does not take the room of all.
+    /// Dispatches a call. Each frequent call has a stack frame of its own, so that the deepest one
+    /// does not determine the size for all.
     #[inline(never)]
     fn dispatch<P: Pages + ?Sized>(
         &mut self,
@@ -224,7 +234,7 @@ impl AddressSpace {
         )
     }
 
-    /// As [`dispatch`](Self::dispatch), in the caller's frame.
+    /// As [`dispatch`](Self::dispatch), with frequent calls inlined.
     #[inline(always)]
     fn dispatch_inline<P: Pages + ?Sized>(
         &mut self,
@@ -273,7 +283,7 @@ impl AddressSpace {
         }
     }
 
-    /// The other calls.
+    /// Dispatches the other calls.
     #[inline(never)]
     fn dispatch_other<P: Pages + ?Sized>(
         &mut self,
@@ -352,7 +362,7 @@ impl AddressSpace {
                 stack_top: *stack_top,
                 ..self.layout
             }),
-            // Not here: see above.
+            // The two functions above dispatch these.
             Call::Mmap { .. }
             | Call::Munmap { .. }
             | Call::Mprotect { .. }
@@ -362,7 +372,7 @@ impl AddressSpace {
     }
 }
 
-/// What a call sees of an argument that is an `int` to it: the upper half of the register is not looked at.
+/// Returns the part of a register that a call sees of an argument of type `int`: the lower half.
 fn int(argument: u64) -> u64 {
     argument & 0xffff_ffff
 }

@@ -19,7 +19,7 @@ use crate::space::merge::Merge;
 use crate::space::vma::{Area, Vma};
 use crate::space::vma_box::VmaBox;
 
-/// How the tree takes the new protection.
+/// The change of the tree for a new protection.
 enum Change {
     /// A neighbour with the same attributes takes the range in.
     Merge(Merge),
@@ -177,8 +177,9 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Checks the limits for `pages` of a VMA that get the flags `new`. Returns these with `ACCOUNT` as it is afterwards: memory that becomes writable is
-    /// charged, and memory that nobody has written and that is not writable need not stay charged.
+    /// Checks the limits for `pages` pages of a VMA that get the flags `new`. Returns these flags
+    /// with `ACCOUNT` updated: memory that becomes writable is charged, and memory that was never
+    /// written and is not writable any more is uncharged.
     ///
     /// # Errors
     /// `ENOMEM` at the limit on data or on commitments.

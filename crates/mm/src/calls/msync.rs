@@ -1,4 +1,5 @@
-//! `msync(2)`: changes nothing in the map, but tells about holes and locks.
+//! `msync(2)`: reports holes and locked pages, and asks the owner of the pages to write back. The
+//! map does not change.
 
 use crate::abi::{self, SyncFlags};
 use crate::errno::Errno;

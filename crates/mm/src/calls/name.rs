@@ -8,7 +8,7 @@ use crate::flags::{PAGE_SIZE, page_align};
 use crate::space::AddressSpace;
 use crate::space::vma::Backing;
 
-/// Longest name in bytes, the terminating zero included.
+/// The longest name in bytes, with the terminating zero.
 const NAME_MAX: usize = 80;
 
 impl AddressSpace {

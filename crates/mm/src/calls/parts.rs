@@ -1,4 +1,4 @@
-//! The walk that madvise, mlock, mseal and their like share: part by part over the areas of a range.
+//! The walk over the VMAs of a range that madvise, mlock, mseal and others share.
 
 use crate::errno::Errno;
 use crate::space::AddressSpace;
@@ -8,11 +8,11 @@ use crate::space::vma::Vma;
 use crate::space::vma_box::VmaBox;
 
 impl AddressSpace {
-    /// Calls `visit(self, from, to)` for the part of each area within `[start, end)`, upwards; `visit` may change the
-    /// area. Holes are passed over. The result tells whether there was no hole.
+    /// Calls `visit(self, from, to)` for the part of each VMA within `[start, end)`, upwards.
+    /// `visit` may change the VMA. Skips holes, and returns `true` if there was none.
     ///
     /// # Errors
-    /// The first of `visit`.
+    /// The first one of `visit`.
     pub(crate) fn for_parts(
         &mut self,
         start: u64,
@@ -33,7 +33,7 @@ impl AddressSpace {
         Ok(whole)
     }
 
-    /// Whether all of `[start, end)` is mapped.
+    /// Returns `true` if all of `[start, end)` is mapped.
     pub(crate) fn is_mapped(&self, start: u64, end: u64) -> bool {
         let mut next = start;
         while next < end {
@@ -45,7 +45,8 @@ impl AddressSpace {
         true
     }
 
-    /// Alters the attributes of `[start, end)`, which lies in one area, and merges. Nothing happens if `alter` changes nothing.
+    /// Changes the attributes of `[start, end)`, which lies in one VMA, and merges. Does nothing if
+    /// `alter` changes nothing.
     ///
     /// # Errors
     /// As [`split_out`](Self::split_out).

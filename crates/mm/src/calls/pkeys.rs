@@ -5,7 +5,7 @@ use crate::errno::Errno;
 use crate::flags::VmFlags;
 use crate::space::AddressSpace;
 
-/// Protection keys of the processor.
+/// The number of protection keys of the processor.
 const KEYS: u16 = 16;
 /// `PKEY_DISABLE_ACCESS | PKEY_DISABLE_WRITE`.
 const RIGHTS: u64 = 3;
@@ -15,9 +15,10 @@ impl AddressSpace {
         if flags != 0 || rights & !RIGHTS != 0 {
             return Err(Errno::EINVAL);
         }
-        // A processor without keys has one all the same, as Linux counts, but nobody can set rights to it: it is taken, and the call fails.
+        // Linux counts one key on a processor without keys, but its rights cannot be set: it is
+        // allocated, and the call fails.
         let keys = if self.config.pkeys { KEYS } else { 1 };
-        // The key of all memory is one like the others, once it has been given back.
+        // Key 0 can be allocated like the others once it has been freed.
         let Some(key) = (0..keys).find(|key| self.pkeys & (1 << key) == 0) else {
             return Err(Errno::ENOSPC);
         };
@@ -37,8 +38,8 @@ impl AddressSpace {
         Ok(0)
     }
 
-    /// The key of an area with only execute permission: Linux sets one aside for this on first use, which denies reading. 0
-    /// if there is none.
+    /// Returns the key for VMAs with only execute permission, which denies reading. Linux allocates
+    /// it on first use. Returns 0 if none is free.
     pub(crate) fn execute_only_key(&mut self) -> u32 {
         if !self.config.pkeys {
             return 0;
@@ -53,7 +54,8 @@ impl AddressSpace {
         u32::from(self.execute_only)
     }
 
-    /// The key of a new mapping, set aside even if that is refused later. Only for that very protection: not with `PROT_SEM`, or bits that mean nothing here.
+    /// Returns the key of a new mapping. It is allocated even if the mapping is refused later. Only
+    /// for exactly this protection: not with `PROT_SEM` or unknown bits.
     #[inline(always)]
     pub(crate) fn key_for_new(&mut self, protection: u64) -> u32 {
         match protection {
@@ -62,9 +64,9 @@ impl AddressSpace {
         }
     }
 
-    /// The key that `mprotect` gives an area when the caller names none.
+    /// Returns the key that `mprotect` gives a VMA if the caller names none.
     pub(crate) fn key_for(&mut self, old: VmFlags, protection: u64) -> u32 {
-        // That very protection: PROT_SEM beside it takes no key.
+        // Exactly this protection: with PROT_SEM it has no key.
         if protection == abi::PROT_EXEC {
             let key = self.execute_only_key();
             if key != 0 {
@@ -77,12 +79,13 @@ impl AddressSpace {
         if was_execute_only { 0 } else { old.pkey() }
     }
 
-    /// Whether the area's key denies reading and writing to every thread.
+    /// Returns `true` if the key of the VMA denies every thread reading and writing.
     pub(crate) fn is_execute_only(&self, flags: VmFlags) -> bool {
         self.execute_only != 0 && flags.pkey() == u32::from(self.execute_only)
     }
 
-    /// Whether the key is allocated: key 0 is from the beginning, and none is without keys.
+    /// Returns `true` if the key is allocated. Key 0 is from the beginning, and no key is on a
+    /// machine without keys.
     pub(crate) fn is_pkey(&self, pkey: i32) -> bool {
         self.config.pkeys
             && (0..i32::from(KEYS)).contains(&pkey)

@@ -35,9 +35,10 @@ impl AddressSpace {
         Ok(0)
     }
 
-    /// `PR_SET_MM`. Linux refuses what is no address of user space, a break below the heap's start, and more than `RLIMIT_DATA` allows heap and data.
-    /// Start and end of the data are not given: their size is.
-    // Not in line: the frame of all calls is no larger for it.
+    /// Performs `PR_SET_MM`. Linux refuses addresses outside user space, a break below the start of
+    /// the heap, and more heap and data than `RLIMIT_DATA` allows. Start and end of the data are
+    /// not given, only their size.
+    // Never inlined: the stack frame of all calls would be larger.
     #[cold]
     #[inline(never)]
     pub(crate) fn set_mm(&mut self, layout: Layout) -> Result<u64, Errno> {
@@ -55,14 +56,16 @@ impl AddressSpace {
         }
     }
 
-    /// Whether an area with properties `old`, if there was one, may get the properties `new`.
+    /// Returns `true` if `PR_SET_MDWE` allows a VMA with flags `old`, if there was one, to get the
+    /// flags `new`.
     pub(crate) fn may_execute(&self, old: Option<VmFlags>, new: VmFlags) -> bool {
         let gains = |old: VmFlags| !old.contains(VmFlags::EXEC) && new.contains(VmFlags::EXEC);
         self.config.mdwe == Mdwe::Off
             || !new.contains(VmFlags::WRITE | VmFlags::EXEC) && !old.is_some_and(gains)
     }
 
-    /// All areas that can be are marked, or no longer marked; none is joined for it.
+    /// Performs `PR_SET_MEMORY_MERGE`: marks all VMAs that can be merged by content, or removes the
+    /// marks. No VMAs merge for that.
     #[inline(never)]
     pub(crate) fn set_memory_merge<P: Pages + ?Sized>(
         &mut self,
@@ -75,7 +78,7 @@ impl AddressSpace {
         if on == self.config.merge_any {
             return Ok(0);
         }
-        // What takes memory comes first.
+        // Allocations come first.
         let other = |area: &Area<'_>| {
             may_be_merged_by_content(area.vma) && area.vma.flags.contains(VmFlags::MERGEABLE) != on
         };
@@ -104,7 +107,7 @@ impl AddressSpace {
     }
 }
 
-/// Whether pages of the area may be merged with equal ones.
+/// Returns `true` if pages of the VMA may be merged with equal ones.
 pub(crate) fn may_be_merged_by_content(vma: &Vma) -> bool {
     !vma.flags.intersects(
         VmFlags::SHARED

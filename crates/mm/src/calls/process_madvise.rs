@@ -6,14 +6,15 @@ use crate::kernel::Rule;
 use crate::pages::Pages;
 use crate::space::AddressSpace;
 
-/// Ranges in one call (`UIO_MAXIOV`).
+/// The most ranges in one call (`UIO_MAXIOV`).
 const MOST_RANGES: usize = 1024;
-/// Bytes in one call: what one reads or writes at most.
+/// The most bytes in one call, as for reading and writing.
 const MOST_BYTES: u64 = 0x7fff_f000;
 
 impl AddressSpace {
-    /// The result is the number of bytes advised. After an error it is that of the ranges before, if there are any; but what the owner of the
-    /// pages refuses, or memory that runs out, undoes all of it.
+    /// Performs `process_madvise`, and returns the number of bytes advised. After an error this is
+    /// the number for the ranges before, if there are any. A refusal by the owner of the pages, or
+    /// a failed allocation, undoes all of it.
     #[cold]
     #[inline(never)]
     pub(crate) fn process_madvise<P: Pages + ?Sized>(
@@ -48,7 +49,7 @@ impl AddressSpace {
                 break;
             }
             let len = (*len).min(left);
-            // Empty ones are passed over, but for the first, of which the address is looked at.
+            // Empty ranges are skipped, except the first one, whose address is checked.
             if len == 0 && index > 0 {
                 continue;
             }
@@ -62,7 +63,11 @@ impl AddressSpace {
         Ok(done)
     }
 
-    /// What is refused before anything is advised.
+    /// Checks the ranges before anything is advised.
+    ///
+    /// # Errors
+    /// `EINVAL` for flags, too many ranges or a length that is too large, `EFAULT` for a range
+    /// beyond user space.
     fn check_ranges(&self, ranges: &[(u64, u64)], flags: u64) -> Result<(), Errno> {
         if flags != 0 || ranges.len() > MOST_RANGES {
             return Err(Errno::EINVAL);
@@ -70,7 +75,8 @@ impl AddressSpace {
         if ranges.iter().any(|(_, len)| *len > i64::MAX as u64) {
             return Err(Errno::EINVAL);
         }
-        // The only one is cut to what one call does before it is looked at; of several, each is looked at as it was given.
+        // A single range is trimmed to the most bytes of one call before it is checked. Several
+        // ranges are checked as given.
         let cut = ranges.len() == 1 && self.config.kernel.has(Rule::OneRangeIsCutFirst);
         let most = if cut { MOST_BYTES } else { u64::MAX };
         let top = self.config.task_size;

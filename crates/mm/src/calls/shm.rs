@@ -104,8 +104,8 @@ impl AddressSpace {
         if !addr.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);
         }
-        // Parts of an attachment made at `addr` have a shift that follows from that address. The first such part decides
-        // which attachment is meant; the others lie within its size.
+        // Parts of an attachment made at `addr` have a shift that follows from that address. The
+        // first such part identifies the attachment; the others lie within its size.
         let shift = 0u64.wrapping_sub(addr >> 12);
         let mut wanted = None;
         let mut next = addr;
@@ -127,7 +127,7 @@ impl AddressSpace {
                 _ => wanted = Some((*attachment, limit)),
             }
             match self.unmap(start, end, pages) {
-                // A sealed part stays, and nobody is told.
+                // A sealed part stays, without an error.
                 Ok(_) | Err(Errno::EPERM) => {}
                 Err(errno) => return Err(errno),
             }

@@ -12,9 +12,9 @@ use crate::heap::Counted;
 use crate::pages::Pages;
 use crate::space::AddressSpace;
 
-/// What to map, and how: the arguments of `mmap(2)`.
+/// The arguments of `mmap(2)`.
 ///
-/// Private, and without any access, unless it is told otherwise.
+/// Private and without access by default.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Config, Errno, Layout, Limits, MmapOptions, Prot};
@@ -40,7 +40,7 @@ pub struct MmapOptions {
 }
 
 impl MmapOptions {
-    /// Zeroed memory, `len` bytes (rounded up to pages).
+    /// Returns a request for zeroed memory of `len` bytes, rounded up to pages.
     pub const fn anonymous(len: u64) -> Self {
         MmapOptions {
             addr: 0,
@@ -52,7 +52,8 @@ impl MmapOptions {
         }
     }
 
-    /// `len` bytes of a file, from `offset` on, which must be a multiple of a page.
+    /// Returns a request for `len` bytes of a file from `offset`, which must be a multiple of the
+    /// page size.
     pub const fn file(file: Counted<File>, offset: u64, len: u64) -> Self {
         MmapOptions {
             addr: 0,
@@ -64,41 +65,42 @@ impl MmapOptions {
         }
     }
 
-    /// What may be done with the pages.
+    /// Sets the protection.
     pub const fn prot(mut self, prot: Prot) -> Self {
         self.prot = prot;
         self
     }
 
-    /// So many bytes instead.
+    /// Sets the length in bytes.
     pub const fn len(mut self, len: u64) -> Self {
         self.len = len;
         self
     }
 
-    /// At this address if it is free, else where the kernel likes.
+    /// Asks for this address. If the range is not free, the kernel chooses another.
     pub const fn hint(mut self, addr: u64) -> Self {
         self.addr = addr;
         self
     }
 
-    /// At this very address, over whatever is there (`MAP_FIXED`).
+    /// Fixes the address. What is mapped there is replaced (`MAP_FIXED`).
     pub const fn fixed(self, addr: u64) -> Self {
         self.hint(addr).flags(MapFlags::FIXED)
     }
 
-    /// At this very address; fails with `EEXIST` if something is there (`MAP_FIXED_NOREPLACE`).
+    /// Fixes the address. Fails with `EEXIST` if something is mapped there (`MAP_FIXED_NOREPLACE`).
     pub const fn fixed_noreplace(self, addr: u64) -> Self {
         self.hint(addr).flags(MapFlags::FIXED_NOREPLACE)
     }
 
-    /// Writes go to the object, and others see them (`MAP_SHARED`).
+    /// Makes the mapping shared: writes go to the object, and other mappings see them
+    /// (`MAP_SHARED`).
     pub const fn shared(mut self) -> Self {
         self.flags = self.flags.difference(MapFlags::PRIVATE);
         self.flags(MapFlags::SHARED)
     }
 
-    /// These flags, too.
+    /// Adds flags.
     pub const fn flags(mut self, flags: MapFlags) -> Self {
         self.flags = self.flags.union(flags);
         self
@@ -118,7 +120,7 @@ impl From<&MmapOptions> for Call {
     }
 }
 
-/// What to resize or move, and how: the arguments of `mremap(2)`.
+/// The arguments of `mremap(2)`.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Config, Errno, Layout, Limits, MmapOptions, MremapOptions, Prot};
@@ -143,7 +145,7 @@ pub struct MremapOptions {
 }
 
 impl MremapOptions {
-    /// The `old_len` bytes at `old_addr` become `new_len`, where they are.
+    /// Returns a request to resize the `old_len` bytes at `old_addr` to `new_len` in place.
     pub const fn new(old_addr: u64, old_len: u64, new_len: u64) -> Self {
         MremapOptions {
             old_addr,
@@ -154,23 +156,23 @@ impl MremapOptions {
         }
     }
 
-    /// Somewhere else, if there is no room (`MREMAP_MAYMOVE`).
+    /// Allows a move if there is no room (`MREMAP_MAYMOVE`).
     pub const fn may_move(self) -> Self {
         self.flags(RemapFlags::MAYMOVE)
     }
 
-    /// To this very address, over whatever is there (`MREMAP_FIXED`).
+    /// Fixes the new address. What is mapped there is replaced (`MREMAP_FIXED`).
     pub const fn to(mut self, addr: u64) -> Self {
         self.new_addr = addr;
         self.flags(RemapFlags::MAYMOVE.union(RemapFlags::FIXED))
     }
 
-    /// The old place stays mapped, without its pages (`MREMAP_DONTUNMAP`).
+    /// Keeps the old range mapped, without its pages (`MREMAP_DONTUNMAP`).
     pub const fn keep_source(self) -> Self {
         self.flags(RemapFlags::MAYMOVE.union(RemapFlags::DONTUNMAP))
     }
 
-    /// These flags, too.
+    /// Adds flags.
     pub const fn flags(mut self, flags: RemapFlags) -> Self {
         self.flags = self.flags.union(flags);
         self
@@ -189,20 +191,21 @@ impl From<&MremapOptions> for Call {
     }
 }
 
-/// The system calls by name: methods of whatever performs a [`Call`]. Takes `self`, and how the methods take it.
+/// Defines the system calls by name, as methods of a type that performs a [`Call`]. Takes `self`
+/// and the receiver.
 macro_rules! typed_calls {
     ($me:ident, $($receiver:tt)+) => {
-        /// `mmap(2)`: the address of the new mapping.
+        /// Performs `mmap(2)`. Returns the address of the new mapping.
         pub fn mmap($($receiver)+, options: &MmapOptions) -> Result<u64, Errno> {
             $me.perform(&options.into())
         }
 
-        /// `munmap(2)`: whatever is in the range goes.
+        /// Performs `munmap(2)`: unmaps whatever is in the range.
         pub fn munmap($($receiver)+, addr: u64, len: u64) -> Result<(), Errno> {
             $me.done(&Call::Munmap { addr, len })
         }
 
-        /// `mprotect(2)`.
+        /// Performs `mprotect(2)`.
         pub fn mprotect($($receiver)+, addr: u64, len: u64, prot: Prot) -> Result<(), Errno> {
             let prot = prot.bits();
             $me.done(&Call::Mprotect {
@@ -213,7 +216,7 @@ macro_rules! typed_calls {
             })
         }
 
-        /// `pkey_mprotect(2)`.
+        /// Performs `pkey_mprotect(2)`.
         pub fn pkey_mprotect(
             $($receiver)+,
             addr: u64,
@@ -230,52 +233,53 @@ macro_rules! typed_calls {
             })
         }
 
-        /// `mremap(2)`: the address where the range is now.
+        /// Performs `mremap(2)`. Returns the new address of the range.
         pub fn mremap($($receiver)+, options: &MremapOptions) -> Result<u64, Errno> {
             $me.perform(&options.into())
         }
 
-        /// `brk(2)`, as the kernel has it: the program break afterwards, which is the old one if it could not be moved.
+        /// Performs `brk(2)` as the kernel does. Returns the program break afterwards, which is the
+        /// old one if it could not be moved.
         pub fn brk($($receiver)+, addr: u64) -> u64 {
             $me.perform(&Call::Brk { addr })
                 .unwrap_or($me.layout().brk)
         }
 
-        /// `madvise(2)`.
+        /// Performs `madvise(2)`.
         pub fn madvise($($receiver)+, addr: u64, len: u64, advice: Advice) -> Result<(), Errno> {
             let advice = advice.0;
             $me.done(&Call::Madvise { addr, len, advice })
         }
 
-        /// `mlock2(2)`; `mlock(2)` without flags.
+        /// Performs `mlock2(2)`, or `mlock(2)` without flags.
         pub fn mlock($($receiver)+, addr: u64, len: u64, flags: LockFlags) -> Result<(), Errno> {
             let flags = flags.bits();
             $me.done(&Call::Mlock { addr, len, flags })
         }
 
-        /// `munlock(2)`.
+        /// Performs `munlock(2)`.
         pub fn munlock($($receiver)+, addr: u64, len: u64) -> Result<(), Errno> {
             $me.done(&Call::Munlock { addr, len })
         }
 
-        /// `mlockall(2)`.
+        /// Performs `mlockall(2)`.
         pub fn mlockall($($receiver)+, flags: LockAllFlags) -> Result<(), Errno> {
             let flags = flags.bits();
             $me.done(&Call::Mlockall { flags })
         }
 
-        /// `munlockall(2)`.
+        /// Performs `munlockall(2)`.
         pub fn munlockall($($receiver)+) -> Result<(), Errno> {
             $me.done(&Call::Munlockall)
         }
 
-        /// `msync(2)`: whether the range is mapped, and may be invalidated.
+        /// Performs `msync(2)`: checks that the range is mapped and may be invalidated.
         pub fn msync($($receiver)+, addr: u64, len: u64, flags: SyncFlags) -> Result<(), Errno> {
             let flags = flags.bits();
             $me.done(&Call::Msync { addr, len, flags })
         }
 
-        /// `mseal(2)`: what is mapped in the range stays as it is.
+        /// Performs `mseal(2)`: the mappings in the range cannot be changed any more.
         pub fn mseal($($receiver)+, addr: u64, len: u64) -> Result<(), Errno> {
             $me.done(&Call::Mseal {
                 addr,
@@ -284,7 +288,7 @@ macro_rules! typed_calls {
             })
         }
 
-        /// `shmat(2)`: the address of the attachment.
+        /// Performs `shmat(2)`. Returns the address of the attachment.
         pub fn shmat(
             $($receiver)+,
             segment: &Counted<ShmSegment>,
@@ -298,12 +302,12 @@ macro_rules! typed_calls {
             })
         }
 
-        /// `shmdt(2)`.
+        /// Performs `shmdt(2)`.
         pub fn shmdt($($receiver)+, addr: u64) -> Result<(), Errno> {
             $me.done(&Call::Shmdt { addr })
         }
 
-        /// Performs a call whose result says nothing but that it was done.
+        /// Performs a call that returns no value.
         fn done($($receiver)+, call: &Call) -> Result<(), Errno> {
             $me.perform(call).map(|_| ())
         }
@@ -313,8 +317,8 @@ macro_rules! typed_calls {
 #[cfg(feature = "paging")]
 pub(crate) use typed_calls;
 
-/// The system calls by name. Lengths are in bytes and are rounded up to pages; errors are Linux's, as
-/// [`perform`](Self::perform) says.
+/// The system calls by name. Lengths are in bytes and are rounded up to pages. Errors are Linux's,
+/// as for [`perform`](Self::perform).
 #[allow(
     clippy::missing_errors_doc,
     reason = "said once, above: each call's are in its manual page"
@@ -322,7 +326,7 @@ pub(crate) use typed_calls;
 impl AddressSpace {
     typed_calls!(self, &mut self);
 
-    /// The same calls, for the owner of the pages.
+    /// Returns the same calls with an owner of the pages.
     ///
     /// ```
     /// use samara_mm::{AddressSpace, Config, Errno, Layout, Limits, MmapOptions, Vma, Watch};
@@ -352,14 +356,14 @@ impl AddressSpace {
     }
 }
 
-/// An address space and the owner of its pages, to perform calls: [`AddressSpace::with`].
+/// An address space and an owner of its pages, for performing calls: [`AddressSpace::with`].
 #[derive(Debug)]
 pub struct WithPages<'a, P: ?Sized> {
     space: &'a mut AddressSpace,
     pages: &'a mut P,
 }
 
-/// The system calls by name, as [`AddressSpace`] has them.
+/// The system calls by name, as for [`AddressSpace`].
 #[allow(
     clippy::missing_errors_doc,
     reason = "said once, there: each call's are in its manual page"

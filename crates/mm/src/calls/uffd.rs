@@ -1,4 +1,4 @@
-//! `ioctl_userfaultfd(2)`: areas of which another thread handles the faults.
+//! `ioctl_userfaultfd(2)`: VMAs whose faults another thread handles.
 
 use core::num::NonZeroU32;
 
@@ -11,7 +11,7 @@ use crate::space::areas::Span;
 use crate::space::vma::{Backing, Vma};
 use crate::space::vma_box::VmaBox;
 
-/// `UFFDIO_REGISTER_MODE_*`, and what they make of an area.
+/// The bits `UFFDIO_REGISTER_MODE_*`, and the flags that they set.
 const MODES: [(u64, VmFlags); 3] = [
     (1, VmFlags::UFFD_MISSING),
     (2, VmFlags::UFFD_WP),
@@ -50,7 +50,7 @@ impl AddressSpace {
         })?;
         self.for_parts(addr, end, |space, from, to| {
             space.change_part(from, to, |vma| {
-                // It is watched so already, and perhaps for more.
+                // It is registered for these modes already, and perhaps for more.
                 if vma.uffd == Some(context) && vma.flags.contains(wanted) {
                     return;
                 }
@@ -88,7 +88,10 @@ impl AddressSpace {
         Ok(0)
     }
 
-    /// Nobody has a descriptor of the userfaultfd any more.
+    /// Closes a userfaultfd: no descriptor of it is left.
+    ///
+    /// # Errors
+    /// `ENOMEM` when an allocation fails.
     #[inline(never)]
     pub(crate) fn uffd_close(&mut self, context: NonZeroU32) -> Result<u64, Errno> {
         let mut next = 0;
@@ -102,7 +105,8 @@ impl AddressSpace {
         Ok(0)
     }
 
-    /// As [`alter`](Self::alter). Older kernels let a part that begins amid its area join nothing.
+    /// Changes the registration of a part as [`alter`](Self::alter) does. In older kernels, a part
+    /// that begins within its VMA merges with nothing.
     fn change_part(
         &mut self,
         start: u64,
@@ -125,7 +129,10 @@ impl AddressSpace {
         self.split_out(&span, VmaBox::try_new(vma)?)
     }
 
-    /// The end of a range that is named well.
+    /// Returns the end of a valid range.
+    ///
+    /// # Errors
+    /// `EINVAL`.
     fn range_end(&self, addr: u64, len: u64) -> Result<u64, Errno> {
         let end = addr.checked_add(len).ok_or(Errno::EINVAL)?;
         let odd = !addr.is_multiple_of(PAGE_SIZE) || !len.is_multiple_of(PAGE_SIZE) || len == 0;
@@ -135,7 +142,11 @@ impl AddressSpace {
         Ok(end)
     }
 
-    /// Asks `check` of each area in a range, and whether there is one. If the lowest has huge pages, the range is to begin at a place for one.
+    /// Calls `check` for each VMA in a range.
+    ///
+    /// # Errors
+    /// Those of `check`. `EINVAL` if nothing is mapped, or if the lowest VMA has huge pages and the
+    /// range does not begin with one.
     fn check_each(
         &self,
         start: u64,
@@ -164,7 +175,7 @@ pub(super) fn unregister(vma: &mut Vma) {
     vma.uffd = None;
 }
 
-/// Whether faults in the area can be handled so.
+/// Returns `true` if a userfaultfd can handle faults of the VMA in these modes.
 fn can_be_registered(vma: &Vma, wanted: VmFlags, asynchronous: bool) -> bool {
     let in_memory = match &vma.backing {
         Backing::SharedAnonymous(_) => true,

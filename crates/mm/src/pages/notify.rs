@@ -1,4 +1,5 @@
-//! How calls tell the owner of the pages: with the attributes that areas have now, and of what was mapped.
+//! Notifications of the owner of the pages: with the current attributes of VMAs, and only of what
+//! was mapped.
 
 use alloc::vec::Vec;
 
@@ -9,7 +10,8 @@ use crate::space::AddressSpace;
 use crate::space::areas::{Areas, Overlap};
 use crate::space::journal::Notification;
 
-/// The stretches of a range that are mapped, each without a hole: noted before they go, told when they have gone.
+/// The ranges within a range that are mapped, each without a hole. They are collected before they
+/// are unmapped, and notified afterwards.
 #[derive(Debug, Default)]
 pub(crate) struct MappedRanges {
     first: Option<(u64, u64)>,
@@ -17,7 +19,8 @@ pub(crate) struct MappedRanges {
 }
 
 impl MappedRanges {
-    /// Those of `[start, end)`, in which `over` is. None for an owner that does not listen.
+    /// Returns those of `[start, end)`, in which `over` was found. Empty for an owner that wants no
+    /// notifications.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -78,7 +81,7 @@ impl MappedRanges {
 }
 
 impl AddressSpace {
-    /// Before the map changes.
+    /// Has the owner prepare an operation before the map changes.
     #[inline(always)]
     pub(crate) fn prepare<P: Pages + ?Sized>(
         &mut self,
@@ -86,7 +89,7 @@ impl AddressSpace {
         op: PrepareOp,
     ) -> Result<(), Errno> {
         if pages.listens() {
-            // What is divided now must not be put together by a fault before it goes.
+            // Locks are closed first: a fault must not merge again what the owner divides now.
             match op {
                 PrepareOp::Unmap { start, end } | PrepareOp::Protect { start, end } => {
                     self.areas.close_locks(start, end);
@@ -101,7 +104,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// `[start, end)`, which lies in one area, is mapped now.
+    /// Notifies that `[start, end)`, which lies in one VMA, is mapped.
     #[inline(always)]
     pub(crate) fn notify_map<P: Pages + ?Sized>(
         &mut self,
@@ -122,7 +125,8 @@ impl AddressSpace {
         )
     }
 
-    /// These stretches of a range, which are all that was mapped in it, are mapped no more.
+    /// Notifies that the ranges in `gone`, which are everything that was mapped in `[start, end)`,
+    /// are unmapped.
     #[inline(always)]
     pub(crate) fn notify_unmap<P: Pages + ?Sized>(
         &mut self,
@@ -136,7 +140,7 @@ impl AddressSpace {
                     pages.unmap(start, end)
                 })?;
             }
-            // The range as it was announced: no address below the base of a confined range.
+            // The range as it was prepared: no address below the base of a confined range.
             let start = start.max(self.config.task_base);
             let answer = pages.vacate(start, end);
             self.answered(pages, answer)?;
@@ -147,7 +151,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// What is around `[start, end)`, where another area may already be in the place of what was there.
+    /// Notifies of the neighbours of `[start, end)`. Another VMA may already be in the range.
     #[cold]
     fn notify_neighbours<P: Pages + ?Sized>(&self, pages: &mut P, start: u64, end: u64) {
         let below = self
@@ -161,7 +165,7 @@ impl AddressSpace {
         pages.left_around(start, end, below, above);
     }
 
-    /// `[start, end)`, which lies in one area, has another protection now.
+    /// Notifies that `[start, end)`, which lies in one VMA, has another protection.
     #[inline(always)]
     pub(crate) fn notify_protect<P: Pages + ?Sized>(
         &mut self,
@@ -182,7 +186,7 @@ impl AddressSpace {
         )
     }
 
-    /// What was at `from` is at `to` now.
+    /// Notifies that the `len` bytes at `from` are at `to` now.
     #[inline(always)]
     pub(crate) fn notify_relocate<P: Pages + ?Sized>(
         &mut self,
@@ -208,7 +212,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// The pages of `[start, end)`, which lies in one area, are given up.
+    /// Notifies of advice for the pages of `[start, end)`, which lies in one VMA.
     #[inline(always)]
     pub(crate) fn notify_advice<P: Pages + ?Sized>(
         &mut self,
@@ -221,7 +225,8 @@ impl AddressSpace {
             return Ok(());
         }
         if matches!(advice, PageAdvice::Collapse | PageAdvice::PageOut) {
-            // No fault maps a page that is being copied, and none that is being written to swap becomes accessible or goes.
+            // No fault may map a page that is being copied, or access one that is being written to
+            // swap.
             self.areas.close_locks(start, end);
         }
         if let Some(area) = self.areas.at(start) {
@@ -231,7 +236,7 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Pages of `[start, end)`, which lies in one area, are to be there.
+    /// Has the owner fault in the pages of `[start, end)`, which lies in one VMA.
     #[inline(always)]
     pub(crate) fn notify_populate<P: Pages + ?Sized>(
         &mut self,

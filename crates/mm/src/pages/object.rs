@@ -1,4 +1,4 @@
-//! What the owner of the pages keeps with a file or a shared object.
+//! Data that the owner of the pages keeps with a file or a shared object.
 
 use core::any::Any;
 use core::fmt;
@@ -6,10 +6,12 @@ use core::fmt;
 use crate::errno::Errno;
 use crate::heap::counted::Counted;
 
-/// Something of the owner's that lives as long as anybody opens or maps an object: its cached pages, say.
+/// A value of the owner's that lives as long as an object is open or mapped: its cached pages, for
+/// example.
 ///
-/// A [`File`](crate::File) carries one, and so does every shared anonymous object. Counted: clones are handles to the same thing, and the last one
-/// drops it. It says nothing about which object it is: all are equal.
+/// A [`File`](crate::File) carries one, and so does every shared anonymous object. It is
+/// reference-counted: clones are handles to the same value, and the last one drops it. It does not
+/// identify the object: all are equal.
 ///
 /// ```
 /// use samara_mm::Object;
@@ -25,12 +27,12 @@ use crate::heap::counted::Counted;
 pub struct Object(Option<Counted<dyn Any + Send + Sync>>);
 
 impl Object {
-    /// Nothing.
+    /// Returns no value.
     pub const fn none() -> Self {
         Object(None)
     }
 
-    /// Keeps `value`.
+    /// Stores `value`.
     ///
     /// # Errors
     /// `ENOMEM`; the value is dropped.
@@ -38,8 +40,9 @@ impl Object {
         Counted::try_new_any(value).map(|counted| Object(Some(counted)))
     }
 
-    /// Another handle to the same thing, which keeps `more` as well: what goes with one of several opens of a file, say. With the last clone of this handle
-    /// the thing is let go, and then `more` is dropped.
+    /// Returns another handle to the same value, which keeps `more` as well: what belongs to one of
+    /// several opens of a file, for example. When the last clone of this handle is dropped, it
+    /// releases the value, and then `more` is dropped.
     ///
     /// ```
     /// use samara_mm::Object;
@@ -60,7 +63,7 @@ impl Object {
         Object::try_new(With { thing, more })
     }
 
-    /// What is kept, if it is a `T`.
+    /// Returns the value, if it is a `T`.
     pub fn get<T: Any>(&self) -> Option<&T> {
         let kept = self.0.as_ref()?;
         kept.downcast_ref().or_else(|| {
@@ -69,7 +72,7 @@ impl Object {
         })
     }
 
-    /// A handle of the `T` that is kept, without what this handle keeps beside it.
+    /// Returns a handle to the value of type `T`, without what this handle keeps in addition.
     #[cfg(feature = "paging")]
     pub(crate) fn handle<T: Any>(&self) -> Option<Object> {
         let kept = self.0.as_ref()?;
@@ -89,20 +92,21 @@ impl Object {
         }
     }
 
-    /// Lets the handle go. If it is the last one of a `T`, `last` is called before that is dropped.
+    /// Drops the handle. If it is the last one of a `T`, `last` is called before the value is
+    /// dropped.
     #[cfg(feature = "paging")]
     pub(crate) fn let_go<T: Any, R>(self, last: impl FnOnce(&mut T) -> R) -> Option<R> {
         let last = |kept: &mut (dyn Any + Send + Sync)| kept.downcast_mut().map(last);
         self.0?.let_go(last).flatten()
     }
 
-    /// Whether nothing is kept.
+    /// Returns `true` if there is no value.
     pub const fn is_none(&self) -> bool {
         self.0.is_none()
     }
 }
 
-/// A thing and what one of its handles keeps beside it, in the order in which they are dropped.
+/// A value and what one of its handles keeps in addition, in the order in which they are dropped.
 struct With {
     thing: Object,
     more: Object,

@@ -5,10 +5,12 @@ use crate::errno::Errno;
 use crate::pages::{Moving, Object, PageAdvice, Pages, PrepareOp};
 use crate::space::vma::{Area, Vma};
 
-/// Somebody who is asked and told as an owner of pages is ([`Pages`]), and has none: a tracer, a counter, a mirror of the map.
+/// A client that is asked and notified as an owner of pages is ([`Pages`]) and has none: a tracer,
+/// a counter, a mirror of the map.
 ///
-/// A watcher says only what concerns it: every method has a default, which answers `false` or does nothing. It cannot refuse. If a call that it was told of is
-/// undone because another owner refuses it, it is told the reverse.
+/// A watcher implements only the methods that it needs: every one has a default, which returns
+/// `false` or does nothing. It cannot refuse. If a call is undone because another owner refuses it,
+/// the watcher is notified of the reverse.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Config, Layout, Limits, MmapOptions, Vma, Watch};
@@ -56,13 +58,13 @@ pub trait Watch {
         false
     }
 
-    /// As [`Pages::listens`]: `true` unless said otherwise.
+    /// As [`Pages::listens`]. The default is `true`.
     #[inline(always)]
     fn listens(&self) -> bool {
         true
     }
 
-    /// As [`Pages::listens_to_maps`]: `true` unless said otherwise.
+    /// As [`Pages::listens_to_maps`]. The default is `true`.
     #[inline(always)]
     fn listens_to_maps(&self) -> bool {
         true
@@ -92,10 +94,10 @@ pub trait Watch {
     #[inline(always)]
     fn advise(&mut self, start: u64, end: u64, vma: &Vma, advice: PageAdvice) {}
 
-    /// As [`Pages::populate`]: all pages are there, unless said otherwise.
+    /// As [`Pages::populate`]. By default all pages are available.
     ///
     /// # Errors
-    /// Says that a page cannot be had. It is no refusal.
+    /// A page is not available. It is no refusal.
     #[inline(always)]
     fn populate(
         &mut self,
@@ -116,7 +118,7 @@ pub trait Watch {
     fn undoing(&mut self) {}
 }
 
-/// A watcher is an owner that answers what it knows, and refuses nothing.
+/// A watcher is an owner that answers what it knows and refuses nothing.
 impl<W: Watch + ?Sized> Pages for W {
     #[inline(always)]
     fn informed(&self) -> bool {

@@ -201,9 +201,11 @@ impl AddressSpace {
     /// Returns an empty address space.
     ///
     /// # Errors
-    /// `EINVAL` if the configuration is inconsistent: a bound or a base that is not a multiple of a
-    /// page, a minimum above the maximum, a base, heap or stack above the end of user space, or a
-    /// program break below the heap. `ENOMEM` when an allocation fails.
+    /// `EINVAL` if the configuration is inconsistent. Bounds and bases must be multiples of a page. The
+    /// minimum must be below the maximum, and bases, heap and stack must not be above the end of user
+    /// space. The program break must not be below the heap.
+    ///
+    /// `ENOMEM` when an allocation fails.
     pub fn new(config: Config, limits: Limits, layout: Layout) -> Result<Self, Errno> {
         Self::with_areas(config, limits, layout, Areas::new)
     }

@@ -1,4 +1,4 @@
-//! A move of several areas at once.
+//! Moves of several VMAs by one call.
 
 use super::Request;
 use crate::errno::Errno;
@@ -9,7 +9,12 @@ use crate::space::AddressSpace;
 use crate::space::vma::{Backing, Vma};
 
 impl AddressSpace {
-    /// A move to a fixed place without a change of length may take several areas, and the holes between them.
+    /// Moves all VMAs of the old range to a fixed address, with the holes between them. No length
+    /// changes.
+    ///
+    /// # Errors
+    /// `EFAULT` at a VMA that cannot move with others, and those of each move. VMAs below have
+    /// moved.
     pub(super) fn move_several<P: Pages + ?Sized>(
         &mut self,
         request: &Request,
@@ -41,8 +46,10 @@ impl AddressSpace {
     }
 }
 
-/// Attached segments of small pages, private mappings of `/dev/zero` and files of some kinds choose their place themselves, and move alone; so does what a userfaultfd
-/// watches. Of other drivers few choose, and which ones do is not known here.
+/// Returns `true` if the VMA may move with others. Attached segments of small pages, private
+/// mappings of `/dev/zero` and files of some kinds choose their address themselves and move alone,
+/// and so does a VMA that is registered with a userfaultfd. Few drivers choose addresses; the
+/// engine does not know which.
 fn may_move_with_others(vma: &Vma) -> bool {
     if vma.flags.intersects(VmFlags::UFFD) {
         return false;

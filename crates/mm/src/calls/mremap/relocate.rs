@@ -15,7 +15,7 @@ use crate::space::merge::Merge;
 use crate::space::vma::{Backing, Vma};
 use crate::space::vma_box::VmaBox;
 
-/// What a move needs, allocated while the call can still fail.
+/// The parameters of a move, and the VMAs that it needs, allocated while the call can still fail.
 struct Plan {
     /// Flags of the VMA that is moved.
     flags: VmFlags,

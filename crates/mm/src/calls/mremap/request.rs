@@ -1,4 +1,4 @@
-//! What is asked for, and whether it may be done.
+//! The request of an `mremap`, and the checks of its arguments, of the source and of the limits.
 
 use super::SPARE_AREAS;
 use crate::abi;
@@ -23,7 +23,7 @@ impl Request {
         self.flags & flag != 0
     }
 
-    /// The address that the caller would like for a move that is not fixed.
+    /// Returns the hint for a move that is not fixed.
     pub(super) fn new_hint(&self) -> u64 {
         if self.has(abi::MREMAP_DONTUNMAP) {
             self.new
@@ -84,7 +84,8 @@ impl AddressSpace {
         {
             return Err(Errno::EINVAL);
         }
-        // As [`place`](Self::place) says later, when what is at the destination has gone: there is nothing below the base.
+        // [`choose_address`](Self::choose_address) returns the same error later, after the
+        // destination has been unmapped. There is nothing to unmap below the base.
         if new < self.config.task_base && request.has(abi::MREMAP_FIXED) {
             return Err(Errno::EPERM);
         }
@@ -148,7 +149,11 @@ impl AddressSpace {
         Ok(())
     }
 
-    /// Newer kernels charge a move to a fixed place with the difference of the lengths, even where what is moved has become shorter.
+    /// Checks the charge that newer kernels take for a move to a fixed address: the difference of
+    /// the lengths, even where the VMA becomes shorter.
+    ///
+    /// # Errors
+    /// `ENOMEM` at the limit on commitments.
     pub(super) fn charge_what_is_left_behind(&mut self, request: &Request) -> Result<(), Errno> {
         let left = request.old_len.saturating_sub(request.new_len) >> 12;
         if left == 0 || self.may_commit(left) || !self.config.kernel.has(Rule::ShrinkingIsCharged) {
@@ -161,7 +166,10 @@ impl AddressSpace {
         }
     }
 
-    /// A copy that leaves its source in place needs room of its own.
+    /// Checks the limits on sizes for a copy that leaves its source in place.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
     pub(super) fn charge_copy(&mut self, request: &Request) -> Result<(), Errno> {
         let area = self.areas.at(request.old).ok_or(Errno::EFAULT)?;
         if request.has(abi::MREMAP_DONTUNMAP)

@@ -76,7 +76,7 @@ struct State {
     overcommit: u64,
     /// The number of calls under way during which what files release is kept.
     holding: u32,
-    /// What files have released during these calls: pages, and reservations.
+    /// Pages and reservations that files have released during these calls.
     let_go: (u64, u64),
     /// Requests succeed, if the caller keeps the numbers.
     available: bool,
