@@ -8,7 +8,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Notify};
 use loom::thread;
 
-use crate::lock::{HostLock, Want};
+use crate::lock::{HostLock, Mode};
 use crate::model;
 
 /// A plain number that is read and written under the lock. If the lock does not exclude threads, or
@@ -167,11 +167,11 @@ fn attempts_while_a_thread_waits() {
         let writer = thread::spawn(move || writer.add());
         let reader = thread::spawn(move || reader.get());
         let mut added = 1;
-        if locked.lock.attempt(Want::Write) {
+        if locked.lock.attempt(Mode::Write) {
             locked.add_inside();
             added += 1;
         }
-        if locked.lock.attempt(Want::Read) {
+        if locked.lock.attempt(Mode::Read) {
             assert!(locked.value() <= added);
             // SAFETY: the thread has locked for reading.
             unsafe { locked.lock.end_read() };

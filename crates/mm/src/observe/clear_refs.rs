@@ -65,7 +65,7 @@ impl<P: Platform> Process<P> {
     /// ```
     pub fn clear_refs(&self, what: ClearRefs) -> Result<(), Errno> {
         let mm = &*self.mm;
-        mm.nested.check()?;
+        mm.atomic_ops.check()?;
         let tlb = mm.machine.tlb();
         match what {
             ClearRefs::PeakRss => return Ok(()),

@@ -29,12 +29,13 @@
 //! Those from `walk` on need the feature `paging`.
 
 mod acct;
-mod borders;
+mod boundaries;
 #[cfg(feature = "paging")]
 mod clear_refs;
 pub mod core_file;
 #[cfg(feature = "paging")]
 mod dump;
+mod file_offset;
 mod flush;
 mod mapped_files;
 #[cfg(feature = "paging")]
@@ -44,7 +45,6 @@ mod numa_maps;
 mod oom;
 #[cfg(feature = "paging")]
 mod pagemap;
-mod places;
 mod probe;
 mod query;
 mod records;
@@ -60,7 +60,7 @@ mod transfer;
 mod walk;
 
 pub use acct::Acct;
-pub use borders::Borders;
+pub use boundaries::Borders;
 #[cfg(feature = "paging")]
 pub use clear_refs::ClearRefs;
 pub use mapped_files::MapFile;

@@ -68,7 +68,7 @@ impl<P: Platform> Process<P> {
         let end = end.min(space.config.task_size);
         let _ = self.walk_in(&space, addr..end, |seen| {
             let (at, word) = match seen {
-                Seen::Page(at, page) => (at, word(&page, at, self.told_exclusive(at, &page))),
+                Seen::Page(at, page) => (at, word(&page, at, self.is_shown_exclusive(at, &page))),
                 Seen::Swapped(at, out) => {
                     let mut bits = PagemapWord::SWAP;
                     bits.set(PagemapWord::SOFT_DIRTY, out.soft_dirty);

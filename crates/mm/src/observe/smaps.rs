@@ -97,7 +97,7 @@ impl Sums {
                 self.merged += PAGE_SIZE;
             }
             // It becomes clean by `MADV_FREE` alone, but may be needed then.
-            if !dirty && !machine.is_kept(page.phys) {
+            if !dirty && !machine.is_needed(page.phys) {
                 self.free += PAGE_SIZE;
             }
         }

@@ -8,7 +8,8 @@ use core::sync::atomic::AtomicU64;
 use samara_paging::Attrs;
 
 use crate::process::bytes;
-use crate::process::mm::{Mm, Process};
+use crate::process::handle::Process;
+use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::process::signal::{Access, Fault};
 
@@ -21,7 +22,7 @@ impl<P: Platform> Process<P> {
     pub fn copy_out(&self, addr: u64, to: &mut [u8]) -> usize {
         let mut done = 0;
         while done < to.len() {
-            let Some((at, len)) = piece(addr, done, to.len()) else {
+            let Some((at, len)) = piece_of_page(addr, done, to.len()) else {
                 break;
             };
             let into = &mut to[done..done + len];
@@ -40,7 +41,7 @@ impl<P: Platform> Process<P> {
     pub fn copy_in(&self, addr: u64, from: &[u8]) -> usize {
         let mut done = 0;
         while done < from.len() {
-            let Some((at, len)) = piece(addr, done, from.len()) else {
+            let Some((at, len)) = piece_of_page(addr, done, from.len()) else {
                 break;
             };
             let piece = &from[done..done + len];
@@ -88,7 +89,7 @@ impl<P: Platform> Process<P> {
     fn with_word<R>(&self, addr: u64, op: impl FnOnce(NonNull<u8>) -> R) -> Result<R, Fault> {
         let machine = self.mm.machine.number();
         self.with_page(addr, Access::WRITE, |at| {
-            self.mm.nested.within(machine, |_| op(at))
+            self.mm.atomic_ops.within(machine, |_| op(at))
         })
     }
 
@@ -105,7 +106,7 @@ impl<P: Platform> Process<P> {
             Attrs::READ
         };
         let mm = &*self.mm;
-        mm.nested.check().map_err(|_| Fault::Deadlock)?;
+        mm.atomic_ops.check().map_err(|_| Fault::Deadlock)?;
         let physical = mm.machine.physical();
         let mut once = Some(use_it);
         loop {
@@ -133,7 +134,7 @@ impl<P: Platform> Process<P> {
 }
 
 /// The next piece of a copy that lies in one page: its address and length.
-fn piece(addr: u64, done: usize, len: usize) -> Option<(u64, usize)> {
+fn piece_of_page(addr: u64, done: usize, len: usize) -> Option<(u64, usize)> {
     let at = addr.checked_add(done as u64)?;
     let in_page = (PAGE - at % PAGE) as usize;
     Some((at, in_page.min(len - done)))

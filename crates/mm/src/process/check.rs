@@ -8,8 +8,9 @@ use alloc::vec::Vec;
 use samara_paging::{Attrs, Entry};
 
 use crate::flags::VmFlags;
+use crate::process::handle::Process;
 use crate::process::machine::Machine;
-use crate::process::mm::{Mm, Process};
+use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 
 impl<P: Platform> Process<P> {

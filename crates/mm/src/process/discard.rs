@@ -12,9 +12,9 @@ use crate::abi::MADV_DONTNEED;
 use crate::call::Call;
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags, page_align};
-use crate::process::hollow::Gone;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
+use crate::process::retained_tables::Discarded;
 
 /// Calls that change the area spin meanwhile: longer ranges are for the lock that sleeps.
 const LONGEST: u64 = PMD_SIZE;
@@ -22,20 +22,20 @@ const LONGEST: u64 = PMD_SIZE;
 impl<P: Platform> Mm<P> {
     /// Performs the call, if it is one that needs no lock of the address space.
     #[inline]
-    pub(super) fn perform_alone(&self, call: &Call) -> Option<Result<u64, Errno>> {
+    pub(super) fn perform_lockless(&self, call: &Call) -> Option<Result<u64, Errno>> {
         match *call {
             Call::Madvise { addr, len, advice } if advice == MADV_DONTNEED => {
-                self.discard_alone(addr, len)
+                self.discard_lockless(addr, len)
             }
             _ => None,
         }
     }
 
-    fn discard_alone(&self, addr: u64, len: u64) -> Option<Result<u64, Errno>> {
-        let map = self.beside.map()?;
+    fn discard_lockless(&self, addr: u64, len: u64) -> Option<Result<u64, Errno>> {
+        let map = self.lockless.map()?;
         let aligned = addr.is_multiple_of(PAGE_SIZE) && 0 < len && len <= LONGEST;
         // What is huge, shared or in swap takes more than one table's lock.
-        if !aligned || self.divisible() || self.swapped() {
+        if !aligned || self.may_need_split() || self.swapped() {
             return None;
         }
         let end = addr.checked_add(page_align(len))?;
@@ -48,12 +48,12 @@ impl<P: Platform> Mm<P> {
             return None;
         }
         let tlb = self.machine.tlb();
-        let (range, mut gone) = (addr..end, Gone::new());
+        let (range, mut gone) = (addr..end, Discarded::new());
         let done =
             (self.tables).unmap_with(range.clone(), UnmapFilter::Pages, tlb, |page, entry| {
                 gone.add(page, entry)
             });
-        self.note_gone(&range, gone, true);
+        self.note_discarded(&range, gone, true);
         drop(held);
         // Pages that went to swap before they were looked at are markers now, which the usual way gives up. Whoever put a marker there had said so before,
         // and it was seen under its table's lock, which he had, too.

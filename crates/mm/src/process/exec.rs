@@ -4,8 +4,8 @@ use alloc::boxed::Box;
 
 use crate::errno::Errno;
 use crate::exec::{Auxiliary, Exec, ExecError, Files, Random, Started};
+use crate::process::handle::Process;
 use crate::process::machine::Machine;
-use crate::process::mm::Process;
 use crate::process::platform::Platform;
 use crate::process::signal::{Access, Fault};
 use crate::space::AddressSpace;
@@ -43,7 +43,7 @@ impl<P: Platform> Process<P> {
         machine: &Machine<P>,
         started: Started<Box<AddressSpace>>,
     ) -> Result<Started<Self>, Errno> {
-        started.try_map(|space| Process::of_heap(machine, space))
+        started.try_map(|space| Process::of_boxed(machine, space))
     }
 
     /// Writes arguments, environment and auxiliary vector to the stack, and zeroes behind the segments.

@@ -13,7 +13,8 @@ use samara_paging::{Changed, Context, ForkFilter, Invalidate, Mapping};
 
 use crate::errno::Errno;
 use crate::flags::{PMD_SIZE, VmFlags};
-use crate::process::mm::{Mm, Process};
+use crate::process::handle::Process;
+use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::space::AddressSpace;
 use crate::space::vma::Vma;
@@ -38,7 +39,7 @@ impl<P: Platform> Process<P> {
     /// [atomic operation](Self::atomic_u32) on this process.
     pub fn fork(&self, mode: ForkMode) -> Result<Self, Errno> {
         let parent = &*self.mm;
-        parent.nested.check()?;
+        parent.atomic_ops.check()?;
         let mut space = parent.space.write();
         // No fault maps or copies a page in the middle of this.
         let mut space = Closed::all(&mut space);
@@ -46,16 +47,16 @@ impl<P: Platform> Process<P> {
         // Whoever cuts pages off a file after this visits the child, and waits until it is complete.
         let complete = child.mm.space.write();
         child.mm.files.inherit(&parent.files);
-        let mode = if parent.unshareable() {
+        let mode = if parent.forks_by_copy() {
             ForkMode::Copy
         } else {
             mode
         };
         if mode == ForkMode::Share {
-            parent.set_divisible();
-            child.mm.set_divisible();
-        } else if parent.divisible() {
-            child.mm.set_divisible();
+            parent.set_may_need_split();
+            child.mm.set_may_need_split();
+        } else if parent.may_need_split() {
+            child.mm.set_may_need_split();
         }
         // Until the child is handed out, nobody reads what a processor that remembers too much still writes: it is enough that all forget
         // before that. Nothing of the parent's is freed or divided in the meantime.
@@ -99,7 +100,7 @@ impl<P: Platform> Mm<P> {
             })
         };
         // SAFETY: it makes a map, or tells that it could not.
-        let child = unsafe { Process::unlocked(&self.machine, map)? };
+        let child = unsafe { Process::new_with(&self.machine, map)? };
         Ok((child, first..end))
     }
 }
@@ -166,7 +167,7 @@ impl<P: Platform> Mm<P> {
         let mut done = 0;
         let areas = space.areas.in_range(whole);
         for area in areas.filter(|area| is_copied(area.vma)) {
-            self.inherit_hollow(child, area.start..area.end);
+            self.inherit_retained(child, area.start..area.end);
             let mut at = area.start.max(done);
             while at < area.end {
                 let stretch = at & !(PMD_SIZE - 1);

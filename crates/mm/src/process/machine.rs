@@ -15,8 +15,8 @@ use samara_paging::{Asid, Context, Error, Invalidate, Kind, Memory, PageTables, 
 use crate::errno::Errno;
 use crate::heap::counted::Counted;
 use crate::process::fault::SwapArea;
-use crate::process::kept::Kept;
 use crate::process::mm::{Mm, Tables};
+use crate::process::needed_pages::NeededPages;
 use crate::process::platform::Platform;
 use crate::space::vma::new_object;
 
@@ -43,7 +43,7 @@ struct Inner<P: Platform> {
     /// Frames that equal pages were put on, upwards.
     merged: Mutex<P::Mutex, Vec<u64>>,
     /// Frames with clean pages that are needed.
-    kept: Kept<P>,
+    needed_pages: NeededPages<P>,
 }
 
 impl<P: Platform> Drop for Inner<P> {
@@ -96,7 +96,7 @@ impl<P: Platform> Machine<P> {
             huge_zero: AtomicU64::new(NONE),
             swap: Mutex::new(None),
             merged: Mutex::new(Vec::new()),
-            kept: Kept::new(),
+            needed_pages: NeededPages::new(),
         };
         Ok(Machine {
             inner: Counted::try_new(inner)?,
@@ -188,8 +188,8 @@ impl<P: Platform> Machine<P> {
         &self.inner.merged
     }
 
-    pub(super) fn kept(&self) -> &Kept<P> {
-        &self.inner.kept
+    pub(super) fn needed_pages(&self) -> &NeededPages<P> {
+        &self.inner.needed_pages
     }
 
     /// How many frames are used for what. Linear in the frames, and in the kernel's tables: these are counted by a walk, and those of processes are the others.
@@ -250,26 +250,26 @@ impl<P: Platform> Machine<P> {
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub(super) fn enter(&self, mm: &Counted<Mm<P>>) -> Result<(), Errno> {
+    pub(super) fn add_process(&self, mm: &Counted<Mm<P>>) -> Result<(), Errno> {
         let mut processes = self.inner.processes.lock();
         processes.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-        let number = mm.number();
+        let number = mm.asid();
         // Mostly it is the highest. To search is to look at processes that nobody has used for long.
-        let highest = processes.last().is_none_or(|last| last.number() < number);
+        let highest = processes.last().is_none_or(|last| last.asid() < number);
         let at = if highest {
             processes.len()
         } else {
-            processes.partition_point(|other| other.number() < number)
+            processes.partition_point(|other| other.asid() < number)
         };
         processes.insert(at, mm.clone());
         Ok(())
     }
 
     /// The process is going.
-    pub(super) fn leave(&self, number: Asid) {
+    pub(super) fn remove_process(&self, number: Asid) {
         let mut processes = self.inner.processes.lock();
-        let at = processes.partition_point(|other| other.number() < number);
-        if processes.get(at).is_some_and(|mm| mm.number() == number) {
+        let at = processes.partition_point(|other| other.asid() < number);
+        if processes.get(at).is_some_and(|mm| mm.asid() == number) {
             let mm = processes.remove(at);
             // Dropped without the lock: what it frees may be much.
             drop(processes);
@@ -285,7 +285,7 @@ impl<P: Platform> Machine<P> {
     /// The process with this number, or the first above.
     pub(crate) fn process_from(&self, number: Asid) -> Option<Counted<Mm<P>>> {
         let processes = self.inner.processes.lock();
-        let at = processes.partition_point(|mm| mm.number() < number);
+        let at = processes.partition_point(|mm| mm.asid() < number);
         processes.get(at).cloned()
     }
 
@@ -298,21 +298,21 @@ impl<P: Platform> Machine<P> {
     /// Visits those that are asked for, when it is their turn. The machine's list is locked meanwhile.
     pub(super) fn each_process_that(
         &self,
-        is_asked_for: impl Fn(&Mm<P>) -> bool,
+        is_wanted: impl Fn(&Mm<P>) -> bool,
         mut visit: impl FnMut(&Mm<P>),
     ) {
         let mut next = 0;
         loop {
             let mm = {
                 let processes = self.inner.processes.lock();
-                let at = processes.partition_point(|mm| mm.number() < next);
-                match processes.iter().skip(at).find(|mm| is_asked_for(mm)) {
+                let at = processes.partition_point(|mm| mm.asid() < next);
+                match processes.iter().skip(at).find(|mm| is_wanted(mm)) {
                     Some(mm) => mm.clone(),
                     None => return,
                 }
             };
             visit(&mm);
-            let Some(after) = mm.number().checked_add(1) else {
+            let Some(after) = mm.asid().checked_add(1) else {
                 return;
             };
             next = after;

@@ -62,7 +62,7 @@ impl<P: Platform> Mm<P> {
             let ControlFlow::Break(page) = found else {
                 return Ok(());
             };
-            let pin = self.pin_own(area, page).map_err(|fault| match fault {
+            let pin = self.pin_unshared(area, page).map_err(|fault| match fault {
                 Fault::NoMemory => Errno::ENOMEM,
                 Fault::Signal { .. } | Fault::Deadlock => Errno::EFAULT,
             })?;

@@ -52,6 +52,8 @@
 //! address space's lock, and none of its own.
 
 mod access;
+mod address_set;
+mod atomic_ops;
 mod bytes;
 mod check;
 mod discard;
@@ -60,38 +62,38 @@ mod exec;
 mod fault;
 mod file;
 mod fork;
-mod hollow;
+mod handle;
 #[cfg(feature = "hosted")]
 mod hosted;
-mod kept;
-mod late;
+mod in_place;
 #[cfg(feature = "hosted")]
 mod lock;
-mod look;
+mod lockless_map;
 mod machine;
-mod marks;
 mod merged;
 mod mm;
-mod nested;
+mod needed_pages;
 mod owner;
+mod page_status;
 mod platform;
+mod retained_tables;
 mod signal;
 mod soft;
 mod typed;
 
 pub use crate::observe::smaps::Smaps;
-pub(crate) use fault::is_memory;
 pub use fault::{SwapDevice, Swapped};
+pub(crate) use file::is_memory;
 pub use file::{FrameRun, Inode, PAGE_BYTES, PageFrame, PageSource};
 pub use fork::ForkMode;
+pub use handle::Process;
 #[cfg(feature = "hosted")]
 pub use hosted::Hosted;
 #[cfg(feature = "hosted")]
 pub use lock::HostLock;
-pub use look::{PageStatus, PageView};
 pub use machine::{Machine, MachineStats};
 pub(crate) use mm::Mm;
-pub use mm::Process;
+pub use page_status::{PageStatus, PageView};
 pub use platform::Platform;
 pub use signal::{Access, Fault, Signal};
 pub use soft::{Running, SoftTlb, Stop, TellsVcpus, Vcpus, Word};

@@ -6,7 +6,7 @@ use crate::calls::typed::{MmapOptions, MremapOptions, typed_calls};
 use crate::config::Layout;
 use crate::errno::Errno;
 use crate::heap::Counted;
-use crate::process::mm::Process;
+use crate::process::handle::Process;
 use crate::process::platform::Platform;
 
 /// The system calls by name, as [`AddressSpace`](crate::AddressSpace) has them.

@@ -155,7 +155,7 @@ impl Damon {
 
     /// Ends an aggregation: neighbours whose accesses differ by no more than `threshold` become one; `tell` is shown them; and then each is divided in
     /// two at random, as long as there are no more than half of the most. O(regions).
-    pub fn aggregate(&mut self, threshold: u32, tell: impl FnOnce(&[DamonRegion])) {
+    pub fn aggregate(&mut self, threshold: u32, report: impl FnOnce(&[DamonRegion])) {
         for region in &mut self.regions {
             if region.accesses.abs_diff(region.last) > threshold {
                 region.age = 0;
@@ -163,13 +163,13 @@ impl Damon {
                 region.age += 1;
             }
         }
-        self.join(threshold);
-        tell(&self.regions);
+        self.merge_similar(threshold);
+        report(&self.regions);
         for region in &mut self.regions {
             region.last = region.accesses;
             region.accesses = 0;
         }
-        self.divide();
+        self.split_regions();
     }
 
     /// The map has changed: regions are cut to the new targets, what lies in none goes, and what is new is a region for each piece.
@@ -211,7 +211,7 @@ impl Damon {
         self.regions = regions;
         while self.regions.len() > self.most {
             let before = self.regions.len();
-            self.join(u32::MAX);
+            self.merge_similar(u32::MAX);
             if self.regions.len() == before {
                 break;
             }
@@ -219,7 +219,7 @@ impl Damon {
         Ok(())
     }
 
-    fn join(&mut self, threshold: u32) {
+    fn merge_similar(&mut self, threshold: u32) {
         self.regions.dedup_by(|upper, lower| {
             let alike = upper.accesses.abs_diff(lower.accesses) <= threshold;
             let joined = alike && lower.end == upper.start;
@@ -242,7 +242,7 @@ impl Damon {
         });
     }
 
-    fn divide(&mut self) {
+    fn split_regions(&mut self) {
         if self.regions.len() > self.most / 2 {
             return;
         }

@@ -89,12 +89,12 @@ impl Khugepaged {
                 stats.finished = true;
                 break;
             };
-            if mm.number() != self.next.0 {
-                self.next = (mm.number(), 0);
+            if mm.asid() != self.next.0 {
+                self.next = (mm.asid(), 0);
             }
             let found = next_stretch(&mm, self.next.1);
             let Some(start) = found else {
-                let Some(number) = mm.number().checked_add(1) else {
+                let Some(number) = mm.asid().checked_add(1) else {
                     self.next = (0, 0);
                     stats.finished = true;
                     break;
@@ -114,7 +114,7 @@ impl Khugepaged {
 }
 
 /// Whether pages of an area may become huge by themselves.
-fn wants(vma: &Vma) -> bool {
+fn is_eligible(vma: &Vma) -> bool {
     let flags = vma.flags;
     flags.contains(VmFlags::HUGEPAGE)
         && !flags.intersects(VmFlags::NOHUGEPAGE | VmFlags::SPECIAL)
@@ -132,7 +132,7 @@ fn next_stretch<P: Platform>(mm: &Mm<P>, from: u64) -> Option<u64> {
     }
     space.areas.in_range(from..end).find_map(|area| {
         let whole = whole_stretches(area.start.max(from), area.end)?;
-        wants(area.vma).then_some(whole.start)
+        is_eligible(area.vma).then_some(whole.start)
     })
 }
 
@@ -174,7 +174,9 @@ impl<P: Platform> Mm<P> {
         space.areas.close_locks(start, start + PMD_SIZE);
         let area = space.areas.at(start);
         let fits = area.filter(|area| {
-            start + PMD_SIZE <= area.end && wants(area.vma) && self.is_collapsible(start, limits)
+            start + PMD_SIZE <= area.end
+                && is_eligible(area.vma)
+                && self.is_collapsible(start, limits)
         });
         let result = match fits {
             Some(area) => match self.collapse_one(start, area.vma) {

@@ -102,18 +102,18 @@ impl<P: Platform> Ksm<P> {
                 self.finish();
                 break;
             };
-            if mm.number() != self.next.0 {
-                self.next = (mm.number(), 0);
+            if mm.asid() != self.next.0 {
+                self.next = (mm.asid(), 0);
             }
             let most = (pages - stats.scanned).min(BATCH as u64) as usize;
             let (found, count) = candidates(&mm, self.next.1, most);
             for &page in &found[..count] {
                 stats.scanned += 1;
                 self.next.1 = page + PAGE_SIZE;
-                stats.merged += self.look_at(&mm, page)?;
+                stats.merged += self.scan_page(&mm, page)?;
             }
             if count == 0 {
-                let Some(number) = mm.number().checked_add(1) else {
+                let Some(number) = mm.asid().checked_add(1) else {
                     self.next.0 = Asid::MAX;
                     stats.finished = true;
                     self.finish();
@@ -137,7 +137,7 @@ impl<P: Platform> Ksm<P> {
     }
 
     /// A reference on a private page that nobody writes to any more as long as it lasts; `None` if it is none, or others have a reference, too.
-    fn still(&self, mm: &Mm<P>, page: u64) -> Option<FrameRef> {
+    fn pin_stable(&self, mm: &Mm<P>, page: u64) -> Option<FrameRef> {
         let (tables, tlb) = (&mm.tables, mm.machine.tlb());
         let before = tables.page(page)?;
         let frame = before.frame?;
@@ -181,19 +181,19 @@ impl<P: Platform> Ksm<P> {
     }
 
     /// Merges a page, if there is another like it; how many pages have come to be on another's frame.
-    fn look_at(&mut self, mm: &Mm<P>, page: u64) -> Result<u64, Errno> {
+    fn scan_page(&mut self, mm: &Mm<P>, page: u64) -> Result<u64, Errno> {
         self.merged.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         self.singles.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         let machine = self.machine.clone();
         let physical = machine.physical();
-        let Some(pin) = self.still(mm, page) else {
+        let Some(pin) = self.pin_stable(mm, page) else {
             return Ok(0);
         };
         let bytes = |phys| {
             // SAFETY: a whole frame that a reference keeps, and that nobody writes to: see the head of this file.
             unsafe { physical.to_virt(phys).cast::<[u8; PAGE_BYTES]>().as_ref() }
         };
-        let sum = sum(bytes(pin.phys()));
+        let sum = checksum(bytes(pin.phys()));
         let first = self.merged.partition_point(|merged| merged.sum < sum);
         let same = self.merged[first..]
             .iter()
@@ -205,7 +205,7 @@ impl<P: Platform> Ksm<P> {
                 return Ok(0);
             }
             if bytes(frame) == bytes(pin.phys()) {
-                let done = put_on(mm, page, &pin, frame);
+                let done = merge_into(mm, page, &pin, frame);
                 pin.put(physical);
                 return Ok(u64::from(done));
             }
@@ -215,14 +215,14 @@ impl<P: Platform> Ksm<P> {
             at += 1;
             let Some(other) = machine
                 .process_from(single.process)
-                .filter(|other| other.number() == single.process)
+                .filter(|other| other.asid() == single.process)
             else {
                 continue;
             };
             if !is_candidate(&other, single.page) {
                 continue;
             }
-            let Some(kept) = self.still(&other, single.page) else {
+            let Some(kept) = self.pin_stable(&other, single.page) else {
                 continue;
             };
             if kept.phys() != pin.phys() && bytes(kept.phys()) == bytes(pin.phys()) {
@@ -230,7 +230,7 @@ impl<P: Platform> Ksm<P> {
                 // Asked again: whoever takes the advice back from now on finds the frame among the merged ones, and who has done so before is seen here.
                 let done = entered.is_ok()
                     && is_candidate(&other, single.page)
-                    && put_on(mm, page, &pin, kept.phys());
+                    && merge_into(mm, page, &pin, kept.phys());
                 pin.put(physical);
                 if !done {
                     machine.leave_merged(kept.phys());
@@ -244,7 +244,7 @@ impl<P: Platform> Ksm<P> {
             kept.put(physical);
         }
         pin.put(physical);
-        let process = mm.number();
+        let process = mm.asid();
         self.singles.insert(at, Single { sum, process, page });
         Ok(0)
     }
@@ -305,23 +305,23 @@ fn candidates<P: Platform>(mm: &Counted<Mm<P>>, from: u64, most: usize) -> ([u64
 
 /// Whether a page is in an area that asks for it.
 fn is_candidate<P: Platform>(mm: &Mm<P>, page: u64) -> bool {
-    asks(&mm.space.read(), page)
+    is_mergeable(&mm.space.read(), page)
 }
 
-fn asks(space: &AddressSpace, page: u64) -> bool {
+fn is_mergeable(space: &AddressSpace, page: u64) -> bool {
     (space.areas.at(page)).is_some_and(|area| area.vma.flags.contains(VmFlags::MERGEABLE))
 }
 
 /// Puts a page on another frame, unless it has changed or its area no longer asks for it.
-fn put_on<P: Platform>(mm: &Mm<P>, page: u64, was: &FrameRef, frame: u64) -> bool {
+fn merge_into<P: Platform>(mm: &Mm<P>, page: u64, was: &FrameRef, frame: u64) -> bool {
     // No call takes the advice back meanwhile.
     let space = mm.space.read();
     let tlb = mm.machine.tlb();
-    asks(&space, page) && mm.tables.merge(page, was.phys(), frame, tlb).is_ok()
+    is_mergeable(&space, page) && mm.tables.merge(page, was.phys(), frame, tlb).is_ok()
 }
 
 /// A sum of a page's words: FNV-1a, a word at a time.
-fn sum(bytes: &[u8; PAGE_BYTES]) -> u64 {
+fn checksum(bytes: &[u8; PAGE_BYTES]) -> u64 {
     let (words, _) = bytes.as_chunks::<8>();
     words.iter().fold(0xcbf2_9ce4_8422_2325, |sum: u64, word| {
         let mixed = (sum ^ u64::from_le_bytes(*word)).wrapping_mul(0x0000_0100_0000_01b3);

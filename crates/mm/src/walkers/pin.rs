@@ -6,9 +6,9 @@
 //! and then that of the last-level table, under which the entry is looked at again and the reference taken. (A reference without any lock cannot be
 //! had: who holds the lock of a table may store to the counts of a frame that only this table maps. That is what makes a fork cheap.)
 //!
-//! *Beside a fork.* A fork copies entries under the same table's lock. If the pin comes first, the fork finds the frame pinned and copies its bytes; if the fork
+//! *Next to a fork.* A fork copies entries under the same table's lock. If the pin comes first, the fork finds the frame pinned and copies its bytes; if the fork
 //! comes first, the pin finds the page had by two, and gives the process one of its own. Whole tables are not copied under their locks where they are
-//! shared, so that a fork shares none once [`Mm::set_unshareable`] was called. That is called with the lock of the address space held, before the
+//! shared, so that a fork shares none once [`Mm::set_forks_by_copy`] was called. That is called with the lock of the address space held, before the
 //! first page is pinned; the fast way goes only where it has been.
 
 use alloc::vec::Vec;
@@ -137,7 +137,7 @@ impl<P: Platform> Process<P> {
     /// # }
     /// ```
     pub fn pin(&self, addr: u64, pages: usize, flags: PinFlags) -> Result<PinnedPages<P>, Errno> {
-        self.mm.nested.check()?;
+        self.mm.atomic_ops.check()?;
         let mut pinned = PinnedPages {
             machine: self.machine().clone(),
             pins: Vec::new(),
@@ -148,7 +148,7 @@ impl<P: Platform> Process<P> {
             let offset = (done as u64).checked_mul(PAGE_SIZE);
             offset.and_then(|offset| (addr & PAGE_MASK).checked_add(offset))
         };
-        if self.mm.unshareable() {
+        if self.mm.forks_by_copy() {
             while pins.len() < pages
                 && let Some(pin) = page(pins.len()).and_then(|page| self.pin_fast(page, flags))
             {
@@ -159,7 +159,7 @@ impl<P: Platform> Process<P> {
         while pins.len() < pages && result.is_ok() {
             let unowned = {
                 let space = self.mm.space.read();
-                self.mm.set_unshareable();
+                self.mm.set_forks_by_copy();
                 loop {
                     if pins.len() == pages {
                         break None;
@@ -201,7 +201,7 @@ impl<P: Platform> Process<P> {
         } else {
             Attrs::READ
         };
-        let pin = self.take(page, need, flags).ok()?;
+        let pin = self.get_page(page, need, flags).ok()?;
         // A page that is not counted may be a device's, of whose area this is not to be known here.
         if !pin.counted() {
             pin.put(self.machine().physical());
@@ -210,7 +210,7 @@ impl<P: Platform> Process<P> {
         Some(pin)
     }
 
-    fn take(&self, page: u64, need: Attrs, flags: PinFlags) -> Result<FrameRef, Error> {
+    fn get_page(&self, page: u64, need: Attrs, flags: PinFlags) -> Result<FrameRef, Error> {
         if flags.contains(PinFlags::GET) {
             self.mm.tables.get_page(page, need)
         } else {
@@ -221,7 +221,7 @@ impl<P: Platform> Process<P> {
     fn pin_one(&self, area: &Area<'_>, page: u64, flags: PinFlags) -> Result<FrameRef, Refusal> {
         let (mm, vma) = (&*self.mm, area.vma);
         let write = flags.contains(PinFlags::WRITE);
-        allows(vma, flags).map_err(Refusal::Final)?;
+        check_access(vma, flags).map_err(Refusal::Final)?;
         let granted = vma
             .flags
             .contains(if write { VmFlags::WRITE } else { VmFlags::READ });
@@ -233,14 +233,14 @@ impl<P: Platform> Process<P> {
         let own = || match vma.anon() {
             _ if flags.contains(PinFlags::NOFAULT) => Err(Refusal::Final(Errno::EFAULT)),
             None => Err(Refusal::Unowned),
-            Some(_) => Ok(mm.pin_own(area, page)?),
+            Some(_) => Ok(mm.pin_unshared(area, page)?),
         };
         if write && !granted {
             let pin = own()?;
             return Ok(pin);
         }
         loop {
-            match self.take(page, need, flags) {
+            match self.get_page(page, need, flags) {
                 Ok(pin) => {
                     // What is read for long, and is not the process's own yet, would not be what it writes later.
                     let cow = vma.is_private() && vma.flags.contains(VmFlags::MAYWRITE);
@@ -271,7 +271,7 @@ impl<P: Platform> Process<P> {
 }
 
 /// Whether pages of an area may be had like this.
-fn allows(vma: &Vma, flags: PinFlags) -> Result<(), Errno> {
+fn check_access(vma: &Vma, flags: PinFlags) -> Result<(), Errno> {
     let refused = Err(Errno::EFAULT);
     if vma.flags.intersects(VmFlags::IO | VmFlags::PFNMAP) {
         return refused;

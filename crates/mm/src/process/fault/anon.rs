@@ -2,7 +2,7 @@
 
 use samara_paging::{Attrs, Error, Kind, PageSize, PteRef, Source};
 
-use super::{Step, readable, written};
+use super::{Step, clean_attrs, dirty_attrs};
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
 use crate::process::bytes;
 use crate::process::machine::{HUGE_ORDER, Machine};
@@ -26,28 +26,28 @@ impl<P: Platform> Mm<P> {
     ) -> Result<Step, Fault> {
         let vma = area.vma;
         if !write {
-            if let Some(start) = huge_place(area, page)
+            if let Some(start) = huge_start(area, page)
                 && let Some(zero) = self.machine.make_huge_zero()
-                && self.map_huge(start, Source::Special(zero), readable(vma.flags))
+                && self.map_huge(start, Source::Special(zero), clean_attrs(vma.flags))
             {
                 return Ok(Step::Done);
             }
             let zero = Source::Special(self.machine.physical().zero_page());
-            return mapped(spot.map(zero, readable(vma.flags)));
+            return map_step(spot.map(zero, clean_attrs(vma.flags)));
         }
-        if let Some(start) = huge_place(area, page)
+        if let Some(start) = huge_start(area, page)
             && let Some(block) = self.new_huge()
         {
-            if self.map_huge(start, Source::Owned(block), written(vma.flags)) {
+            if self.map_huge(start, Source::Owned(block), dirty_attrs(vma.flags)) {
                 return Ok(Step::Done);
             }
             self.machine.physical().put_block(block, HUGE_ORDER);
         }
-        let frame = self.frame_at(spot)?;
+        let frame = self.frame_for(spot)?;
         // SAFETY: a new frame.
         unsafe { bytes::clear_page(self.machine.physical().to_virt(frame.phys)) };
         let source = Source::Owned(frame.phys);
-        let step = mapped(spot.map(source, written(vma.flags)))?;
+        let step = map_step(spot.map(source, dirty_attrs(vma.flags)))?;
         if matches!(step, Step::Done) {
             frame.keep();
         }
@@ -71,7 +71,7 @@ impl<P: Platform> Mm<P> {
             let frames = &mut frames[..wanted.min(FILLED_AT_ONCE)];
             let count = physical.alloc_zeroed_pages(Kind::Anon, frames);
             let upto = at + count as u64 * PAGE_SIZE;
-            let (attrs, tlb) = (written(vma.flags), self.machine.tlb());
+            let (attrs, tlb) = (dirty_attrs(vma.flags), self.machine.tlb());
             let frames = &frames[..count];
             let (mapped, result) = self.tables.populate_owned(at..upto, attrs, tlb, frames);
             frames[mapped..].iter().for_each(|&phys| physical.put(phys));
@@ -87,25 +87,25 @@ impl<P: Platform> Mm<P> {
     /// zeroes (observed on 6.18; where there is a table already, small pages come).
     #[inline(always)]
     pub(crate) fn is_owned_by_reading(&self, area: &Area<'_>, page: u64) -> bool {
-        area.vma.flags.contains(VmFlags::HUGEPAGE) && self.is_owned_where_huge(area, page)
+        area.vma.flags.contains(VmFlags::HUGEPAGE) && self.is_owned_where_advised(area, page)
     }
 
     /// The same, where huge pages are advised. A call, so that all other faults have no more than the look at the flag.
     #[cold]
-    fn is_owned_where_huge(&self, area: &Area<'_>, page: u64) -> bool {
+    fn is_owned_where_advised(&self, area: &Area<'_>, page: u64) -> bool {
         let vma = area.vma;
         vma.is_private()
             && vma.is_anonymous()
             && vma.anon().is_none()
-            && huge_place(area, page)
-                .filter(|&start| !self.hollow().has(start))
+            && huge_start(area, page)
+                .filter(|&start| !self.retained_tables().has(start))
                 .is_some_and(|start| self.tables.is_vacant(start, PageSize::Large))
     }
 
     /// Maps a page where nothing is.
     pub(super) fn map(&self, page: u64, source: Source, attrs: Attrs) -> Result<Step, Fault> {
         let tlb = self.machine.tlb();
-        mapped(self.tables.map(page, PageSize::Small, source, attrs, tlb))
+        map_step(self.tables.map(page, PageSize::Small, source, attrs, tlb))
     }
 
     /// Maps a new frame where nothing is.
@@ -132,10 +132,10 @@ impl<P: Platform> Mm<P> {
     /// Maps a huge page at `start`; false: something is there already, or there is no memory for tables.
     #[inline(never)]
     fn map_huge(&self, start: u64, source: Source, attrs: Attrs) -> bool {
-        if self.hollow().has(start) {
+        if self.retained_tables().has(start) {
             return false;
         }
-        self.set_divisible();
+        self.set_may_need_split();
         let tlb = self.machine.tlb();
         self.tables
             .map(start, PageSize::Large, source, attrs, tlb)
@@ -148,11 +148,11 @@ impl<P: Platform> Mm<P> {
         let start = page & !(PMD_SIZE - 1);
         let tlb = self.machine.tlb();
         let Some(block) = self.new_huge() else {
-            return self.divide(page);
+            return self.split_huge(page);
         };
         self.tables.unmap(start..start + PMD_SIZE, tlb)?;
         // Another thread may find nothing in between, and fault.
-        if self.map_huge(start, Source::Owned(block), written(vma.flags)) {
+        if self.map_huge(start, Source::Owned(block), dirty_attrs(vma.flags)) {
             return Ok(Step::Done);
         }
         self.machine.physical().put_block(block, HUGE_ORDER);
@@ -161,7 +161,7 @@ impl<P: Platform> Mm<P> {
 
     /// Divides a huge page.
     #[inline(never)]
-    pub(super) fn divide(&self, page: u64) -> Result<Step, Fault> {
+    pub(super) fn split_huge(&self, page: u64) -> Result<Step, Fault> {
         match self.tables.split(page, PageSize::Small, self.machine.tlb()) {
             Ok(()) | Err(Error::NotMapped) => Ok(Step::Again),
             Err(error) => Err(error.into()),
@@ -180,7 +180,7 @@ impl<P: Platform> Mm<P> {
         if size != PageSize::Small {
             return match spot.reuse_exclusive(phys) {
                 Ok(true) => Ok(Step::Done),
-                Ok(false) => self.divide(page),
+                Ok(false) => self.split_huge(page),
                 Err(Error::NotMapped) => Ok(Step::Again),
                 Err(error) => Err(error.into()),
             };
@@ -193,7 +193,7 @@ impl<P: Platform> Mm<P> {
                 Err(error) => return Err(error.into()),
             }
         }
-        let frame = self.frame_at(spot)?;
+        let frame = self.frame_for(spot)?;
         let physical = self.machine.physical();
         let copy = |still| {
             let (from, to) = (physical.to_virt(phys), physical.to_virt(frame.phys));
@@ -205,7 +205,7 @@ impl<P: Platform> Mm<P> {
                 unsafe { bytes::copy_page(from, to) };
             }
         };
-        match spot.copy_on_write(phys, frame.phys, written(vma.flags), copy) {
+        match spot.copy_on_write(phys, frame.phys, dirty_attrs(vma.flags), copy) {
             Ok(true) => {
                 frame.keep();
                 Ok(Step::Done)
@@ -233,15 +233,15 @@ impl<P: Platform> Mm<P> {
         if phys != self.machine.physical().zero_page() {
             return self.write_frame(vma, spot, phys);
         }
-        let frame = self.frame_at(spot)?;
+        let frame = self.frame_for(spot)?;
         // SAFETY: a new frame.
         unsafe { bytes::clear_page(self.machine.physical().to_virt(frame.phys)) };
-        replaced(spot, phys, frame, vma)
+        replace_frame(spot, phys, frame, vma)
     }
 
     /// A frame for what is to be at the spot, which may keep tables from being freed that could serve.
     #[inline]
-    fn frame_at(&self, spot: &mut PagePte<'_, P>) -> Result<NewFrame<'_, P>, Fault> {
+    fn frame_for(&self, spot: &mut PagePte<'_, P>) -> Result<NewFrame<'_, P>, Fault> {
         match self.new_frame() {
             Ok(frame) => Ok(frame),
             Err(_) => self.frame_outside(spot),
@@ -285,7 +285,7 @@ impl<P: Platform> Drop for NewFrame<'_, P> {
 
 /// What mapping came to.
 #[inline]
-fn mapped(result: Result<(), Error>) -> Result<Step, Fault> {
+fn map_step(result: Result<(), Error>) -> Result<Step, Fault> {
     match result {
         Ok(()) => Ok(Step::Done),
         Err(Error::Exists) => Ok(Step::Again),
@@ -294,13 +294,13 @@ fn mapped(result: Result<(), Error>) -> Result<Step, Fault> {
 }
 
 /// The new frame takes the place of the old one, if that is still there.
-pub(super) fn replaced<P: Platform>(
+pub(super) fn replace_frame<P: Platform>(
     spot: &mut PagePte<'_, P>,
     old: u64,
     frame: NewFrame<'_, P>,
     vma: &Vma,
 ) -> Result<Step, Fault> {
-    match spot.replace(old, Source::Owned(frame.phys), written(vma.flags)) {
+    match spot.replace(old, Source::Owned(frame.phys), dirty_attrs(vma.flags)) {
         Ok(()) => {
             frame.keep();
             Ok(Step::Done)
@@ -311,7 +311,7 @@ pub(super) fn replaced<P: Platform>(
 }
 
 /// Where a huge page around `page` would begin, if the area asks for such and holds all of it.
-fn huge_place(area: &Area<'_>, page: u64) -> Option<u64> {
+fn huge_start(area: &Area<'_>, page: u64) -> Option<u64> {
     let flags = area.vma.flags;
     let start = page & !(PMD_SIZE - 1);
     (flags.contains(VmFlags::HUGEPAGE)

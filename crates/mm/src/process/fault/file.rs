@@ -2,8 +2,8 @@
 
 use samara_paging::{Attrs, Entry, Error, Source};
 
-use super::anon::{NewFrame, PagePte, replaced};
-use super::{Patience, Step, readable, written};
+use super::anon::{NewFrame, PagePte, replace_frame};
+use super::{Blocking, Step, clean_attrs, dirty_attrs};
 use crate::flags::{PAGE_SIZE, PMD_SIZE};
 use crate::process::bytes;
 use crate::process::file::{CachedPages, Inode, PageFrame};
@@ -23,7 +23,7 @@ impl<P: Platform> Mm<P> {
         area: &Area<'_>,
         page: u64,
         write: bool,
-        patience: Patience,
+        blocking: Blocking,
     ) -> Result<Step, Fault> {
         let vma = area.vma;
         let inode = Inode::of(vma).ok_or(Fault::ADRERR)?;
@@ -44,27 +44,27 @@ impl<P: Platform> Mm<P> {
             return Err(Fault::ADRERR);
         }
         let shared_write = write && !vma.is_private();
-        let (pages, phys) = match patience {
-            Patience::Some => cache.page(inode, number, shared_write)?,
-            Patience::None => match cache.page_here(inode, number, shared_write) {
+        let (pages, phys) = match blocking {
+            Blocking::Yes => cache.page(inode, number, shared_write)?,
+            Blocking::No => match cache.page_if_cached(inode, number, shared_write) {
                 Ok(Some(found)) => found,
-                _ => return Ok(Step::Exclusive),
+                _ => return Ok(Step::NeedsWriteLock),
             },
         };
         if !write {
-            return self.map(page, Source::Counted(phys), readable(vma.flags));
+            return self.map(page, Source::Counted(phys), clean_attrs(vma.flags));
         }
         if vma.is_private() {
-            let attrs = written(vma.flags);
+            let attrs = dirty_attrs(vma.flags);
             if self.machine.physical().get(phys).is_err() {
                 // As many hold it as can be counted. With its pages locked it stays, too.
-                let frame = self.copied(phys)?;
+                let frame = self.copy_to_new(phys)?;
                 return self.map_new(page, frame, attrs);
             }
             let cuts = pages.cuts();
             // Not locked while its bytes are copied: other faults wait for that.
             drop(pages);
-            let copied = self.copied(phys);
+            let copied = self.copy_to_new(phys);
             self.machine.physical().put(phys);
             let frame = copied?;
             // Locked when it is mapped: a page that is cut off later is looked for in the tables then.
@@ -74,7 +74,7 @@ impl<P: Platform> Mm<P> {
             }
             return self.map_new(page, frame, attrs);
         }
-        self.map(page, Source::Counted(phys), written(vma.flags))
+        self.map(page, Source::Counted(phys), dirty_attrs(vma.flags))
     }
 
     /// Nothing is mapped at `page`, and its source has a frame of its own for it.
@@ -101,12 +101,12 @@ impl<P: Platform> Mm<P> {
             if !is_memory || more.contains(Attrs::DEVICE) {
                 return Err(Fault::ADRERR);
             }
-            let copy = self.copied(frame.phys())?;
-            self.map_new(page, copy, written(vma.flags))
+            let copy = self.copy_to_new(frame.phys())?;
+            self.map_new(page, copy, dirty_attrs(vma.flags))
         } else {
             let attrs = match write {
-                true => written(vma.flags),
-                false => readable(vma.flags),
+                true => dirty_attrs(vma.flags),
+                false => clean_attrs(vma.flags),
             };
             self.map(page, source, attrs | more)
         };
@@ -128,12 +128,12 @@ impl<P: Platform> Mm<P> {
         if device || !self.machine.physical().frames().contains(phys) {
             return Err(Fault::ADRERR);
         }
-        let copy = self.copied(phys)?;
-        replaced(spot, phys, copy, vma)
+        let copy = self.copy_to_new(phys)?;
+        replace_frame(spot, phys, copy, vma)
     }
 
     /// A new frame with the bytes of a file's page, which the caller keeps.
-    fn copied(&self, phys: u64) -> Result<NewFrame<'_, P>, Fault> {
+    fn copy_to_new(&self, phys: u64) -> Result<NewFrame<'_, P>, Fault> {
         let frame = self.new_frame()?;
         let physical = self.machine.physical();
         // SAFETY: the caller keeps the one frame, and the other is new.
@@ -146,7 +146,7 @@ impl<P: Platform> Mm<P> {
         let (from, to) = around(area, page);
         let end = inode.pages();
         let tlb = self.machine.tlb();
-        let attrs = readable(area.vma.flags);
+        let attrs = clean_attrs(area.vma.flags);
         let mut get = pages.in_order();
         let _ = self.tables.populate(from..to, attrs, tlb, |addr| {
             let number = Some(area.vma.page_offset(addr)).filter(|&number| number < end);
@@ -178,11 +178,6 @@ impl<P: Platform> Mm<P> {
             Err(error) => Err(error.into()),
         }
     }
-}
-
-/// Whether an area maps shared memory, of which nothing is ever written to a file.
-pub(crate) fn is_memory(vma: &Vma) -> bool {
-    Inode::of(vma).is_some_and(|inode| inode.source().is_memory())
 }
 
 /// What a read fault at `page` maps: so many bytes from an aligned address, or from the area's start if that is higher; no further than the area

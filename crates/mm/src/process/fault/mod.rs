@@ -4,22 +4,20 @@
 //! page, copies one, gives a permission); and looks again. So whatever another thread did meanwhile is met as if it had been there from the start.
 //! When the map must change (a stack grows, an area gets its owner of private pages), the fault begins anew with the lock held for writing.
 
-mod alone;
 mod anon;
 mod file;
-mod own;
+mod lockless;
 mod swap;
+mod unshare;
 
-pub(super) use alone::Beside;
 use samara_paging::{Attrs, Change, Entry, WritePolicy};
-pub(super) use swap::{SwapArea, put};
+pub(super) use swap::{SwapArea, free_slot};
 pub use swap::{SwapDevice, Swapped};
-
-pub(crate) use file::is_memory;
 
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags};
 use crate::pages::{NoPages, Pages};
-use crate::process::mm::{Mm, Process};
+use crate::process::handle::Process;
+use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::process::signal::{Access, Fault};
 use crate::space::AddressSpace;
@@ -32,16 +30,16 @@ enum Step {
     /// Something has changed, here or by another: look again.
     Again,
     /// The map must change: with the lock for writing.
-    Exclusive,
+    NeedsWriteLock,
 }
 
 /// Whether a fault may take its time.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Patience {
+pub(super) enum Blocking {
     /// Calls that change the area would spin.
-    None,
+    No,
     /// The lock that is held is one that sleeps.
-    Some,
+    Yes,
 }
 
 impl<P: Platform> Process<P> {
@@ -79,31 +77,31 @@ impl<P: Platform> Mm<P> {
         access: Access,
         other: &mut dyn Pages,
     ) -> Result<(), Fault> {
-        self.nested.check().map_err(|_| Fault::Deadlock)?;
+        self.atomic_ops.check().map_err(|_| Fault::Deadlock)?;
         let page = addr & PAGE_MASK;
-        if self.handle_alone(page, access) {
+        if self.handle_lockless(page, access) {
             return Ok(());
         }
         let done = match self.space.try_read() {
             Some(space) => self.handle(&space, page, access)?,
-            None => self.handle_late(page, access)?,
+            None => self.handle_waiting(page, access)?,
         };
         if done {
             return Ok(());
         }
-        self.handle_changed(page, access, other)
+        self.handle_exclusive(page, access, other)
     }
 
     /// As [`handle`](Self::handle), where a call is under way. The next fault does not wait for one.
     #[cold]
-    fn handle_late(&self, page: u64, access: Access) -> Result<bool, Fault> {
-        self.begin_beside();
+    fn handle_waiting(&self, page: u64, access: Access) -> Result<bool, Fault> {
+        self.begin_lockless();
         self.handle(&self.space.read(), page, access)
     }
 
     /// Takes a fault for which the map must change.
     #[cold]
-    fn handle_changed(
+    fn handle_exclusive(
         &self,
         page: u64,
         access: Access,
@@ -130,7 +128,7 @@ impl<P: Platform> Mm<P> {
             match self.step(space, page, access)? {
                 Step::Done => return Ok(true),
                 Step::Again => {}
-                Step::Exclusive => return Ok(false),
+                Step::NeedsWriteLock => return Ok(false),
             }
         }
     }
@@ -169,16 +167,16 @@ impl<P: Platform> Mm<P> {
                 .find(page)
                 .is_some_and(|above| above.vma.flags.contains(VmFlags::GROWSDOWN));
             return if grows {
-                Ok(Step::Exclusive)
+                Ok(Step::NeedsWriteLock)
             } else {
                 Err(Fault::MAPERR)
             };
         };
         permits(space, area.vma.flags, access)?;
         if self.is_owned_by_reading(&area, page) {
-            return Ok(Step::Exclusive);
+            return Ok(Step::NeedsWriteLock);
         }
-        self.settle(&area, page, access, Patience::Some)
+        self.handle_pte(&area, page, access, Blocking::Yes)
     }
 
     /// Faults a page in, as an access would; the area allows it.
@@ -188,34 +186,34 @@ impl<P: Platform> Mm<P> {
     pub(crate) fn fault_in(&self, area: &Area<'_>, page: u64, write: bool) -> Result<(), Fault> {
         let access = if write { Access::WRITE } else { Access::READ };
         loop {
-            match self.settle(area, page, access, Patience::Some)? {
+            match self.handle_pte(area, page, access, Blocking::Yes)? {
                 Step::Done => return Ok(()),
                 Step::Again => {}
                 // Whoever asks has given the area its owner.
-                Step::Exclusive => return Err(Fault::NoMemory),
+                Step::NeedsWriteLock => return Err(Fault::NoMemory),
             }
         }
     }
 
     /// The next step towards an access that the area allows.
-    fn settle(
+    fn handle_pte(
         &self,
         area: &Area<'_>,
         page: u64,
         access: Access,
-        patience: Patience,
+        blocking: Blocking,
     ) -> Result<Step, Fault> {
         let vma = area.vma;
         let write = access.contains(Access::WRITE);
         let unowned = write && vma.is_private() && vma.anon().is_none();
         if unowned && !vma.guarded.get() {
-            return Ok(Step::Exclusive);
+            return Ok(Step::NeedsWriteLock);
         }
         let mut spot = self.tables.pte(page, self.machine.tlb());
         let entry = spot.entry();
         let guarded = matches!(entry, Entry::Marker(_));
         if unowned && !guarded {
-            return Ok(Step::Exclusive);
+            return Ok(Step::NeedsWriteLock);
         }
         match entry {
             Entry::Page { attrs, size, phys } if write && !attrs.contains(Attrs::WRITE) => {
@@ -235,11 +233,11 @@ impl<P: Platform> Mm<P> {
                     return Err(Fault::ACCERR);
                 }
                 drop(spot);
-                self.renew(vma, page)
+                self.restore_access(vma, page)
             }
             Entry::Page { attrs, .. } if !attrs.intersects(Attrs::ACCESS) => {
                 drop(spot);
-                self.renew(vma, page)
+                self.restore_access(vma, page)
             }
             Entry::Page { attrs, .. } => {
                 let wanted = match write {
@@ -254,8 +252,8 @@ impl<P: Platform> Mm<P> {
             }
             Entry::Marker(marker) if Swapped::of(marker).is_some() => {
                 drop(spot);
-                if patience == Patience::None {
-                    return Ok(Step::Exclusive);
+                if blocking == Blocking::No {
+                    return Ok(Step::NeedsWriteLock);
                 }
                 self.swap_in(vma, page, marker, write)
             }
@@ -267,7 +265,7 @@ impl<P: Platform> Mm<P> {
                     self.missing_anon(area, page, write, &mut spot)?
                 } else {
                     drop(spot);
-                    self.missing_file(area, page, write, patience)?
+                    self.missing_file(area, page, write, blocking)?
                 };
                 // What was asked for a fetch may still be forbidden.
                 Ok(match step {
@@ -291,8 +289,8 @@ impl<P: Platform> Mm<P> {
 
     /// The page allows less than its area does, other than writing.
     #[inline(never)]
-    fn renew(&self, vma: &Vma, page: u64) -> Result<Step, Fault> {
-        let change = Change::access(allowed(vma.flags), WritePolicy::Exclusive);
+    fn restore_access(&self, vma: &Vma, page: u64) -> Result<Step, Fault> {
+        let change = Change::access(vma_attrs(vma.flags), WritePolicy::Exclusive);
         self.tables
             .protect(page..page + PAGE_SIZE, change, self.machine.tlb())?;
         Ok(Step::Again)
@@ -321,7 +319,7 @@ fn may_access(flags: VmFlags, access: Access) -> bool {
 }
 
 /// What the entry of a page may allow in an area with these flags, writing included.
-pub(super) fn allowed(flags: VmFlags) -> Attrs {
+pub(super) fn vma_attrs(flags: VmFlags) -> Attrs {
     let mut attrs = Attrs::empty().with_pkey(flags.pkey() as u8);
     if flags.intersects(VmFlags::ACCESS) {
         attrs |= Attrs::READ;
@@ -336,12 +334,17 @@ pub(super) fn allowed(flags: VmFlags) -> Attrs {
 }
 
 /// A page of an area that has just been used, but not written.
-fn readable(flags: VmFlags) -> Attrs {
-    (allowed(flags) | Attrs::USER | Attrs::ACCESSED) - Attrs::WRITE
+fn clean_attrs(flags: VmFlags) -> Attrs {
+    (vma_attrs(flags) | Attrs::USER | Attrs::ACCESSED) - Attrs::WRITE
 }
 
 /// A page of an area that has just been written.
 #[inline]
-fn written(flags: VmFlags) -> Attrs {
-    allowed(flags) | Attrs::USER | Attrs::ACCESSED | Attrs::WRITE | Attrs::DIRTY | Attrs::SOFT_DIRTY
+fn dirty_attrs(flags: VmFlags) -> Attrs {
+    vma_attrs(flags)
+        | Attrs::USER
+        | Attrs::ACCESSED
+        | Attrs::WRITE
+        | Attrs::DIRTY
+        | Attrs::SOFT_DIRTY
 }

@@ -10,11 +10,11 @@ use samara_paging::Kind;
 
 use crate::flags::PAGE_SIZE;
 use crate::process::bytes;
+use crate::process::file::bounce_buffer::BounceBuffer;
 use crate::process::file::cached::CachedPages;
-use crate::process::file::copied::PageCopy;
-use crate::process::file::inode::{Inode, Kept};
+use crate::process::file::inode::{ErasedCache, Inode};
 use crate::process::file::source::{PAGE_BYTES, PageSource};
-use crate::process::file::written::Written;
+use crate::process::file::writeback::Writeback;
 use crate::process::machine::Machine;
 use crate::process::platform::Platform;
 use crate::process::signal::Fault;
@@ -45,7 +45,7 @@ impl<P: Platform> Cache<P> {
     ///
     /// # Errors
     /// [`Fault::ADRERR`] beyond the end.
-    pub(crate) fn page_here(
+    pub(crate) fn page_if_cached(
         &self,
         inode: &Inode,
         page: u64,
@@ -136,11 +136,11 @@ impl<P: Platform> Cache<P> {
     }
 }
 
-impl<P: Platform> Kept for Cache<P> {
-    fn give_up(&mut self, source: &dyn PageSource, written: &mut Written) {
+impl<P: Platform> ErasedCache for Cache<P> {
+    fn release(&mut self, source: &dyn PageSource, written: &mut Writeback) {
         let physical = self.machine.physical();
         let pages = self.pages.get_mut();
-        let mut copy = PageCopy::new();
+        let mut copy = BounceBuffer::new();
         while !source.is_memory()
             && let Some((page, phys)) = pages.take_dirty(0, u64::MAX)
         {

@@ -11,7 +11,7 @@ use crate::heap::boxed::try_box;
 use crate::pages::Object;
 use crate::process::file::cache::Cache;
 use crate::process::file::source::PageSource;
-use crate::process::file::written::Written;
+use crate::process::file::writeback::Writeback;
 use crate::process::machine::Machine;
 use crate::process::platform::Platform;
 use crate::space::vma::{Backing, Vma};
@@ -58,14 +58,14 @@ pub struct Inode {
 
 struct Node {
     machine: u64,
-    cache: Box<dyn Kept>,
+    cache: Box<dyn ErasedCache>,
     next: *mut Node,
 }
 
 /// The cache of some machine.
-pub(super) trait Kept: Any + Send + Sync {
+pub(super) trait ErasedCache: Any + Send + Sync {
     /// Writes back what is to be, and gives all pages up.
-    fn give_up(&mut self, source: &dyn PageSource, written: &mut Written);
+    fn release(&mut self, source: &dyn PageSource, written: &mut Writeback);
 }
 
 // SAFETY: the list is owned; caches and the source go from thread to thread and are used by several.
@@ -131,7 +131,7 @@ impl Inode {
         if let Some(cache) = self.known(machine) {
             return Ok(cache);
         }
-        let cache: Box<dyn Kept> = try_box(Cache::new(machine.clone()))?;
+        let cache: Box<dyn ErasedCache> = try_box(Cache::new(machine.clone()))?;
         let node = Box::into_raw(try_box(Node {
             machine: machine.number(),
             cache,
@@ -170,19 +170,19 @@ impl Inode {
     /// # Errors
     /// The first of the source's for a page that is lost.
     pub(crate) fn close(file: Object) -> Result<(), Errno> {
-        file.let_go(Inode::give_up).unwrap_or(Ok(()))
+        file.let_go(Inode::release).unwrap_or(Ok(()))
     }
 
     /// Writes dirty pages back and frees all pages. A second call does nothing.
-    fn give_up(&mut self) -> Result<(), Errno> {
-        let mut written = Written::new();
+    fn release(&mut self) -> Result<(), Errno> {
+        let mut written = Writeback::new();
         let first = core::mem::replace(self.caches.get_mut(), ptr::null_mut());
         let mut next = NonNull::new(first);
         while let Some(node) = next {
             // SAFETY: made from a box by `cache`, and taken out once.
             let mut node = unsafe { Box::from_raw(node.as_ptr()) };
             next = NonNull::new(node.next);
-            node.cache.give_up(&*self.source, &mut written);
+            node.cache.release(&*self.source, &mut written);
         }
         written.end()
     }
@@ -191,7 +191,7 @@ impl Inode {
 impl Drop for Inode {
     fn drop(&mut self) {
         // Nobody is left to be told of an error.
-        let _ = self.give_up();
+        let _ = self.release();
     }
 }
 
@@ -199,4 +199,9 @@ impl fmt::Debug for Inode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Inode").finish_non_exhaustive()
     }
+}
+
+/// Whether an area maps shared memory, of which nothing is ever written to a file.
+pub(crate) fn is_memory(vma: &Vma) -> bool {
+    Inode::of(vma).is_some_and(|inode| inode.source().is_memory())
 }

@@ -10,13 +10,13 @@ use samara_paging::{Attrs, Change, UnmapFilter};
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags};
 use crate::pages::Object;
+use crate::process::atomic_ops::check_machine;
 use crate::process::bytes;
+use crate::process::file::bounce_buffer::BounceBuffer;
 use crate::process::file::cache::clear_beyond;
-use crate::process::file::copied::PageCopy;
 use crate::process::file::inode::Inode;
 use crate::process::machine::Machine;
 use crate::process::mm::Mm;
-use crate::process::nested::check_machine;
 use crate::process::platform::Platform;
 use crate::space::vma::Vma;
 
@@ -133,7 +133,7 @@ impl<P: Platform> Machine<P> {
         check_machine(self.number())?;
         let mut result = Ok(());
         let mut next = first;
-        let mut copy = PageCopy::new();
+        let mut copy = BounceBuffer::new();
         loop {
             let mut batch = [(0, 0); BATCH];
             let mut count = 0;

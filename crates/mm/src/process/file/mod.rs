@@ -12,18 +12,19 @@
 //! | `by_offset` | its bytes as `read(2)` and `write(2)` name them |
 //! | `mapped` | what is done to all mappings of a file: truncation, holes, write-back |
 
-mod by_offset;
+mod bounce_buffer;
 mod cache;
 mod cached;
-mod copied;
+mod file_filter;
 mod inode;
 mod mapped;
-mod seen;
+mod read_write;
 mod source;
-mod written;
+mod writeback;
 
 pub(super) use cached::CachedPages;
+pub(super) use file_filter::FileFilter;
 pub use inode::Inode;
-pub(super) use seen::FilesSeen;
+pub(crate) use inode::is_memory;
 pub(super) use source::Zeroes;
 pub use source::{FrameRun, PAGE_BYTES, PageFrame, PageSource};

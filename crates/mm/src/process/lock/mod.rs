@@ -31,7 +31,7 @@
 //! `TRIES` times.
 //!
 //! Who comes to read while others read, and finds a writer in the list, waits behind it; so does a reader who reads already. As with most locks, a
-//! thread that reads must not read again where another may want to write. Readers alone never keep each other waiting.
+//! thread that reads must not read again where another may mode to write. Readers alone never keep each other waiting.
 //!
 //! # What is seen
 //!
@@ -52,8 +52,8 @@ use std::sync::{Mutex, MutexGuard};
 use loom::sync::{Mutex, MutexGuard};
 
 use crate::atomic::{AtomicU32, Ordering};
-pub(crate) use queue::Want;
-use queue::{Queue, Sleeper, entered};
+pub(crate) use queue::Mode;
+use queue::{Queue, Waiter, entered};
 
 /// Somebody changes what is locked.
 const WRITER: u32 = 1;
@@ -118,22 +118,22 @@ impl HostLock {
         let word = self.word.load(Ordering::Relaxed);
         let free = word & (WRITER | WAITING | TIRED | FULL) == 0;
         if !free || self.exchange(word, word + READER).is_err() {
-            self.wait(Want::Read);
+            self.wait(Mode::Read);
         }
     }
 
     #[inline]
     pub(crate) fn write(&self) {
         if self.exchange(0, WRITER).is_err() {
-            self.wait(Want::Write);
+            self.wait(Mode::Write);
         }
     }
 
     /// As [`read`](Self::read) and [`write`](Self::write), if that is possible at once.
     #[inline]
-    pub(crate) fn attempt(&self, want: Want) -> bool {
+    pub(crate) fn attempt(&self, mode: Mode) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
-        while let Some(next) = taken(word, want, word & WAITING != 0) {
+        while let Some(next) = taken(word, mode, word & WAITING != 0) {
             match self.exchange(word, next) {
                 Ok(_) => return true,
                 Err(now) => word = now,
@@ -173,14 +173,14 @@ impl HostLock {
     }
 
     #[cold]
-    fn wait(&self, want: Want) {
-        if self.spin(want) {
+    fn wait(&self, mode: Mode) {
+        if self.spin(mode) {
             return;
         }
         let mut queue = self.queue();
-        let sleeper = Sleeper::new(want, &queue);
-        while !self.take_or_mark(&queue, &sleeper) {
-            let (again, given) = queue::sleep(queue, &sleeper);
+        let waiter = Waiter::new(mode, &queue);
+        while !self.take_or_mark(&queue, &waiter) {
+            let (again, given) = queue::sleep(queue, &waiter);
             if given {
                 return;
             }
@@ -189,9 +189,9 @@ impl HostLock {
     }
 
     /// Most hold it for less time than it takes to fall asleep. Who finds others asleep joins them.
-    fn spin(&self, want: Want) -> bool {
+    fn spin(&self, mode: Mode) -> bool {
         for turn in 0..TURNS {
-            if self.attempt(want) {
+            if self.attempt(mode) {
                 return true;
             }
             if self.word.load(Ordering::Relaxed) & WAITING != 0 {
@@ -203,16 +203,16 @@ impl HostLock {
     }
 
     /// In one step: either it is taken, or who has it knows that somebody is about to sleep.
-    fn take_or_mark(&self, queue: &Queue, sleeper: &Sleeper) -> bool {
-        let mark = match sleeper.is_tired() {
+    fn take_or_mark(&self, queue: &Queue, waiter: &Waiter) -> bool {
+        let mark = match waiter.is_starved() {
             true => WAITING | TIRED,
             false => WAITING,
         };
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             // Looked at only where it matters: then few are in the list before a writer.
-            let barred = word & WRITER == 0 && queue.has_writer_before(sleeper);
-            let next = taken(word, sleeper.want, barred);
+            let barred = word & WRITER == 0 && queue.has_writer_before(waiter);
+            let next = taken(word, waiter.mode, barred);
             match self.exchange(word, next.unwrap_or(word | mark)) {
                 Ok(_) => return next.is_some(),
                 Err(now) => word = now,
@@ -227,9 +227,9 @@ impl HostLock {
         let Some(group) = queue.front() else {
             return;
         };
-        let (held, one) = match group.want {
-            Want::Read => (WRITER, READER),
-            Want::Write => (!(WAITING | TIRED), WRITER),
+        let (held, one) = match group.mode {
+            Mode::Read => (WRITER, READER),
+            Mode::Write => (!(WAITING | TIRED), WRITER),
         };
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
@@ -240,7 +240,7 @@ impl HostLock {
             let mut next = word & !(WAITING | TIRED);
             next |= if group.others { WAITING } else { 0 };
             if given {
-                next |= if queue.has_tired_behind(group.count) {
+                next |= if queue.has_starved_behind(group.count) {
                     TIRED
                 } else {
                     0
@@ -258,11 +258,11 @@ impl HostLock {
 
 /// What the word becomes, if one may come in. A reader who is barred does not come to other readers.
 #[inline]
-fn taken(word: u32, want: Want, barred: bool) -> Option<u32> {
+fn taken(word: u32, mode: Mode, barred: bool) -> Option<u32> {
     let free = word & !WAITING == 0;
-    match want {
-        Want::Write => free.then_some(word | WRITER),
-        Want::Read => {
+    match mode {
+        Mode::Write => free.then_some(word | WRITER),
+        Mode::Read => {
             let shared = word & (WRITER | TIRED | FULL) == 0 && !barred;
             (free || shared).then_some(word + READER)
         }

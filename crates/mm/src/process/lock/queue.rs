@@ -15,21 +15,21 @@ use {
 use super::TRIES;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Want {
+pub(crate) enum Mode {
     Read,
     Write,
 }
 
 /// A thread that sleeps, or is about to. While it is in the list, only who has the queue looks at it.
-pub(super) struct Sleeper {
-    pub(super) want: Want,
+pub(super) struct Waiter {
+    pub(super) mode: Mode,
     /// Who came earlier has a lower one, but for those that have come round.
     ticket: usize,
     /// How often it was woken in vain.
-    tries: Cell<u32>,
-    next: Cell<*const Sleeper>,
+    wakeups: Cell<u32>,
+    next: Cell<*const Waiter>,
     state: Cell<State>,
-    bell: Condvar,
+    condvar: Condvar,
 }
 
 #[derive(Clone, Copy)]
@@ -43,7 +43,7 @@ enum State {
 
 /// The list, which is looked at and changed by who has it: a ring, of which it knows the last entry, so that it is small where nobody sleeps.
 pub(super) struct Queue {
-    last: *const Sleeper,
+    last: *const Waiter,
 }
 
 // SAFETY: it is in a mutex, and what its entries have is looked at only by who has that.
@@ -51,33 +51,33 @@ unsafe impl Send for Queue {}
 
 /// Those of whom it is the turn: the first writer, or all readers in front of it.
 pub(super) struct Group {
-    pub(super) want: Want,
+    pub(super) mode: Mode,
     pub(super) count: u32,
     /// Whether there are others behind it.
     pub(super) others: bool,
 }
 
-impl Sleeper {
+impl Waiter {
     /// One that comes. The caller has the queue, so that those of one lock are in order.
-    pub(super) fn new(want: Want, _: &Queue) -> Self {
+    pub(super) fn new(mode: Mode, _: &Queue) -> Self {
         static TICKETS: AtomicUsize = AtomicUsize::new(0);
-        Sleeper {
-            want,
+        Waiter {
+            mode,
             // Relaxed: the queue puts those of one lock in order.
             ticket: TICKETS.fetch_add(1, Ordering::Relaxed),
-            tries: Cell::new(0),
+            wakeups: Cell::new(0),
             next: Cell::new(ptr::null()),
             state: Cell::new(State::Woken),
-            bell: Condvar::new(),
+            condvar: Condvar::new(),
         }
     }
 
-    fn is_before(&self, other: &Sleeper) -> bool {
+    fn is_before(&self, other: &Waiter) -> bool {
         self.ticket.wrapping_sub(other.ticket).cast_signed() < 0
     }
 
-    pub(super) fn is_tired(&self) -> bool {
-        self.tries.get() >= TRIES
+    pub(super) fn is_starved(&self) -> bool {
+        self.wakeups.get() >= TRIES
     }
 }
 
@@ -86,28 +86,28 @@ impl Queue {
         Queue { last: ptr::null() }
     }
 
-    pub(super) fn has_writer_before(&self, sleeper: &Sleeper) -> bool {
+    pub(super) fn has_writer_before(&self, waiter: &Waiter) -> bool {
         (self.entries())
-            .take_while(|other| other.is_before(sleeper))
-            .any(|other| other.want == Want::Write)
+            .take_while(|other| other.is_before(waiter))
+            .any(|other| other.mode == Mode::Write)
     }
 
     pub(super) fn front(&self) -> Option<Group> {
-        let want = self.entries().next()?.want;
-        let most = if want == Want::Write { 1 } else { usize::MAX };
-        let turn = |sleeper: &&Sleeper| sleeper.want == want;
+        let mode = self.entries().next()?.mode;
+        let most = if mode == Mode::Write { 1 } else { usize::MAX };
+        let turn = |waiter: &&Waiter| waiter.mode == mode;
         let mut count = 0;
         (self.entries().take_while(turn).take(most)).for_each(|_| count += 1);
         Some(Group {
-            want,
+            mode,
             count,
             others: self.entries().nth(count as usize).is_some(),
         })
     }
 
     /// Whether a tired one is behind so many.
-    pub(super) fn has_tired_behind(&self, count: u32) -> bool {
-        self.entries().skip(count as usize).any(Sleeper::is_tired)
+    pub(super) fn has_starved_behind(&self, count: u32) -> bool {
+        self.entries().skip(count as usize).any(Waiter::is_starved)
     }
 
     /// Removes the first ones and rings their bells; whether they have been given the lock.
@@ -128,22 +128,22 @@ impl Queue {
                 false => State::Woken,
             });
             // It goes on, and may be gone, only when the caller has let go of the queue.
-            first.bell.notify_one();
+            first.condvar.notify_one();
         }
     }
 
     /// From the first one to the last.
-    fn entries(&self) -> impl Iterator<Item = &Sleeper> {
+    fn entries(&self) -> impl Iterator<Item = &Waiter> {
         // SAFETY: entries of the list stay until they are out of it, and each has another one, or itself, behind it.
-        let next = |sleeper: &Sleeper| unsafe { &*sleeper.next.get() };
+        let next = |waiter: &Waiter| unsafe { &*waiter.next.get() };
         // SAFETY: as above.
         let last = unsafe { self.last.as_ref() };
-        iter::successors(last.map(next), move |sleeper| {
-            (!ptr::eq(*sleeper, self.last)).then(|| next(sleeper))
+        iter::successors(last.map(next), move |waiter| {
+            (!ptr::eq(*waiter, self.last)).then(|| next(waiter))
         })
     }
 
-    fn insert(&mut self, new: &Sleeper) {
+    fn insert(&mut self, new: &Waiter) {
         let at = ptr::from_ref(new);
         // SAFETY: entries of the list stay until they are out of it.
         let Some(last) = (unsafe { self.last.as_ref() }) else {
@@ -171,19 +171,19 @@ impl Queue {
 /// It returns only when the entry is out of the list: waiting for a bell with the one mutex that it was ever waited for with does not panic.
 pub(super) fn sleep<'a>(
     mut queue: MutexGuard<'a, Queue>,
-    sleeper: &Sleeper,
+    waiter: &Waiter,
 ) -> (MutexGuard<'a, Queue>, bool) {
-    sleeper.state.set(State::Listed);
-    queue.insert(sleeper);
+    waiter.state.set(State::Listed);
+    queue.insert(waiter);
     loop {
-        queue = entered(sleeper.bell.wait(queue));
-        match sleeper.state.get() {
+        queue = entered(waiter.condvar.wait(queue));
+        match waiter.state.get() {
             // Bells ring for nothing at times.
             State::Listed => {}
             State::Woken => {
                 // What everybody's turn rests on, for the model checker.
-                assert!(cfg!(not(samara_loom)) || !sleeper.is_tired());
-                sleeper.tries.set(sleeper.tries.get() + 1);
+                assert!(cfg!(not(samara_loom)) || !waiter.is_starved());
+                waiter.wakeups.set(waiter.wakeups.get() + 1);
                 return (queue, false);
             }
             State::Given => return (queue, true),

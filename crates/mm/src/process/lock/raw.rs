@@ -2,7 +2,7 @@
 
 use lock_api::{GuardNoSend, RawMutex, RawRwLock};
 
-use super::queue::Want;
+use super::queue::Mode;
 use super::{HostLock, TIRED, WAITING, WRITER};
 use crate::atomic::Ordering;
 
@@ -22,7 +22,7 @@ unsafe impl RawRwLock for HostLock {
 
     #[inline]
     fn try_lock_shared(&self) -> bool {
-        self.attempt(Want::Read)
+        self.attempt(Mode::Read)
     }
 
     #[inline]
@@ -38,7 +38,7 @@ unsafe impl RawRwLock for HostLock {
 
     #[inline]
     fn try_lock_exclusive(&self) -> bool {
-        self.attempt(Want::Write)
+        self.attempt(Mode::Write)
     }
 
     #[inline]
@@ -74,7 +74,7 @@ unsafe impl RawMutex for HostLock {
 
     #[inline]
     fn try_lock(&self) -> bool {
-        self.attempt(Want::Write)
+        self.attempt(Mode::Write)
     }
 
     #[inline]

@@ -7,7 +7,7 @@ use samara_paging::{Attrs, Change, Entry, Kind, PageSize, Source, WritePolicy};
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, PMD_SIZE, whole_stretches};
 use crate::process::bytes;
-use crate::process::fault::allowed;
+use crate::process::fault::vma_attrs;
 use crate::process::machine::HUGE_ORDER;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
@@ -32,12 +32,12 @@ impl<P: Platform> Mm<P> {
                 Err(Errno::EAGAIN) => result = Err(Errno::EAGAIN),
                 done => {
                     match done {
-                        Err(Errno::EINVAL) if self.is_hollow(at) => {
-                            self.collapse_hollow(at, vma)?
+                        Err(Errno::EINVAL) if self.has_retained_table(at) => {
+                            self.collapse_empty(at, vma)?
                         }
                         other => other?,
                     }
-                    self.forget_hollow(&(at..at + PMD_SIZE));
+                    self.forget_retained(&(at..at + PMD_SIZE));
                 }
             }
         }
@@ -46,12 +46,12 @@ impl<P: Platform> Mm<P> {
 
     /// A huge page of zeroes where pages have been, but none is now.
     #[inline(never)]
-    fn collapse_hollow(&self, start: u64, vma: &Vma) -> Result<(), Errno> {
+    fn collapse_empty(&self, start: u64, vma: &Vma) -> Result<(), Errno> {
         let physical = self.machine.physical();
         let block = physical
             .alloc_zeroed_block(HUGE_ORDER, Kind::Anon)
             .map_err(|_| Errno::ENOMEM)?;
-        self.set_divisible();
+        self.set_may_need_split();
         let tlb = self.machine.tlb();
         let (source, attrs) = (Source::Owned(block), collapsed_attrs(vma));
         if (self.tables)
@@ -79,14 +79,14 @@ impl<P: Platform> Mm<P> {
         if there.guarded || !there.present {
             return Err(Errno::EINVAL);
         }
-        self.set_divisible();
+        self.set_may_need_split();
         // Nobody uses the pages while they are copied, nor gets a reference, and the table is this address space's own.
         let still = Change::without(Attrs::ACCESS);
         self.change_each(&range, still)?;
         let collapsed = self.collapse_still(start, vma);
         if collapsed.is_err() {
             // As it was; what cannot be given back now, a fault gives.
-            let access = Change::access(allowed(vma.flags), WritePolicy::Exclusive);
+            let access = Change::access(vma_attrs(vma.flags), WritePolicy::Exclusive);
             let _ = self.change_each(&range, access);
         }
         collapsed
@@ -195,5 +195,5 @@ struct There {
 /// What the entry of a new huge page allows and says.
 fn collapsed_attrs(vma: &Vma) -> Attrs {
     let written = Attrs::ACCESSED | Attrs::DIRTY | Attrs::SOFT_DIRTY;
-    allowed(vma.flags) | Attrs::USER | written
+    vma_attrs(vma.flags) | Attrs::USER | written
 }

@@ -11,11 +11,11 @@
 //! | `nodes` | where pages lie (`mbind`) |
 //! | `second` | another owner, which is told, too |
 
-mod act;
 mod collapse;
-mod later;
+mod deferred;
 mod nodes;
-mod second;
+mod table_op;
+mod tee;
 
 use alloc::vec::Vec;
 
@@ -26,24 +26,24 @@ use crate::call::Call;
 use crate::errno::Errno;
 use crate::flags::{PAGE_MASK, PAGE_SIZE, PMD_SIZE, VmFlags, page_align};
 use crate::pages::{Moving, Object, PageAdvice, Pages, PrepareOp};
-use crate::process::fault::allowed;
+use crate::process::fault::vma_attrs;
 use crate::process::file::{Inode, Zeroes};
 use crate::process::machine::Machine;
 use crate::process::mm::Mm;
-use crate::process::owner::act::Act;
-use crate::process::owner::later::{Later, What};
+use crate::process::owner::deferred::{Deferred, FileOp};
+use crate::process::owner::table_op::TableOp;
 use crate::process::platform::Platform;
 use crate::process::signal::Fault;
 use crate::space::AddressSpace;
 use crate::space::vma::{Area, Vma};
 
-pub(super) use second::Both;
+pub(super) use tee::Tee;
 
 /// What stands in the tables where a guard is (`MADV_GUARD_INSTALL`).
 const GUARD: u32 = 1;
 
 /// An address, and a table for the huge page that is cut there.
-type Cut<'a, P> = (u64, Option<Preallocation<'a, Machine<P>>>);
+type Split<'a, P> = (u64, Option<Preallocation<'a, Machine<P>>>);
 
 /// The tables of one process during one call.
 pub(super) struct Owner<'a, P: Platform> {
@@ -53,34 +53,34 @@ pub(super) struct Owner<'a, P: Platform> {
     /// Whether changes are gathered, since the call may still be undone.
     gathers: bool,
     /// Where the call may divide areas without telling, if huge pages may be divided with them, and tables for that.
-    cuts: Option<[Cut<'a, P>; 2]>,
+    splits: Option<[Split<'a, P>; 2]>,
     /// The call is being undone.
     undoing: bool,
-    acts: Vec<Act<'a, P>>,
+    ops: Vec<TableOp<'a, P>>,
     /// Ranges to be filled in after that, and whether for writing.
     fills: Vec<(u64, u64, bool)>,
-    later: Vec<Later>,
+    deferred: Vec<Deferred>,
 }
 
 impl<'a, P: Platform> Owner<'a, P> {
     /// For one call. A move to a fixed place unmaps what is there before it can fail for want of memory: it gathers.
     pub(super) fn new(mm: &'a Mm<P>, call: &Call) -> Self {
-        if locks(call) {
-            mm.set_locks();
+        if may_lock_memory(call) {
+            mm.set_has_locked();
         }
         Owner {
             mm,
             spares: Vec::new(),
             gathers: matches!(call, Call::Mremap { flags, .. } if flags & MREMAP_FIXED != 0),
-            cuts: if mm.divisible() {
-                cuts(call).map(|ends| ends.map(|addr| (addr, None)))
+            splits: if mm.may_need_split() {
+                splits(call).map(|ends| ends.map(|addr| (addr, None)))
             } else {
                 None
             },
             undoing: false,
-            acts: Vec::new(),
+            ops: Vec::new(),
             fills: Vec::new(),
-            later: Vec::new(),
+            deferred: Vec::new(),
         }
     }
 
@@ -89,17 +89,17 @@ impl<'a, P: Platform> Owner<'a, P> {
     /// # Errors
     /// `ENOMEM`.
     #[inline]
-    pub(super) fn foresee(&mut self) -> Result<(), Errno> {
-        match self.cuts {
-            Some(_) => self.foresee_cuts(),
+    pub(super) fn preallocate(&mut self) -> Result<(), Errno> {
+        match self.splits {
+            Some(_) => self.preallocate_splits(),
             None => Ok(()),
         }
     }
 
     #[cold]
-    fn foresee_cuts(&mut self) -> Result<(), Errno> {
+    fn preallocate_splits(&mut self) -> Result<(), Errno> {
         let tables = &self.mm.tables;
-        for (addr, spare) in self.cuts.iter_mut().flatten() {
+        for (addr, spare) in self.splits.iter_mut().flatten() {
             if !addr.is_multiple_of(PMD_SIZE) {
                 *spare = match tables.preallocate_split(*addr, PageSize::Small) {
                     Ok(spare) => Some(spare),
@@ -117,18 +117,18 @@ impl<'a, P: Platform> Owner<'a, P> {
     /// # Errors
     /// `ENOMEM`, unless all was prepared.
     #[inline]
-    pub(super) fn act(&mut self, space: &AddressSpace) -> Result<(), Errno> {
-        if self.acts.is_empty() && self.fills.is_empty() && self.cuts.is_none() {
+    pub(super) fn apply(&mut self, space: &AddressSpace) -> Result<(), Errno> {
+        if self.ops.is_empty() && self.fills.is_empty() && self.splits.is_none() {
             return Ok(());
         }
-        self.act_each(space)
+        self.apply_each(space)
     }
 
     #[cold]
-    fn act_each(&mut self, space: &AddressSpace) -> Result<(), Errno> {
+    fn apply_each(&mut self, space: &AddressSpace) -> Result<(), Errno> {
         let mut result = Ok(());
-        for act in self.acts.drain(..) {
-            result = result.and(self.mm.act(act));
+        for op in self.ops.drain(..) {
+            result = result.and(self.mm.apply(op));
         }
         for (start, end, write) in core::mem::take(&mut self.fills) {
             let mut next = start;
@@ -139,7 +139,7 @@ impl<'a, P: Platform> Owner<'a, P> {
             }
         }
         let (tables, tlb) = (&self.mm.tables, self.mm.machine.tlb());
-        for (addr, spare) in self.cuts.take().into_iter().flatten() {
+        for (addr, spare) in self.splits.take().into_iter().flatten() {
             if let Some(mut spare) = spare
                 && space.areas.at(addr).is_some_and(|area| area.start == addr)
             {
@@ -173,8 +173,8 @@ impl<'a, P: Platform> Owner<'a, P> {
     /// The call's.
     #[inline]
     pub(super) fn finish(self) -> Result<(), Errno> {
-        if self.later.is_empty() {
-            let gathered = self.acts.capacity() | self.fills.capacity() | self.later.capacity();
+        if self.deferred.is_empty() {
+            let gathered = self.ops.capacity() | self.fills.capacity() | self.deferred.capacity();
             if self.spares.capacity() | gathered == 0 {
                 // Most calls: there is nothing to drop, which is seen here at once.
                 core::mem::forget(self);
@@ -187,21 +187,21 @@ impl<'a, P: Platform> Owner<'a, P> {
     #[cold]
     fn change_files(mut self) -> Result<(), Errno> {
         let mut result = Ok(());
-        for later in self.later.drain(..) {
-            result = result.and(later.perform(self.mm));
+        for deferred in self.deferred.drain(..) {
+            result = result.and(deferred.perform(self.mm));
         }
         result
     }
 
-    fn tell(&mut self, act: Act<'a, P>) -> Result<(), Errno> {
+    fn submit(&mut self, op: TableOp<'a, P>) -> Result<(), Errno> {
         if self.undoing {
             return Ok(());
         }
         if !self.gathers {
-            return self.mm.act(act);
+            return self.mm.apply(op);
         }
-        self.acts.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-        self.acts.push(act);
+        self.ops.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        self.ops.push(op);
         Ok(())
     }
 
@@ -214,17 +214,17 @@ impl<'a, P: Platform> Owner<'a, P> {
         if vma.flags.contains(VmFlags::DROPPABLE) {
             // It has no other place: what was written counts as needed by nobody.
             let change = Change::without(Attrs::WRITE | Attrs::DIRTY);
-            self.tell(Act::Advise(start..end, change))?;
+            self.submit(TableOp::Advise(start..end, change))?;
         }
         if let Some(inode) = Inode::of(vma) {
             // No byte changes: it need not be undone.
             self.mm.page_out(start, end, vma, inode);
         } else if vma.flags.contains(VmFlags::DROPPABLE) {
-            self.tell(Act::Drop(start..end))?;
+            self.submit(TableOp::DropIdle(start..end))?;
         } else {
             let mut done = Ok(());
             self.mm.droppable_parts(start..end, |part| {
-                done = done.and_then(|()| self.tell(Act::Drop(part)));
+                done = done.and_then(|()| self.submit(TableOp::DropIdle(part)));
             });
             done?;
         }
@@ -235,7 +235,7 @@ impl<'a, P: Platform> Owner<'a, P> {
 
     /// Tables for a move, unless they are there already.
     #[cold]
-    fn set_aside(&mut self, from: u64, to: u64, len: u64) -> Result<(), Errno> {
+    fn preallocate_move(&mut self, from: u64, to: u64, len: u64) -> Result<(), Errno> {
         if self.spares.iter().all(|(start, _)| *start != from) {
             self.spares.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
             let spare = self.mm.tables.preallocate_move(from, to, len);
@@ -244,30 +244,32 @@ impl<'a, P: Platform> Owner<'a, P> {
         Ok(())
     }
 
-    fn note(&mut self, later: Option<Later>) -> Result<(), Errno> {
-        if let Some(later) = later {
-            self.later.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-            self.later.push(later);
+    fn defer(&mut self, deferred: Option<Deferred>) -> Result<(), Errno> {
+        if let Some(deferred) = deferred {
+            self.deferred.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            self.deferred.push(deferred);
         }
         Ok(())
     }
 
     /// Nothing that is shared or huge reaches across the ends of any part of the range.
-    fn divide(&self, start: u64, end: u64) -> Result<(), Errno> {
-        self.mm
-            .act(Act::Change(start..end, Change::without(Attrs::empty())))
+    fn split_shared(&self, start: u64, end: u64) -> Result<(), Errno> {
+        self.mm.apply(TableOp::Protect(
+            start..end,
+            Change::without(Attrs::empty()),
+        ))
     }
 
     /// The same for one end of a range.
-    fn divide_at(&self, addr: u64) -> Result<(), Errno> {
+    fn split_shared_at(&self, addr: u64) -> Result<(), Errno> {
         if addr.is_multiple_of(PMD_SIZE) {
             return Ok(());
         }
-        self.divide(addr, addr + PAGE_SIZE)
+        self.split_shared(addr, addr + PAGE_SIZE)
     }
 
     /// No huge page reaches across an address; tables may be shared as before.
-    fn cut(&self, addr: u64) -> Result<(), Errno> {
+    fn split_huge_at(&self, addr: u64) -> Result<(), Errno> {
         if addr.is_multiple_of(PMD_SIZE) {
             return Ok(());
         }
@@ -281,7 +283,7 @@ impl<'a, P: Platform> Owner<'a, P> {
 }
 
 /// Whether a call may lock memory, now or later.
-fn locks(call: &Call) -> bool {
+fn may_lock_memory(call: &Call) -> bool {
     match *call {
         Call::Mlock { .. } | Call::Mlockall { .. } => true,
         Call::Mmap { flags, .. } => flags & MAP_LOCKED != 0,
@@ -290,7 +292,7 @@ fn locks(call: &Call) -> bool {
 }
 
 /// The ends of what a call may make an area of its own, of whose pages it tells nothing. Linux divides a huge page where its area is divided.
-fn cuts(call: &Call) -> Option<[u64; 2]> {
+fn splits(call: &Call) -> Option<[u64; 2]> {
     match *call {
         Call::Madvise { addr, len, .. }
         | Call::Mlock { addr, len, .. }
@@ -319,19 +321,19 @@ impl<P: Platform> Pages for Owner<'_, P> {
 
     fn prepare(&mut self, op: PrepareOp) -> Result<(), Errno> {
         if let PrepareOp::Move { from, to, len } = op {
-            self.set_aside(from, to, len)?;
+            self.preallocate_move(from, to, len)?;
         }
-        if !self.mm.divisible() {
+        if !self.mm.may_need_split() {
             return Ok(());
         }
         match op {
             PrepareOp::Unmap { start, end } => {
-                self.divide_at(start)?;
-                self.divide_at(end)
+                self.split_shared_at(start)?;
+                self.split_shared_at(end)
             }
-            PrepareOp::Protect { start, end } => self.divide(start, end),
-            PrepareOp::Split { at } => self.cut(at),
-            PrepareOp::Move { from, len, .. } => self.divide(from, from + len),
+            PrepareOp::Protect { start, end } => self.split_shared(start, end),
+            PrepareOp::Split { at } => self.split_huge_at(at),
+            PrepareOp::Move { from, len, .. } => self.split_shared(from, from + len),
             _ => Ok(()),
         }
     }
@@ -347,7 +349,7 @@ impl<P: Platform> Pages for Owner<'_, P> {
 
     /// The whole range, whose ends were prepared. Of a part up to a hole, a shared table would have to be copied.
     fn vacate(&mut self, start: u64, end: u64) -> Result<(), Errno> {
-        self.tell(Act::Unmap(start..end))
+        self.submit(TableOp::Unmap(start..end))
     }
 
     fn protect(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
@@ -357,51 +359,51 @@ impl<P: Platform> Pages for Owner<'_, P> {
             // The file is told of the first write; what is dirty here it has been told of.
             WritePolicy::Dirty
         };
-        let change = Change::access(allowed(vma.flags), write);
-        self.tell(Act::Change(start..end, change))
+        let change = Change::access(vma_attrs(vma.flags), write);
+        self.submit(TableOp::Protect(start..end, change))
     }
 
     fn relocate(&mut self, from: u64, to: u64, len: u64) -> Result<(), Errno> {
         let prepared = self.spares.iter().position(|(start, _)| *start == from);
         let spare = prepared.map(|at| self.spares.swap_remove(at).1);
-        self.tell(Act::Move(from, to, len, spare))
+        self.submit(TableOp::Move(from, to, len, spare))
     }
 
     /// What is gathered may empty a table later.
     fn asks_what_is_left(&self) -> bool {
-        self.gathers || self.mm.hollow().any()
+        self.gathers || self.mm.retained_tables().any()
     }
 
     fn left_around(&mut self, start: u64, end: u64, below: u64, above: u64) {
         // Where there is no memory to note it, a table is taken for one that is still there.
-        let _ = self.tell(Act::Leave(start..end, below, above));
+        let _ = self.submit(TableOp::FreeTables(start..end, below, above));
     }
 
     fn advise(&mut self, start: u64, end: u64, vma: &Vma, advice: PageAdvice) -> Result<(), Errno> {
         match advice {
-            PageAdvice::DontNeed => self.tell(Act::Empty(start..end)),
+            PageAdvice::DontNeed => self.submit(TableOp::Discard(start..end)),
             PageAdvice::GuardInstall => {
-                self.tell(Act::Empty(start..end))?;
-                self.tell(Act::Mark(start..end, GUARD))
+                self.submit(TableOp::Discard(start..end))?;
+                self.submit(TableOp::InstallGuards(start..end, GUARD))
             }
-            PageAdvice::GuardRemove => self.tell(Act::Unmark(start..end, GUARD)),
-            PageAdvice::Remove => self.note(Later::of(start, end, vma, What::Punch)),
+            PageAdvice::GuardRemove => self.submit(TableOp::RemoveGuards(start..end, GUARD)),
+            PageAdvice::Remove => self.defer(Deferred::of(start, end, vma, FileOp::Punch)),
             PageAdvice::Free => {
                 // Clean private memory may be dropped. The next write takes a fault, which makes the page dirty again: who runs programs over the tables need not
                 // keep dirty bits.
                 let change = Change::without(Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED);
-                self.tell(Act::Advise(
+                self.submit(TableOp::Advise(
                     start..end,
                     change.filter(PageFilter::ExceptSharedHuge),
                 ))?;
-                if self.mm.machine.kept().locks() {
-                    return self.note(Some(Later::Freed(start..end)));
+                if self.mm.machine.needed_pages().has_locked() {
+                    return self.defer(Some(Deferred::Freed(start..end)));
                 }
                 Ok(())
             }
             PageAdvice::Cold => {
                 let change = Change::without(Attrs::ACCESSED);
-                self.tell(Act::Advise(
+                self.submit(TableOp::Advise(
                     start..end,
                     change.filter(PageFilter::Exclusive),
                 ))
@@ -439,7 +441,7 @@ impl<P: Platform> Pages for Owner<'_, P> {
         area: &Area<'_>,
         write: bool,
     ) -> Result<(), Errno> {
-        if self.acts.is_empty() {
+        if self.ops.is_empty() {
             return self.fault_in(start, end, area, write);
         }
         // The call may still be undone: `mprotect` fills in one area, and then changes the next. Calls that fill in after such changes do not ask whether it
@@ -453,7 +455,7 @@ impl<P: Platform> Pages for Owner<'_, P> {
         if !flags.contains(SyncFlags::SYNC) || !vma.flags.contains(VmFlags::SHARED) {
             return Ok(());
         }
-        self.note(Later::of(start, end, vma, What::WriteBack))
+        self.defer(Deferred::of(start, end, vma, FileOp::WriteBack))
     }
 
     fn object(&mut self, pages: u64) -> Result<Object, Errno> {
@@ -463,8 +465,8 @@ impl<P: Platform> Pages for Owner<'_, P> {
     /// Nothing of the call is to be done.
     fn undoing(&mut self) {
         self.undoing = true;
-        self.acts.clear();
+        self.ops.clear();
         self.fills.clear();
-        self.later.clear();
+        self.deferred.clear();
     }
 }

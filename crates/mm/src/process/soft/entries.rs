@@ -89,11 +89,13 @@ impl Entries {
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub(super) fn room() -> Result<Room, Errno> {
-        let mut room = Vec::new();
-        room.try_reserve_exact(ENTRIES).map_err(|_| Errno::ENOMEM)?;
-        room.resize(ENTRIES, Entry::EMPTY);
-        Ok(Room(room))
+    pub(super) fn allocate() -> Result<EntryTable, Errno> {
+        let mut table = Vec::new();
+        table
+            .try_reserve_exact(ENTRIES)
+            .map_err(|_| Errno::ENOMEM)?;
+        table.resize(ENTRIES, Entry::EMPTY);
+        Ok(EntryTable(table))
     }
 
     /// Returns where the byte at `addr` is, if the access is known to succeed there and is aligned to `align`, a power of two of at most a page.
@@ -142,17 +144,17 @@ impl Entries {
 }
 
 /// Where entries are on the heap.
-pub(super) struct Room(Vec<Entry>);
+pub(super) struct EntryTable(Vec<Entry>);
 
-impl Room {
+impl EntryTable {
     /// Returns the entries.
     #[inline]
     pub(super) fn entries(&mut self) -> &mut Entries {
         let entries: *mut Entry = self.0.as_mut_ptr();
-        // SAFETY: `Entries::room` has made this many, whose array the transparent type is.
+        // SAFETY: `Entries::allocate` has made this many, whose array the transparent type is.
         unsafe { &mut *entries.cast::<Entries>() }
     }
 }
 
 // SAFETY: what entries point to is used by whoever has them, under the rules of `Running`; no thread is special.
-unsafe impl Send for Room {}
+unsafe impl Send for EntryTable {}

@@ -12,9 +12,9 @@ use super::vcpus::Slot;
 use super::word::Word;
 use crate::flags::PAGE_SIZE;
 use crate::process::PAGE_BYTES;
+use crate::process::atomic_ops::Operation;
 use crate::process::bytes;
 use crate::process::mm::Mm;
-use crate::process::nested::Operation;
 use crate::process::platform::Platform;
 use crate::process::signal::Fault;
 

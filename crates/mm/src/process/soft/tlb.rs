@@ -5,14 +5,15 @@ use core::ptr::NonNull;
 
 use samara_paging::Attrs;
 
-use super::entries::{Entries, Room};
+use super::entries::{Entries, EntryTable};
 use super::running::Running;
 use super::vcpus::{Slot, TellsVcpus};
 use crate::errno::Errno;
 use crate::flags::PAGE_SIZE;
 use crate::heap::counted::Counted;
 use crate::pages::NoPages;
-use crate::process::mm::{Mm, Process};
+use crate::process::handle::Process;
+use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::process::signal::{Access, Fault};
 
@@ -98,7 +99,7 @@ where
     P::Tlb: TellsVcpus<P::Mutex>,
 {
     mm: Counted<Mm<P>>,
-    entries: Room,
+    entries: EntryTable,
     /// Its place, of the machine's virtual processors. These are there as long as `mm` is.
     slot: NonNull<Slot<P::Mutex>>,
 }
@@ -122,7 +123,7 @@ where
     /// `ENOMEM`; `EAGAIN` if all places of the machine's [`Vcpus`](super::Vcpus) are taken.
     pub fn new(process: &Process<P>) -> Result<Self, Errno> {
         let mm = process.mm.clone();
-        let entries = Entries::room()?;
+        let entries = Entries::allocate()?;
         let slot = NonNull::from(mm.machine.tlb().vcpus().take(mm.tables.context())?);
         Ok(SoftTlb { mm, entries, slot })
     }
@@ -137,7 +138,7 @@ where
         // SAFETY: the machine's virtual processors live as long as `mm`, and do not move (`TellsVcpus`).
         let slot = unsafe { self.slot.as_ref() };
         let entries = self.entries.entries();
-        mm.nested.within(mm.machine.number(), |operation| {
+        mm.atomic_ops.within(mm.machine.number(), |operation| {
             work(&mut Running::enter(mm, slot, entries, operation))
         })
     }
@@ -163,7 +164,7 @@ where
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SoftTlb")
-            .field("asid", &self.mm.number())
+            .field("asid", &self.mm.asid())
             .finish_non_exhaustive()
     }
 }

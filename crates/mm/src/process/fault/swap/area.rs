@@ -24,7 +24,7 @@ pub trait SwapDevice: Send + Sync {
 }
 
 /// Places that a marker can name.
-const MOST: u32 = 1 << 30;
+const MAX_SLOTS: u32 = 1 << 30;
 
 /// A device, and how many entries of page tables name each of its places.
 pub(crate) struct SwapArea {
@@ -38,7 +38,7 @@ pub(crate) struct SwapArea {
 
 impl SwapArea {
     pub(crate) fn new(device: Box<dyn SwapDevice>, places: u32) -> Result<Self, Errno> {
-        if places > MOST {
+        if places > MAX_SLOTS {
             return Err(Errno::EINVAL);
         }
         let mut counts = Vec::new();
@@ -55,7 +55,7 @@ impl SwapArea {
     }
 
     /// A place of one entry. Linear in the places that are taken.
-    pub(super) fn take(&self) -> Option<u32> {
+    pub(super) fn alloc(&self) -> Option<u32> {
         // Relaxed: only that places differ matters, which the exchange sees to.
         if self.off.load(Ordering::Relaxed) {
             return None;

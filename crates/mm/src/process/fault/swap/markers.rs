@@ -45,7 +45,7 @@ impl<P: Platform> Mm<P> {
                 found[count] = (page, marker);
                 count += 1;
             }
-            go_on(count)
+            continue_batch(count)
         });
         count
     }
@@ -78,7 +78,7 @@ impl<P: Platform> Mm<P> {
         };
         self.each_marker(range, |page, marker| {
             match self.tables.clear_marker(page, marker, self.machine.tlb()) {
-                Ok(()) => put(&swap, marker),
+                Ok(()) => free_slot(&swap, marker),
                 Err(Error::NotMapped) => {}
                 Err(error) => return Err(error),
             }
@@ -102,11 +102,11 @@ impl<P: Platform> Mm<P> {
     }
 
     /// The process has gone.
-    pub(in crate::process) fn leave_swap(&self, end: u64) {
+    pub(in crate::process) fn free_swapped(&self, end: u64) {
         if let Some(swap) = self.machine.swap() {
             self.tables.walk(0..end, |_, entry| {
                 if let Entry::Marker(marker) = entry {
-                    put(&swap, marker);
+                    free_slot(&swap, marker);
                 }
             });
         }
@@ -114,7 +114,7 @@ impl<P: Platform> Mm<P> {
 }
 
 /// Goes on while there is room in a batch.
-pub(super) fn go_on(count: usize) -> ControlFlow<()> {
+pub(super) fn continue_batch(count: usize) -> ControlFlow<()> {
     if count < BATCH {
         ControlFlow::Continue(())
     } else {
@@ -123,7 +123,7 @@ pub(super) fn go_on(count: usize) -> ControlFlow<()> {
 }
 
 /// An entry that has gone named a place, unless it was a guard.
-pub(in crate::process) fn put(swap: &SwapArea, marker: u32) {
+pub(in crate::process) fn free_slot(swap: &SwapArea, marker: u32) {
     if let Some(swapped) = Swapped::of(marker) {
         swap.put(swapped.place);
     }

@@ -7,14 +7,14 @@
 //! Only private anonymous memory that one process has alone goes to swap; what several have stays, as with `MADV_PAGEOUT`.
 
 mod area;
-mod back;
-mod machine;
 mod markers;
-mod out;
+mod swap_in;
+mod swap_out;
+mod swapon;
 
 pub(in crate::process) use area::SwapArea;
 pub use area::SwapDevice;
-pub(in crate::process) use markers::put;
+pub(in crate::process) use markers::free_slot;
 
 /// A page that is in swap, as its marker says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -20,14 +20,14 @@ use crate::process::platform::Platform;
 
 /// The first and the last page that an advice has taken away.
 #[derive(Clone, Copy)]
-pub(super) struct Gone {
+pub(super) struct Discarded {
     first: u64,
     last: u64,
 }
 
-impl Gone {
+impl Discarded {
     pub(super) fn new() -> Self {
-        Gone {
+        Discarded {
             first: u64::MAX,
             last: 0,
         }
@@ -53,75 +53,85 @@ fn stretches(range: &Range<u64>) -> Range<u64> {
 impl<P: Platform> Mm<P> {
     /// Pages of a range have been discarded. `tables`: where the range holds all of a stretch, its table goes, too.
     #[inline]
-    pub(super) fn note_gone(&self, range: &Range<u64>, gone: Gone, tables: bool) {
-        if gone.first > gone.last {
+    pub(super) fn note_discarded(&self, range: &Range<u64>, discarded: Discarded, tables: bool) {
+        if discarded.first > discarded.last {
             // Nothing was there; it may have been noted before.
-            if tables && self.hollow().any() {
-                self.note_whole(range);
+            if tables && self.retained_tables().any() {
+                self.clear_whole(range);
             }
             return;
         }
         if tables {
-            self.note_whole(range);
-            let (first, last) = (gone.first & !(PMD_SIZE - 1), gone.last & !(PMD_SIZE - 1));
-            self.note_part(range, first);
+            self.clear_whole(range);
+            let (first, last) = (
+                discarded.first & !(PMD_SIZE - 1),
+                discarded.last & !(PMD_SIZE - 1),
+            );
+            self.retain_if_empty(range, first);
             if last != first {
-                self.note_part(range, last);
+                self.retain_if_empty(range, last);
             }
             return;
         }
-        for stretch in stretches(&(gone.first..gone.last + 1)).step_by(PMD_SIZE as usize) {
+        for stretch in stretches(&(discarded.first..discarded.last + 1)).step_by(PMD_SIZE as usize)
+        {
             if self.tables.is_vacant(stretch, PageSize::Large) {
-                self.hollow().set(stretch..stretch.saturating_add(PMD_SIZE));
+                self.retained_tables()
+                    .set(stretch..stretch.saturating_add(PMD_SIZE));
             }
         }
     }
 
     #[inline]
-    fn note_whole(&self, range: &Range<u64>) {
+    fn clear_whole(&self, range: &Range<u64>) {
         let start = range.start.checked_next_multiple_of(PMD_SIZE);
-        self.hollow()
+        self.retained_tables()
             .clear(start.unwrap_or(u64::MAX)..range.end & !(PMD_SIZE - 1));
     }
 
     #[inline]
-    fn note_part(&self, range: &Range<u64>, stretch: u64) {
+    fn retain_if_empty(&self, range: &Range<u64>, stretch: u64) {
         let whole = range.start <= stretch && range.end - stretch >= PMD_SIZE;
         if !whole && self.tables.is_vacant(stretch, PageSize::Large) {
-            self.hollow().set(stretch..stretch.saturating_add(PMD_SIZE));
+            self.retained_tables()
+                .set(stretch..stretch.saturating_add(PMD_SIZE));
         }
     }
 
     /// A range has been unmapped. `emptied`: whether the tables around its start and its end, of which it holds a part, have nothing in them any more. They stay
     /// unless it is said that nothing else is mapped there.
     #[inline]
-    pub(super) fn note_emptied(&self, range: &Range<u64>, emptied: [bool; 2]) {
+    pub(super) fn note_unmapped(&self, range: &Range<u64>, emptied: [bool; 2]) {
         if emptied[0] {
-            self.note_table(range.start);
+            self.retain(range.start);
         }
         if emptied[1] {
-            self.note_table(range.end);
+            self.retain(range.end);
         }
     }
 
-    /// The same, told by what has gone.
-    pub(super) fn emptied(&self, range: &Range<u64>, gone: Gone) -> [bool; 2] {
+    /// The same, told by what has discarded.
+    pub(super) fn emptied(&self, range: &Range<u64>, discarded: Discarded) -> [bool; 2] {
         let is = |at: u64, last: u64| {
             let base = at & !(PMD_SIZE - 1);
             at != base
-                && gone.first <= last
+                && discarded.first <= last
                 && last & !(PMD_SIZE - 1) == base
                 && self.tables.is_vacant(base, PageSize::Large)
         };
-        [is(range.start, gone.first), is(range.end, gone.last)]
+        [
+            is(range.start, discarded.first),
+            is(range.end, discarded.last),
+        ]
     }
 
     /// Linux has a table around this address.
     #[cold]
-    fn note_table(&self, at: u64) {
+    fn retain(&self, at: u64) {
         let stretch = at & !(PMD_SIZE - 1);
-        if !self.hollow().has(stretch) {
-            self.hollow().set(stretch..stretch.saturating_add(PMD_SIZE));
+        if !self.retained_tables().has(stretch) {
+            self.retained_tables()
+                .set(stretch..stretch.saturating_add(PMD_SIZE));
         }
     }
 
@@ -129,68 +139,68 @@ impl<P: Platform> Mm<P> {
     pub(super) fn note_moved(&self, from: u64, to: u64) {
         for at in [from, to] {
             if self.tables.is_vacant(at, PageSize::Large) {
-                self.note_table(at);
+                self.retain(at);
             }
         }
     }
 
     /// What is in a range is about to move. Tables without pages go along, or get others at the new place.
     #[inline]
-    pub(super) fn move_hollow(&self, from: u64, to: u64, len: u64) {
-        if self.hollow().any() {
-            self.move_each_hollow(from, to, len);
+    pub(super) fn move_retained(&self, from: u64, to: u64, len: u64) {
+        if self.retained_tables().any() {
+            self.move_each_retained(from, to, len);
         }
     }
 
     #[cold]
-    fn move_each_hollow(&self, from: u64, to: u64, len: u64) {
+    fn move_each_retained(&self, from: u64, to: u64, len: u64) {
         let end = from + len;
         let mut next = from;
-        while let Some(first) = self.hollow().first_in(next..end) {
+        while let Some(first) = self.retained_tables().first_in(next..end) {
             let stretch = first & !(PMD_SIZE - 1);
             let (start, upto) = (stretch.max(from), stretch.saturating_add(PMD_SIZE).min(end));
             let there = to.wrapping_add(start.wrapping_sub(from));
-            self.note_table(there);
+            self.retain(there);
             if upto - start == PMD_SIZE && there.is_multiple_of(PMD_SIZE) {
-                self.hollow().clear(start..upto);
+                self.retained_tables().clear(start..upto);
             } else {
-                self.note_table(there + (upto - start - 1));
+                self.retain(there + (upto - start - 1));
             }
             next = upto;
         }
     }
 
     /// A range has been left, with nothing mapped from `below` to `above`: tables that only serve what is between them are given back.
-    pub(super) fn forget_freed(&self, range: &Range<u64>, below: u64, above: u64) {
+    pub(super) fn clear_unneeded(&self, range: &Range<u64>, below: u64, above: u64) {
         let first = (range.start & !(PMD_SIZE - 1)).max(below);
         let last = stretches(range).end.min(above) & !(PMD_SIZE - 1);
         if let Some(first) = first.checked_next_multiple_of(PMD_SIZE)
             && first < last
         {
-            self.hollow().clear(first..last);
+            self.retained_tables().clear(first..last);
         }
     }
 
     /// There is a huge page in the place of a table.
     #[inline]
-    pub(super) fn forget_hollow(&self, range: &Range<u64>) {
-        if self.hollow().any() {
-            self.hollow().clear(stretches(range));
+    pub(super) fn forget_retained(&self, range: &Range<u64>) {
+        if self.retained_tables().any() {
+            self.retained_tables().clear(stretches(range));
         }
     }
 
     /// Whether Linux has a table for the 2 MiB from `start` on, in which nothing is.
-    pub(super) fn is_hollow(&self, start: u64) -> bool {
-        self.hollow().has(start) && self.tables.is_vacant(start, PageSize::Large)
+    pub(super) fn has_retained_table(&self, start: u64) -> bool {
+        self.retained_tables().has(start) && self.tables.is_vacant(start, PageSize::Large)
     }
 
     /// A child gets tables for those of its parent, also where nothing is in them.
-    pub(super) fn inherit_hollow(&self, child: &Self, range: Range<u64>) {
+    pub(super) fn inherit_retained(&self, child: &Self, range: Range<u64>) {
         let mut next = range.start;
-        while let Some(first) = self.hollow().first_in(next..range.end) {
+        while let Some(first) = self.retained_tables().first_in(next..range.end) {
             let stretch = first & !(PMD_SIZE - 1);
             let end = stretch.saturating_add(PMD_SIZE);
-            child.hollow().set(stretch..end);
+            child.retained_tables().set(stretch..end);
             next = end;
         }
     }

@@ -8,11 +8,11 @@ use crate::process::file::source::PAGE_BYTES;
 type Bytes = [u8; PAGE_BYTES];
 
 /// Room for the bytes of a page, which is there from the first use on.
-pub(super) struct PageCopy(Option<Box<Bytes>>);
+pub(super) struct BounceBuffer(Option<Box<Bytes>>);
 
-impl PageCopy {
+impl BounceBuffer {
     pub(super) const fn new() -> Self {
-        PageCopy(None)
+        BounceBuffer(None)
     }
 
     /// Calls `use_it` with the room, whose bytes are of no meaning before. Without memory it is on the stack: writing pages out must not fail for want of memory.

@@ -10,11 +10,11 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use crate::errno::Errno;
 
 /// Whether there may be a thread within an atomic operation on a process.
-pub(crate) struct Nested(AtomicBool);
+pub(crate) struct AtomicOps(AtomicBool);
 
-impl Nested {
+impl AtomicOps {
     pub(super) const fn new() -> Self {
-        Nested(AtomicBool::new(false))
+        AtomicOps(AtomicBool::new(false))
     }
 
     /// Returns `EDEADLK` if this thread performs an atomic operation on this process.
@@ -69,7 +69,7 @@ pub(super) struct Operation(());
 
 #[cfg(not(feature = "hosted"))]
 impl Operation {
-    fn run<R>(_: &Nested, _: u64, op: impl FnOnce(&Self) -> R) -> R {
+    fn run<R>(_: &AtomicOps, _: u64, op: impl FnOnce(&Self) -> R) -> R {
         op(&Operation(()))
     }
 
@@ -86,7 +86,7 @@ mod hosted {
     use core::cell::Cell;
     use core::ptr;
 
-    use super::Nested;
+    use super::AtomicOps;
 
     std::thread_local! {
         static INNERMOST: Cell<*const Operation> = const { Cell::new(ptr::null()) };
@@ -94,7 +94,7 @@ mod hosted {
 
     /// An atomic operation under way.
     pub(in crate::process) struct Operation {
-        pub(super) process: *const Nested,
+        pub(super) process: *const AtomicOps,
         pub(super) machine: u64,
         /// The thread is outside of it for the moment.
         left: Cell<bool>,
@@ -111,9 +111,9 @@ mod hosted {
     }
 
     /// Goes on with an operation that was left, also after a panic.
-    struct GoOn<'a>(&'a Operation);
+    struct Resume<'a>(&'a Operation);
 
-    impl Drop for GoOn<'_> {
+    impl Drop for Resume<'_> {
         fn drop(&mut self) {
             self.0.left.set(false);
         }
@@ -121,7 +121,7 @@ mod hosted {
 
     impl Operation {
         pub(super) fn run<R>(
-            process: &Nested,
+            process: &AtomicOps,
             machine: u64,
             op: impl FnOnce(&Operation) -> R,
         ) -> R {
@@ -140,7 +140,7 @@ mod hosted {
         /// Does what is allowed only outside of the operation, which goes on afterwards.
         pub(in crate::process) fn outside<R>(&self, work: impl FnOnce() -> R) -> R {
             self.left.set(true);
-            let _go_on = GoOn(self);
+            let _resume = Resume(self);
             work()
         }
     }

@@ -4,10 +4,11 @@ use samara_paging::{Attrs, Change, Entry, Kind, PageSize, WritePolicy};
 
 use super::Swapped;
 use super::area::SwapArea;
-use super::markers::{BATCH, go_on};
+use super::markers::{BATCH, continue_batch};
 use crate::flags::{PAGE_SIZE, VmFlags};
-use crate::process::fault::allowed;
-use crate::process::mm::{Mm, Process};
+use crate::process::fault::vma_attrs;
+use crate::process::handle::Process;
+use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::space::vma::Vma;
 
@@ -58,7 +59,7 @@ impl<P: Platform> Mm<P> {
                     found[count] = addr.max(at);
                     count += if size == PageSize::Small { 1 } else { BATCH };
                 }
-                go_on(count)
+                continue_batch(count)
             });
             let whole = count < BATCH;
             for &page in &found[..count.min(BATCH)] {
@@ -101,7 +102,7 @@ impl<P: Platform> Mm<P> {
             }
             info = tables.page(page)?;
         }
-        let place = swap.take()?;
+        let place = swap.alloc()?;
         self.set_swapped();
         // Nobody stores to it any more, nor gets a reference.
         let range = page..page + PAGE_SIZE;
@@ -127,7 +128,7 @@ impl<P: Platform> Mm<P> {
         }
         swap.put(place);
         // As it was; what cannot be given back now, a fault gives.
-        let access = Change::access(allowed(vma.flags), WritePolicy::Exclusive);
+        let access = Change::access(vma_attrs(vma.flags), WritePolicy::Exclusive);
         let _ = tables.protect(range, access, tlb);
         if failed { None } else { Some(false) }
     }

@@ -9,15 +9,15 @@ use crate::space::vma::{Area, Vma};
 
 /// The tables, and another, who is told first. That one may refuse, or panic: the tables gather what they are told until the call can no longer be undone, since
 /// what has left them does not come back.
-pub(in crate::process) struct Both<'o, 'a, P: Platform> {
+pub(in crate::process) struct Tee<'o, 'a, P: Platform> {
     pub(in crate::process) tables: Owner<'a, P>,
     other: &'o mut dyn Pages,
 }
 
-impl<'o, 'a, P: Platform> Both<'o, 'a, P> {
+impl<'o, 'a, P: Platform> Tee<'o, 'a, P> {
     pub(in crate::process) fn new(mut tables: Owner<'a, P>, other: &'o mut dyn Pages) -> Self {
         tables.gathers = true;
-        Both { tables, other }
+        Tee { tables, other }
     }
 
     fn then(
@@ -30,7 +30,7 @@ impl<'o, 'a, P: Platform> Both<'o, 'a, P> {
     }
 }
 
-impl<P: Platform> Pages for Both<'_, '_, P> {
+impl<P: Platform> Pages for Tee<'_, '_, P> {
     fn informed(&self) -> bool {
         self.other.informed()
     }

@@ -14,42 +14,42 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use samara_paging::{Attrs, Entry, Kind, PageSize};
 
 use crate::flags::{PAGE_SIZE, VmFlags};
+use crate::process::address_set::AddressSet;
 use crate::process::machine::Machine;
-use crate::process::marks::Marks;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 
 /// The marked frames of a machine.
-pub(super) struct Kept<P: Platform> {
+pub(super) struct NeededPages<P: Platform> {
     /// Whether a process has ever locked memory.
-    locks: AtomicBool,
-    marked: Marks<P>,
+    has_locked: AtomicBool,
+    marked: AddressSet<P>,
 }
 
-impl<P: Platform> Kept<P> {
+impl<P: Platform> NeededPages<P> {
     pub(super) fn new() -> Self {
-        Kept {
-            locks: AtomicBool::new(false),
-            marked: Marks::new(),
+        NeededPages {
+            has_locked: AtomicBool::new(false),
+            marked: AddressSet::new(),
         }
     }
 
     /// A process is about to lock memory.
     #[cold]
-    pub(super) fn set_locks(&self) {
+    pub(super) fn set_has_locked(&self) {
         // Relaxed: who gives up a page that was locked before has waited for the lock of an address space, or of the page's table, since.
-        self.locks.store(true, Ordering::Relaxed);
+        self.has_locked.store(true, Ordering::Relaxed);
     }
 
     #[inline]
-    pub(super) fn locks(&self) -> bool {
-        self.locks.load(Ordering::Relaxed)
+    pub(super) fn has_locked(&self) -> bool {
+        self.has_locked.load(Ordering::Relaxed)
     }
 
     /// Marks a frame, or takes its mark away. For want of memory it may stay as it is, which shows in what is told and dropped.
-    fn set(&self, frame: u64, kept: bool) {
+    fn set(&self, frame: u64, needed: bool) {
         let range = frame..frame + PAGE_SIZE;
-        if kept {
+        if needed {
             self.marked.set(range);
         } else {
             self.marked.clear(range);
@@ -63,7 +63,7 @@ impl<P: Platform> Kept<P> {
 }
 
 /// A page that was given up and that others map, too.
-struct Common {
+struct SharedPage {
     /// Its number, which is the same with all that a fork has left.
     offset: u64,
     frame: u64,
@@ -73,24 +73,24 @@ struct Common {
 impl<P: Platform> Mm<P> {
     /// Pages of a range were given up by `MADV_FREE`: notes which of them are not to be dropped, since somebody else has locked them. No address space is
     /// locked. O(pages, and locked areas of others).
-    pub(super) fn note_freed(&self, range: Range<u64>) {
-        let kept = self.machine.kept();
-        let mut common = self.common(range);
-        if common.is_empty() {
+    pub(super) fn note_lazily_freed(&self, range: Range<u64>) {
+        let needed_pages = self.machine.needed_pages();
+        let mut shared = self.shared_pages(range);
+        if shared.is_empty() {
             return;
         }
-        common.sort_unstable_by_key(|page| page.offset);
-        let other = |mm: &Mm<P>| mm.locks() && mm.number() != self.number();
+        shared.sort_unstable_by_key(|page| page.offset);
+        let other = |mm: &Mm<P>| mm.has_locked() && mm.asid() != self.asid();
         self.machine
-            .each_process_that(other, |mm| mm.find_locked(&mut common));
-        for page in &common {
-            kept.set(page.frame, page.locked);
+            .each_process_that(other, |mm| mm.mark_locked(&mut shared));
+        for page in &shared {
+            needed_pages.set(page.frame, page.locked);
         }
     }
 
     /// The private pages of a range that others map, too. Those that nobody else maps lose their marks.
-    fn common(&self, range: Range<u64>) -> Vec<Common> {
-        let mut common = Vec::new();
+    fn shared_pages(&self, range: Range<u64>) -> Vec<SharedPage> {
+        let mut shared = Vec::new();
         let space = self.space.read();
         let mut next = range.start;
         while let Some(area) = space.areas.find_in(next, range.end) {
@@ -108,9 +108,9 @@ impl<P: Platform> Mm<P> {
                     return;
                 };
                 if page.exclusive() {
-                    self.machine.kept().set(phys, false);
-                } else if common.try_reserve(1).is_ok() {
-                    common.push(Common {
+                    self.machine.needed_pages().set(phys, false);
+                } else if shared.try_reserve(1).is_ok() {
+                    shared.push(SharedPage {
                         offset: area.vma.page_offset(addr),
                         frame: phys,
                         locked: false,
@@ -118,11 +118,11 @@ impl<P: Platform> Mm<P> {
                 }
             });
         }
-        common
+        shared
     }
 
     /// Which of these pages, upwards by number, lie in locked areas here.
-    fn find_locked(&self, common: &mut [Common]) {
+    fn mark_locked(&self, shared: &mut [SharedPage]) {
         let space = self.space.read();
         let all = 0..space.config.task_size;
         for area in space.areas.in_range(all) {
@@ -131,8 +131,8 @@ impl<P: Platform> Mm<P> {
                 continue;
             }
             let first = area.vma.page_offset(area.start);
-            let from = common.partition_point(|page| page.offset < first);
-            for page in common.iter_mut().skip(from) {
+            let from = shared.partition_point(|page| page.offset < first);
+            for page in shared.iter_mut().skip(from) {
                 let addr = (page.offset - first)
                     .checked_mul(PAGE_SIZE)
                     .and_then(|bytes| area.start.checked_add(bytes));
@@ -150,13 +150,13 @@ impl<P: Platform> Mm<P> {
 
     /// The parts of a range without pages that are clean and yet needed.
     pub(super) fn droppable_parts(&self, range: Range<u64>, mut each: impl FnMut(Range<u64>)) {
-        if !self.machine.kept().marked.any() {
+        if !self.machine.needed_pages().marked.any() {
             return each(range);
         }
         let mut from = range.start;
         self.tables.walk(range.clone(), |addr, entry| {
             if let Entry::Page { phys, .. } = entry
-                && self.machine.kept().has(phys)
+                && self.machine.needed_pages().has(phys)
             {
                 if from < addr {
                     each(from..addr);
@@ -176,7 +176,7 @@ fn is_private(frame: samara_paging::FrameInfo) -> bool {
 
 impl<P: Platform> Machine<P> {
     /// Whether a clean private page on this frame is needed all the same.
-    pub(crate) fn is_kept(&self, frame: u64) -> bool {
-        self.kept().has(frame)
+    pub(crate) fn is_needed(&self, frame: u64) -> bool {
+        self.needed_pages().has(frame)
     }
 }

@@ -9,8 +9,9 @@ use crate::abi::Prot;
 use crate::errno::Errno;
 use crate::flags::PAGE_SIZE;
 use crate::process::file::Inode;
+use crate::process::handle::Process;
 use crate::process::machine::Machine;
-use crate::process::mm::{Mm, Process};
+use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::space::vma::Area;
 
@@ -47,7 +48,7 @@ impl<P: Platform> Process<P> {
 
     /// Returns the number in its [`context`](Self::context): never 0, and unlike those of other processes that live.
     pub fn asid(&self) -> Asid {
-        self.mm.number()
+        self.mm.asid()
     }
 
     /// Returns who runs the process, for the platform's context switch: [`Invalidate`](samara_paging::Invalidate) is handed the same.
@@ -119,7 +120,7 @@ impl<P: Platform> Process<P> {
             zero && huge || page.frame.is_some_and(|frame| frame.kind == Kind::File),
             PageStatus::FILE,
         );
-        add(self.told_exclusive(addr, &page), PageStatus::EXCLUSIVE);
+        add(self.is_shown_exclusive(addr, &page), PageStatus::EXCLUSIVE);
         add(
             page.attrs.contains(Attrs::SOFT_DIRTY),
             PageStatus::SOFT_DIRTY,
@@ -130,7 +131,7 @@ impl<P: Platform> Process<P> {
 
     /// Whether pagemap tells that nobody else maps the page at `addr`. Of what one entry maps, Linux looks at the first frame alone: where the child of a fork
     /// has copied another, this process has that one to itself, and is not told so.
-    pub(crate) fn told_exclusive(&self, addr: u64, page: &PageInfo) -> bool {
+    pub(crate) fn is_shown_exclusive(&self, addr: u64, page: &PageInfo) -> bool {
         match page.size {
             PageSize::Small => page.exclusive(),
             size => {

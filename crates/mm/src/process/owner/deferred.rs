@@ -11,24 +11,24 @@ use crate::process::platform::Platform;
 use crate::space::vma::{Backing, Vma};
 
 /// Something to be done.
-pub(super) enum Later {
+pub(super) enum Deferred {
     /// With a range of a file's pages.
-    File(Object, Range<u64>, What),
+    File(Object, Range<u64>, FileOp),
     /// Pages at these addresses were given up.
     Freed(Range<u64>),
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum What {
+pub(super) enum FileOp {
     /// `msync`.
     WriteBack,
     /// `MADV_REMOVE`.
     Punch,
 }
 
-impl Later {
+impl Deferred {
     /// For what the area maps at `[start, end)`, if that is an object.
-    pub(super) fn of(start: u64, end: u64, vma: &Vma, what: What) -> Option<Self> {
+    pub(super) fn of(start: u64, end: u64, vma: &Vma, what: FileOp) -> Option<Self> {
         let object = match &vma.backing {
             Backing::File(file) => &file.object,
             Backing::SharedAnonymous(shared) => shared.object(),
@@ -37,7 +37,7 @@ impl Later {
         };
         let first = vma.page_offset(start);
         let pages = first..first + (end - start) / PAGE_SIZE;
-        Some(Later::File(object.clone(), pages, what))
+        Some(Deferred::File(object.clone(), pages, what))
     }
 
     /// Does it; no address space is locked.
@@ -46,9 +46,9 @@ impl Later {
     /// The call's.
     pub(super) fn perform<P: Platform>(self, mm: &Mm<P>) -> Result<(), Errno> {
         let (object, Range { start, end }, what) = match self {
-            Later::File(object, pages, what) => (object, pages, what),
-            Later::Freed(range) => {
-                mm.note_freed(range);
+            Deferred::File(object, pages, what) => (object, pages, what),
+            Deferred::Freed(range) => {
+                mm.note_lazily_freed(range);
                 return Ok(());
             }
         };
@@ -57,8 +57,8 @@ impl Later {
         };
         let machine = &mm.machine;
         match what {
-            What::WriteBack => machine.write_back(inode, start, end),
-            What::Punch => {
+            FileOp::WriteBack => machine.write_back(inode, start, end),
+            FileOp::Punch => {
                 let (start, end) = (start * PAGE_SIZE, end * PAGE_SIZE);
                 // First the source: a page that is read after it has left the cache must not be what it was.
                 inode.source().punch(start, end)?;

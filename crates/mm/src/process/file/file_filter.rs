@@ -13,11 +13,11 @@ const WORDS: usize = 8;
 const BITS: u32 = WORDS as u32 * usize::BITS;
 
 /// The files of which a process may have pages, private copies among them.
-pub(crate) struct FilesSeen([AtomicUsize; WORDS]);
+pub(crate) struct FileFilter([AtomicUsize; WORDS]);
 
-impl FilesSeen {
+impl FileFilter {
     pub(crate) const fn new() -> Self {
-        FilesSeen([const { AtomicUsize::new(0) }; WORDS])
+        FileFilter([const { AtomicUsize::new(0) }; WORDS])
     }
 
     /// Comes before the lock of the file's cache is taken to map a page of it.

@@ -4,13 +4,13 @@ use core::mem::MaybeUninit;
 use core::ops::{Deref, DerefMut};
 
 /// A value whose place is there before it.
-pub(crate) struct Late<T>(MaybeUninit<T>);
+pub(crate) struct InPlace<T>(MaybeUninit<T>);
 
-impl<T> Late<T> {
+impl<T> InPlace<T> {
     /// # Safety
     /// The value is put [into its place](Self::place) before anything else is done with this, or this is never dropped.
     pub(crate) const unsafe fn new() -> Self {
-        Late(MaybeUninit::uninit())
+        InPlace(MaybeUninit::uninit())
     }
 
     /// # Safety
@@ -20,7 +20,7 @@ impl<T> Late<T> {
     }
 }
 
-impl<T> Deref for Late<T> {
+impl<T> Deref for InPlace<T> {
     type Target = T;
 
     #[inline(always)]
@@ -30,7 +30,7 @@ impl<T> Deref for Late<T> {
     }
 }
 
-impl<T> DerefMut for Late<T> {
+impl<T> DerefMut for InPlace<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as above.
@@ -38,7 +38,7 @@ impl<T> DerefMut for Late<T> {
     }
 }
 
-impl<T> Drop for Late<T> {
+impl<T> Drop for InPlace<T> {
     fn drop(&mut self) {
         // SAFETY: as above; it is not used any more.
         unsafe { self.0.assume_init_drop() };

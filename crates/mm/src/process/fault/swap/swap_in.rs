@@ -6,7 +6,7 @@ use samara_paging::{Attrs, Entry, Error, Source};
 
 use super::Swapped;
 use crate::errno::Errno;
-use crate::process::fault::{Step, readable, written};
+use crate::process::fault::{Step, clean_attrs, dirty_attrs};
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::process::signal::Fault;
@@ -42,9 +42,9 @@ impl<P: Platform> Mm<P> {
             };
         }
         let attrs = if write {
-            written(vma.flags)
+            dirty_attrs(vma.flags)
         } else {
-            let mut attrs = readable(vma.flags) | Attrs::DIRTY;
+            let mut attrs = clean_attrs(vma.flags) | Attrs::DIRTY;
             attrs.set(Attrs::SOFT_DIRTY, swapped.soft_dirty);
             attrs
         };

@@ -9,20 +9,20 @@ use crate::process::platform::Platform;
 use crate::space::ranges::Ranges;
 
 /// A set of addresses.
-pub(super) struct Marks<P: Platform> {
+pub(super) struct AddressSet<P: Platform> {
     /// Whether there are some. Written under the lock.
     any: AtomicBool,
-    marked: Mutex<P::Mutex, Marked>,
+    marked: Mutex<P::Mutex, Contents>,
 }
 
 /// What is behind the lock.
-struct Marked {
+struct Contents {
     /// A range that is not among the others: many a mark is taken away by the call that has made it, and never comes to the tree.
     single: Option<Range<u64>>,
     others: Ranges,
 }
 
-impl Marked {
+impl Contents {
     fn is_empty(&self) -> bool {
         self.single.is_none() && self.others.is_empty()
     }
@@ -72,11 +72,11 @@ impl Marked {
     }
 }
 
-impl<P: Platform> Marks<P> {
+impl<P: Platform> AddressSet<P> {
     pub(super) fn new() -> Self {
-        Marks {
+        AddressSet {
             any: AtomicBool::new(false),
-            marked: Mutex::new(Marked {
+            marked: Mutex::new(Contents {
                 single: None,
                 others: Ranges::new(),
             }),
@@ -143,7 +143,7 @@ mod tests {
             (state >> 33) % n
         };
         for _ in 0..if cfg!(miri) { 20 } else { 2_000 } {
-            let mut marked = Marked {
+            let mut marked = Contents {
                 single: None,
                 others: Ranges::new(),
             };

@@ -10,15 +10,15 @@ use crate::process::file::source::PageSource;
 
 /// The first error, and the first panic of a source: the other pages are written all the same, and a thread that is unwinding already goes on unwinding.
 /// Without the feature `hosted` panics are not caught.
-pub(super) struct Written {
+pub(super) struct Writeback {
     result: Result<(), Errno>,
     #[cfg(feature = "hosted")]
     panic: Option<std::boxed::Box<dyn Any + Send>>,
 }
 
-impl Written {
+impl Writeback {
     pub(super) const fn new() -> Self {
-        Written {
+        Writeback {
             result: Ok(()),
             #[cfg(feature = "hosted")]
             panic: None,

@@ -2,7 +2,7 @@
 
 use samara_paging::{Attrs, Entry, Error, FrameRef, PageSize, Source};
 
-use super::written;
+use super::dirty_attrs;
 use crate::process::bytes;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
@@ -15,12 +15,12 @@ impl<P: Platform> Mm<P> {
     ///
     /// # Errors
     /// As [`Process::fault`](crate::process::Process::fault).
-    pub(crate) fn pin_own(&self, area: &Area<'_>, page: u64) -> Result<FrameRef, Fault> {
+    pub(crate) fn pin_unshared(&self, area: &Area<'_>, page: u64) -> Result<FrameRef, Fault> {
         let (tables, physical) = (&self.tables, self.machine.physical());
         loop {
             match tables.entry(page) {
                 Entry::Page { size, .. } if size != PageSize::Small => {
-                    self.divide(page)?;
+                    self.split_huge(page)?;
                     continue;
                 }
                 Entry::Page { .. } => {}
@@ -56,7 +56,7 @@ impl<P: Platform> Mm<P> {
             let (from, to) = (physical.to_virt(pin.phys()), physical.to_virt(frame.phys));
             // SAFETY: a new frame; the reference keeps the old one, whose words others use by atomic instructions.
             unsafe { bytes::copy_page(from, to) };
-            let attrs = written(vma.flags) - Attrs::WRITE;
+            let attrs = dirty_attrs(vma.flags) - Attrs::WRITE;
             let mut spot = self.tables.pte(page, self.machine.tlb());
             match spot.replace(pin.phys(), Source::Owned(frame.phys), attrs) {
                 Ok(()) => frame.keep(),
