@@ -1,4 +1,7 @@
-//! A process: its calls, its end.
+//! A client's handle of a process: creation, system calls, look-ups, exit.
+//!
+//! A call locks the address space, changes the map, applies the same change to the page tables, and
+//! publishes the state for lockless readers before it unlocks.
 
 #[cfg(feature = "exec")]
 use alloc::boxed::Box;
@@ -19,17 +22,18 @@ use crate::process::platform::Platform;
 use crate::space::AddressSpace;
 use crate::space::maps::{MapsLine, line};
 
-/// A process's memory: the map, and the pages.
+/// The memory of a process: the map and the pages.
 ///
-/// All calls take `&self`: a call of the `mmap` family waits for the others and for faults, faults and copies run beside each other. So does
-/// `MADV_DONTNEED` of private memory, up to 2 MiB of one area, where threads are [expected](Self::expect_threads). Dropping it is
-/// exit: everything is unmapped, which needs no memory. [`exit`](Self::exit) tells whether anything was lost.
+/// All calls take `&self`. A call of the `mmap` family waits for other calls and for faults. Faults
+/// and copies run concurrently. So does `MADV_DONTNEED` of private memory, up to 2 MiB of one VMA,
+/// if threads are [expected](Self::expect_threads). Dropping a process unmaps everything, which
+/// needs no memory. [`exit`](Self::exit) does the same and returns the first error.
 pub struct Process<P: Platform> {
     pub(crate) mm: Counted<Mm<P>>,
 }
 
 impl<P: Platform> Process<P> {
-    /// A process without any mapping.
+    /// Creates a process without mappings.
     ///
     /// # Errors
     /// As [`AddressSpace::new`]; `ENOMEM`.
@@ -42,7 +46,7 @@ impl<P: Platform> Process<P> {
         Self::of(machine, AddressSpace::new(config, limits, layout)?)
     }
 
-    /// A process with this map, whose areas have no pages yet.
+    /// Creates a process with this map. Its VMAs have no pages yet.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -52,7 +56,7 @@ impl<P: Platform> Process<P> {
             place.write(space);
             Ok(())
         };
-        // SAFETY: it fills the place.
+        // SAFETY: `make` initialises the place.
         let process = unsafe { Self::new_with(machine, make)? };
         if locks {
             process.mm.set_has_locked();
@@ -60,7 +64,7 @@ impl<P: Platform> Process<P> {
         Ok(process)
     }
 
-    /// As [`of`](Self::of), of a map without locked memory, which goes to its place from the heap.
+    /// As [`of`](Self::of), for a boxed map without locked memory.
     #[cfg(feature = "exec")]
     #[inline(never)]
     pub(super) fn of_boxed(machine: &Machine<P>, space: Box<AddressSpace>) -> Result<Self, Errno> {
@@ -68,41 +72,45 @@ impl<P: Platform> Process<P> {
             place.write(*space);
             Ok(())
         };
-        // SAFETY: it fills the place.
+        // SAFETY: `make` initialises the place.
         unsafe { Self::new_with(machine, make) }
     }
 
-    /// The same of a map without locked memory, as that of a child is, which is made in its place.
+    /// Creates a process whose map, without locked memory, is built in place by `make`.
     ///
     /// # Safety
-    /// `make` fills the place, or returns an error.
+    /// `make` initialises the place, or returns an error.
     pub(super) unsafe fn new_with(
         machine: &Machine<P>,
         make: impl FnOnce(&mut MaybeUninit<AddressSpace>) -> Result<(), Errno>,
     ) -> Result<Self, Errno> {
-        // SAFETY: it fills the place.
+        // SAFETY: `Mm::fill` initialises the place, under the caller's promise.
         let mm = unsafe { Counted::try_make(|place| Mm::fill(place, machine, make))? };
         machine.add_process(&mm)?;
         Ok(Process { mm })
     }
 
-    /// The machine that it runs on.
+    /// Returns the machine of the process.
     pub fn machine(&self) -> &Machine<P> {
         &self.mm.machine
     }
 
-    /// Looks at the map; calls wait meanwhile, and so `look` must not make one.
+    /// Calls `look` with the map. Calls wait meanwhile, so `look` must not make one.
     pub fn with_space<R>(&self, look: impl FnOnce(&AddressSpace) -> R) -> R {
         look(&self.mm.space.read())
     }
 
-    /// Sets the limits that calls are checked against from now on (`setrlimit(2)`). What exceeds them already stays. Waits for calls that are under way.
+    /// Sets the limits for later calls (`setrlimit(2)`). Existing mappings above a limit stay.
+    /// Waits for running calls.
     pub fn set_limits(&self, limits: Limits) {
         self.mm.lock_for_call().set_limits(limits);
     }
 
-    /// Looks at the area at `addr`, or the first one above it. Waits for no call, if faults do not ([`expect_threads`](Self::expect_threads)): then a
-    /// line is as it was at one moment, but for the name of the heap, which is that of before the call that is under way. `look` must not make a call.
+    /// Calls `look` with the line of the VMA at `addr`, or of the first one above it.
+    ///
+    /// Waits for no call if threads are [expected](Self::expect_threads). Then the line is
+    /// consistent: it shows one moment. Only the name of the heap may be that of before a running
+    /// call. `look` must not make a call.
     pub fn find<R>(&self, addr: u64, look: impl FnOnce(&MapsLine<'_>) -> R) -> Option<R> {
         let mm = &*self.mm;
         if let Some(map) = mm.lockless.map() {
@@ -114,10 +122,11 @@ impl<P: Platform> Process<P> {
         (space.areas.find(addr)).map(|area| look(&line(area, &space.layout)))
     }
 
-    /// Performs a system call on the map and on the pages.
+    /// Performs a system call on the map and the pages.
     ///
     /// # Errors
-    /// Linux's, as [`AddressSpace::perform`]; `EDEADLK` from within an [atomic operation](Self::atomic_u32) on this process.
+    /// Linux's, as [`AddressSpace::perform`]. `EDEADLK` from within an [atomic
+    /// operation](Self::atomic_u32) on this process.
     pub fn perform(&self, call: &Call) -> Result<u64, Errno> {
         self.mm.atomic_ops.check()?;
         if let Some(result) = self.mm.perform_lockless(call) {
@@ -133,11 +142,14 @@ impl<P: Platform> Process<P> {
         owner.finish().and(result)
     }
 
-    /// As [`perform`](Self::perform), and a second owner of the pages is told, too, each time before the tables: a mirror of them, or who
-    /// [refuses](Pages::refuses), which undoes the call. So does a panic of the second owner.
+    /// As [`perform`](Self::perform), and notifies a second owner of the pages.
+    ///
+    /// The second owner is notified before the tables each time. It may be a mirror of the tables,
+    /// or [refuse](Pages::refuses) a step, which undoes the call. A panic of the second owner
+    /// undoes the call, too.
     ///
     /// # Errors
-    /// Linux's, and the second owner's; `EDEADLK` as [`perform`](Self::perform).
+    /// Linux's, and the second owner's. `EDEADLK` as [`perform`](Self::perform).
     pub fn perform_with(&self, call: &Call, other: &mut dyn Pages) -> Result<u64, Errno> {
         self.mm.atomic_ops.check()?;
         let mut both = Tee::new(Owner::new(&self.mm, call), other);
@@ -150,14 +162,18 @@ impl<P: Platform> Process<P> {
         both.tables.finish().and(result)
     }
 
-    /// Exits, as dropping the process does, and tells whether that lost anything: what programs have written to files that go with the last mapping of them is
-    /// written then, and what cannot be is gone. What others map or have open stays, and is not written now.
+    /// Exits the process and returns the first error of writing its files.
     ///
-    /// While another thread does something to a file in all of its mappings ([`Machine::truncate`]), that one may have the last handle of the process, and
-    /// then nobody is told.
+    /// The dirty pages of a file are written here if the process has the last handle of the file.
+    /// Pages that cannot be written are lost. A file that others map or have open keeps its pages,
+    /// and they are not written now.
+    ///
+    /// While another thread changes all mappings of a file ([`Machine::truncate`]), that thread may
+    /// drop the last handle of the process. Then no error is reported.
     ///
     /// # Errors
-    /// The first of [`PageSource::write_page`](crate::process::PageSource::write_page), after all pages have been tried. `ENOMEM`: there was no memory to find out.
+    /// The first error of [`PageSource::write_page`](crate::process::PageSource::write_page), after
+    /// all pages were tried. `ENOMEM` if the files could not be listed.
     pub fn exit(self) -> Result<(), Errno> {
         let files = self.mm.files();
         drop(self);

@@ -1,4 +1,7 @@
 //! The map as lockless faults and look-ups see it.
+//!
+//! Invariant: the map is shared at most once, with the address space borrowed exclusively, and
+//! stays shared for as long as the process lives.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -6,14 +9,14 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use crate::space::AddressSpace;
 use crate::space::shared::SharedMap;
 
-/// The map of a process as faults see it that take no lock: there from the first time on that a fault would have waited for a call. Before, calls change the
-/// map in place, which is quicker.
+/// The shared map of a process, made when a fault first has to wait for a call. Before that, calls
+/// change the tree in place, which is faster.
 pub(super) struct LocklessMap {
     ready: AtomicBool,
     map: UnsafeCell<Option<SharedMap>>,
 }
 
-// SAFETY: `map` is written once, by `begin`, before `ready` says so; after that it is only read.
+// SAFETY: `begin` writes `map` once, before it sets `ready`. After that, `map` is only read.
 unsafe impl Sync for LocklessMap {}
 
 impl LocklessMap {
@@ -30,16 +33,20 @@ impl LocklessMap {
         if !self.ready.load(Ordering::Acquire) {
             return None;
         }
-        // SAFETY: written before, and never again.
+        // SAFETY: `map` was written before `ready` was set, and is never written again.
         unsafe { (*self.map.get()).as_ref() }
     }
 
+    /// Shares the map, unless it is shared already.
+    ///
     /// # Safety
-    /// `space` is the map of this process: its exclusive borrow is what keeps others out of here.
+    /// `space` is the map of this process. Its exclusive borrow excludes a concurrent call of this
+    /// function.
     pub(super) unsafe fn begin(&self, space: &mut AddressSpace) {
-        // Relaxed: whoever set it had the borrow before.
+        // Relaxed: the thread that set it held the exclusive borrow before.
         if !self.ready.load(Ordering::Relaxed) {
-            // SAFETY: one at a time, as the caller promises, and nobody reads before `ready` says so.
+            // SAFETY: the caller promises exclusion, and no thread reads `map` before `ready` is
+            // set.
             unsafe { *self.map.get() = Some(space.share()) };
             self.ready.store(true, Ordering::Release);
         }

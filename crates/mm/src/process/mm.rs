@@ -1,4 +1,7 @@
-//! A process: its map and its tables.
+//! The state of a process: its map, its page tables, and what lockless readers need of both.
+//!
+//! Faults, calls and walkers are methods of [`Mm`] in other files. This file holds the fields,
+//! their locks, and the guard of a call. The lock order is in the head of `process/mod.rs`.
 
 use alloc::vec::Vec;
 use core::mem::MaybeUninit;
@@ -25,10 +28,11 @@ use crate::process::machine::Machine;
 use crate::process::platform::Platform;
 use crate::space::AddressSpace;
 
-/// The tables of a process on its machine.
+/// Page tables of a process on its machine.
 pub(crate) type Tables<P> = PageTables<<P as Platform>::Format, Machine<P>>;
 
-/// Alone in its lines of the cache: calls write to it, while faults that do without the lock of the address space read what is beside it.
+/// A value alone in its cache lines. Calls write to it, while lockless faults read the fields next
+/// to it.
 #[repr(align(128))]
 pub(crate) struct CachePadded<T>(T);
 
@@ -40,54 +44,65 @@ impl<T> Deref for CachePadded<T> {
     }
 }
 
-/// What a process is made of. Others reach it through the machine's list, as long as it has not gone.
+/// The memory of a process. The machine's list holds a handle until the process exits.
+///
+/// A field without a remark is immutable or has a lock inside. "Protected by `space`" means: read
+/// and written with `space` locked.
 pub(crate) struct Mm<P: Platform> {
-    // Dropped in this order: pages leave the tables before their files are given up.
+    // Dropped in this order: pages leave the tables before their files are released.
     pub(crate) tables: Tables<P>,
     pub(crate) space: CachePadded<RwLock<P::RwLock, InPlace<AddressSpace>>>,
-    /// The same map, for faults that do not wait for calls.
+    /// The same map for faults that do not wait for calls. Set once, with `space` locked for
+    /// writing.
     pub(super) lockless: LocklessMap,
     pub(crate) machine: Machine<P>,
-    /// Whether there may ever have been a huge page or a shared table: else nothing reaches across the ends of a range.
+    /// `true` if there may ever have been a huge page or a shared table. If `false`, no entry
+    /// crosses the ends of a range. Written with `space` locked, never reset.
     may_need_split: AtomicBool,
-    /// Whether a child may not use this process's tables: there may be pages in them that it must not get.
+    /// `true` if a fork must copy the tables entry by entry: a shared table could hold pages that
+    /// the child must not get. Written with `space` locked, never reset.
     forks_by_copy: AtomicBool,
-    /// Whether there may ever have been a page in swap: else markers are guards.
+    /// `true` if there may ever have been a page in swap. If `false`, all markers are guards.
+    /// Written with `space` locked for writing, never reset.
     swapped: AtomicBool,
-    /// Whether a thread may be within an atomic operation.
+    /// Says if a thread may be within an atomic operation.
     pub(crate) atomic_ops: AtomicOps,
-    /// The files that pages may be of.
+    /// The files whose pages the tables may hold.
     pub(crate) files: FileFilter,
-    /// Where Linux has tables without pages.
+    /// The stretches in which Linux would have a table without pages.
     retained_tables: CachePadded<AddressSet<P>>,
-    /// Its pages are being given up, or have been: what is missing does not come back.
+    /// `true` once the pages are being freed by the reaper. A missing page does not come back.
     reaped: AtomicBool,
-    /// Whether it may ever have locked memory.
+    /// `true` if the process may ever have locked memory. Never reset.
     has_locked: AtomicBool,
-    /// The key of areas that can be executed only; 0 while there has been none, and an entry of the tables says all that an access needs.
+    /// The protection key of execute-only VMAs, or 0 if there has been none. If 0, a page-table
+    /// entry alone decides about an access. Written with `space` locked for writing.
     execute_only: AtomicU8,
-    /// The end of the heap when the last call ended, for those who look at areas without the lock.
+    /// The program break after the last call, for look-ups without the lock. Written with `space`
+    /// locked for writing.
     pub(super) brk: CachePadded<AtomicU64>,
-    /// Where else heap and stack are, which does not change.
+    /// The other bounds of heap and stack. Immutable.
     pub(super) layout: Layout,
 }
 
 impl<P: Platform> Mm<P> {
+    /// Initialises the state in place. `make` builds the map.
+    ///
     /// # Safety
-    /// `make` fills the place, or returns an error.
+    /// `make` initialises the place, or returns an error.
     pub(super) unsafe fn fill(
         place: &mut MaybeUninit<Self>,
         machine: &Machine<P>,
         make: impl FnOnce(&mut MaybeUninit<AddressSpace>) -> Result<(), Errno>,
     ) -> Result<(), Errno> {
         let tables = machine.make_tables()?;
-        // SAFETY: a field of the place. If there is no map in the end, it is not dropped.
+        // SAFETY: a field of the place. It is not dropped unless the map is made.
         let space = unsafe {
             let space = &raw mut (*place.as_mut_ptr()).space;
             space.write(CachePadded(RwLock::new(InPlace::new())));
             (*space).0.get_mut()
         };
-        // SAFETY: there is none yet.
+        // SAFETY: no value was put there before.
         make(unsafe { space.place() })?;
         let (layout, execute_only) = (space.layout, space.execute_only);
         fill!(
@@ -113,14 +128,14 @@ impl<P: Platform> Mm<P> {
         Ok(())
     }
 
-    /// Its number among the processes of its machine.
+    /// Returns the number of the process on its machine.
     pub(crate) fn asid(&self) -> Asid {
         self.tables.asid()
     }
 
-    /// Whether a huge page or a shared table may reach across the ends of a range.
+    /// Returns `true` if a huge page or a shared table may cross the ends of a range.
     pub(super) fn may_need_split(&self) -> bool {
-        // Relaxed: set with the address space locked, and asked by calls, which lock it for writing.
+        // Relaxed: set with the address space locked, and read by calls, which lock it for writing.
         self.may_need_split.load(Ordering::Relaxed)
     }
 
@@ -130,13 +145,15 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// Whether markers may name places in swap.
+    /// Returns `true` if markers may name slots in swap.
     pub(super) fn swapped(&self) -> bool {
-        // Relaxed: as `divisible`.
+        // Relaxed: as `may_need_split`.
         self.swapped.load(Ordering::Relaxed)
     }
 
-    /// The caller holds the lock of the address space for writing.
+    /// Notes that a page goes to swap.
+    ///
+    /// Preconditions: the caller holds the lock of the address space for writing.
     pub(super) fn set_swapped(&self) {
         if !self.swapped() {
             self.swapped.store(true, Ordering::Relaxed);
@@ -148,13 +165,13 @@ impl<P: Platform> Mm<P> {
         &self.retained_tables
     }
 
-    /// Whether memory of it may be locked.
+    /// Returns `true` if the process may have locked memory.
     pub(super) fn has_locked(&self) -> bool {
-        // Relaxed: as that of the machine.
+        // Relaxed: as `NeededPages::has_locked`.
         self.has_locked.load(Ordering::Relaxed)
     }
 
-    /// Before it locks some.
+    /// Notes that the process is about to lock memory.
     pub(super) fn set_has_locked(&self) {
         if !self.has_locked() {
             self.machine.needed_pages().set_has_locked();
@@ -163,7 +180,8 @@ impl<P: Platform> Mm<P> {
     }
 
     pub(super) fn reaped(&self) -> bool {
-        // Relaxed: a fault that finds the page gone finds this too, by the lock of the page's table, or it had looked before.
+        // Relaxed: a fault that finds the page gone sees this store through the lock of the page's
+        // table. Otherwise it looked before the reaper.
         self.reaped.load(Ordering::Relaxed)
     }
 
@@ -171,37 +189,47 @@ impl<P: Platform> Mm<P> {
         self.reaped.store(true, Ordering::Relaxed);
     }
 
-    /// Whether a fork has to copy the tables, entry by entry: pages were pinned, or swapped out.
+    /// Returns `true` if a fork must copy the tables entry by entry, because pages were pinned or
+    /// swapped out.
     pub(crate) fn forks_by_copy(&self) -> bool {
-        // Relaxed: set with the address space locked, and a fork locks it for writing. Who reads it without the lock finds it set only after that.
+        // Relaxed: set with the address space locked, and a fork locks it for writing. A reader
+        // without the lock may see it late, never early.
         self.forks_by_copy.load(Ordering::Relaxed)
     }
 
-    /// The caller holds the lock of the address space.
+    /// Makes every later fork copy the tables.
+    ///
+    /// Preconditions: the caller holds the lock of the address space.
     pub(crate) fn set_forks_by_copy(&self) {
         if !self.forks_by_copy() {
             self.forks_by_copy.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Whether what an entry of the tables allows may be forbidden by the key of areas that can be executed only.
+    /// Returns `true` if a protection key may forbid an access that a page-table entry allows.
     pub(crate) fn has_execute_only(&self) -> bool {
         self.execute_only_key() != 0
     }
 
-    /// The protection key that forbids reading and writing what can be executed only; 0 if none does.
+    /// Returns the protection key that forbids reads and writes of execute-only VMAs, or 0 if there
+    /// is none.
     pub(super) fn execute_only_key(&self) -> u8 {
-        // Acquire: with the store below. Who has seen a call return sees what it made of the areas.
+        // Acquire: pairs with the release in `publish`. A thread that saw a call return sees the
+        // result of the call here.
         self.execute_only.load(Ordering::Acquire)
     }
 
-    /// Comes after a call, before it returns. An access or a look beside the call may still go by what was before, as if it came first.
+    /// Publishes the state that lockless readers need. Called at the end of a call, before it
+    /// returns. A concurrent access or look-up may still use the state before the call, as if it
+    /// came first.
+    ///
+    /// Preconditions: the caller holds the lock of the address space for writing.
     fn publish(&self, space: &AddressSpace) {
         if space.execute_only != self.execute_only.load(Ordering::Relaxed) {
             self.execute_only
                 .store(space.execute_only, Ordering::Release);
         }
-        // Relaxed: it is looked at for a name.
+        // Relaxed: the value only decides about a name.
         self.brk.store(space.layout.brk, Ordering::Relaxed);
     }
 }
@@ -215,7 +243,8 @@ impl<P: Platform> Drop for Mm<P> {
     }
 }
 
-/// The address space, locked for a call, whose end comes when this is dropped: also when the owner of the pages panics.
+/// The address space locked for a call. Dropping it ends the call, also when the owner of the pages
+/// panics.
 pub(super) struct InCall<'a, P: Platform> {
     mm: &'a Mm<P>,
     space: RwLockWriteGuard<'a, P::RwLock, InPlace<AddressSpace>>,
@@ -230,7 +259,7 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// Handles of the files that are mapped and may have pages to be written.
+    /// Returns handles of the mapped files that may have pages to write.
     ///
     /// # Errors
     /// `ENOMEM`.

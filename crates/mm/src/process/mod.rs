@@ -1,8 +1,10 @@
-//! Processes with pages: an [`AddressSpace`](crate::AddressSpace) and the page tables that follow each of its calls.
+//! Processes with pages: an [`AddressSpace`](crate::AddressSpace) and the page tables that follow
+//! each of its calls.
 //!
-//! A [`Machine`] is physical memory, with the pages of the files that are mapped on it. A [`Process`] takes system calls and page faults,
-//! copies bytes in and out, and forks. What a fault does, which signal it raises and what `/proc/PID/pagemap` would tell is what Linux on x86-64 does
-//! and tells.
+//! A [`Machine`] is physical memory with the pages of the files that are mapped on it. A
+//! [`Process`] performs system calls, handles page faults, copies bytes in and out, and forks.
+//! Faults, the signals that they raise, and the words of `/proc/PID/pagemap` are those of Linux on
+//! x86-64.
 //!
 //! ```
 //! # #[cfg(not(feature = "hosted"))]
@@ -13,7 +15,7 @@
 //! use samara_mm::{Config, Layout, Limits, MmapOptions, Prot};
 //! use samara_paging::Arena;
 //!
-//! // With the feature `hosted`: a machine of a program. Others choose each part, see `Platform`.
+//! // With the feature `hosted`, a machine within a program. `Platform` chooses each part.
 //! let machine = Machine::over(Arena::on_heap(1024)?).map_err(|e| e.to_string())?;
 //! let process = Process::new(&machine, Config::default(), Limits::default(), Layout::default())
 //!     .map_err(|e| e.to_string())?;
@@ -29,27 +31,38 @@
 //! # }
 //! ```
 //!
-//! # Ends
+//! # Lifetimes
 //!
-//! Dropping a process, a file or a machine closes it. A process ends by [`Process::exit`], too. A file ends, and writes its dirty pages, with the last handle of its
-//! [`Object`](crate::Object): each open file, each mapping and the file system may have one. Only `exit` and [`Machine::sync_file`] return an error of that.
-//! A machine ends with its last handle and its last process. The project's guide
-//! `docs/guides/kernel-in-a-program.md` has a program that shows all of it.
+//! Dropping a process, a file or a machine closes it. [`Process::exit`] ends a process and reports
+//! errors. A file writes its dirty pages and ends with the last handle of its
+//! [`Object`](crate::Object). Each open file, each mapping and the file system may hold one. Only
+//! `exit` and [`Machine::sync_file`] return an error of that write. A machine ends with its last
+//! handle and its last process. The project's guide `docs/guides/kernel-in-a-program.md` has a
+//! program that shows all of it.
 //!
-//! # Locks, outermost first
+//! # Lock order, outermost first
 //!
 //! ```text
-//! address space (read: faults, copies, look-ups; write: calls, fork, growth, an area's first owner of private pages)
-//!   of two, a parent's before its child's
-//!   an area (held by faults, and by `discard`, that do without the lock above; closed by calls, which hold that one, too)
-//!     a file's pages
-//!       last-level table, frames' counts (samara-paging's own)
-//!         what a virtual processor is asked to forget (nothing is taken inside)
-//!   lists of a machine (nothing is taken inside)
+//! Mm::space       address space: read by faults, copies and look-ups; written by calls, fork, stack growth,
+//!                 and the fault that gives a VMA its owner of private pages (anon_vma)
+//!                 of two, the parent's before the child's
+//!   VMA lock      held by faults and by `discard` that take no `Mm::space`;
+//!                 closed by calls, which hold `Mm::space` for writing, too
+//!     Cache       the cached pages of a file
+//!       page table   last-level table and frame counts (the locks of samara-paging)
+//!         Slot::requests   invalidation requests of a virtual processor; innermost
+//!   Machine       its lists (processes, swap area, merged frames), each innermost
+//!   AddressSet    retained tables, needed pages; each innermost
 //! ```
 //!
-//! Whoever changes what several processes map (truncation, punched holes, write-back) visits them one after the other and holds no more than one
-//! address space's lock, and none of its own.
+//! A change of a file that several processes map (truncation, punched holes, write-back) visits
+//! them one after the other. It holds the lock of at most one address space at a time, and no lock
+//! of the machine.
+//!
+//! # Not modelled
+//!
+//! No scheduler, no thread and no signal delivery: the caller delivers the signal that a fault
+//! returns. No page is reclaimed unasked: the caller asks for swap-out, reaping and collapse.
 
 mod access;
 mod address_set;

@@ -1,4 +1,4 @@
-//! Private memory: zeroes at first, a page at the first write, a copy when somebody else has the page, too.
+//! Faults of private memory: the zero page, a new page at the first write, copy-on-write.
 
 use samara_paging::{Attrs, Error, Kind, PageSize, PteRef, Source};
 
@@ -11,11 +11,11 @@ use crate::process::platform::Platform;
 use crate::process::signal::Fault;
 use crate::space::vma::{Area, Vma};
 
-/// The place of a page in the tables of a process.
+/// The page-table entry of a page of a process.
 pub(super) type PagePte<'a, P> = PteRef<'a, <P as Platform>::Format, Machine<P>>;
 
 impl<P: Platform> Mm<P> {
-    /// Nothing is mapped at `page` of an anonymous area.
+    /// Handles a fault on an empty entry at `page` of an anonymous VMA.
     #[inline]
     pub(super) fn missing_anon(
         &self,
@@ -54,8 +54,12 @@ impl<P: Platform> Mm<P> {
         Ok(step)
     }
 
-    /// Fills in the first pages of `[start, end)`, a part of an area, many with one way to their table: where the area is private, anonymous memory that may be
-    /// written to, and nothing but new pages is to come. Where that ends: from there on each page has its own fault, which also finds out why.
+    /// Maps new pages in `[start, end)`, a part of a VMA, many under one lock of their table.
+    /// Returns the address at which it stopped.
+    ///
+    /// It works only on private, anonymous, writable memory, and stops at the first page that is
+    /// present or cannot be had. From there on the caller faults page by page, which also finds the
+    /// reason.
     pub(in crate::process) fn fill_anon(&self, area: &Area<'_>, start: u64, end: u64) -> u64 {
         let vma = area.vma;
         let plain = vma.is_private() && vma.is_anonymous() && vma.anon().is_some();
@@ -67,7 +71,8 @@ impl<P: Platform> Mm<P> {
         let mut at = start;
         while at < end {
             let wanted = usize::try_from((end - at) / PAGE_SIZE).unwrap_or(usize::MAX);
-            // All of them are there before the first is cleared: a lock in between would wait each time until the zeroes have left the processor.
+            // All frames are allocated before the first is cleared. A lock in between would wait
+            // each time until the zeroes have left the store buffer.
             let frames = &mut frames[..wanted.min(FILLED_AT_ONCE)];
             let count = physical.alloc_zeroed_pages(Kind::Anon, frames);
             let upto = at + count as u64 * PAGE_SIZE;
@@ -83,14 +88,16 @@ impl<P: Platform> Mm<P> {
         at
     }
 
-    /// Whether even an access that writes nothing gives the area its owner of private pages: Linux does so before it puts a huge page there, be it the one of
-    /// zeroes (observed on 6.18; where there is a table already, small pages come).
+    /// Returns `true` if even a read gives the VMA its owner of private pages. Linux does so before
+    /// it maps a huge page there, including the huge zero page. (Observed on 6.18. Where there is a
+    /// table already, small pages are mapped.)
     #[inline(always)]
     pub(crate) fn is_owned_by_reading(&self, area: &Area<'_>, page: u64) -> bool {
         area.vma.flags.contains(VmFlags::HUGEPAGE) && self.is_owned_where_advised(area, page)
     }
 
-    /// The same, where huge pages are advised. A call, so that all other faults have no more than the look at the flag.
+    /// The same for VMAs with advised huge pages. Out of line, so that other faults only test the
+    /// flag.
     #[cold]
     fn is_owned_where_advised(&self, area: &Area<'_>, page: u64) -> bool {
         let vma = area.vma;
@@ -102,13 +109,13 @@ impl<P: Platform> Mm<P> {
                 .is_some_and(|start| self.tables.is_vacant(start, PageSize::Large))
     }
 
-    /// Maps a page where nothing is.
+    /// Maps a page at an empty entry.
     pub(super) fn map(&self, page: u64, source: Source, attrs: Attrs) -> Result<Step, Fault> {
         let tlb = self.machine.tlb();
         map_step(self.tables.map(page, PageSize::Small, source, attrs, tlb))
     }
 
-    /// Maps a new frame where nothing is.
+    /// Maps a new frame at an empty entry.
     pub(super) fn map_new(
         &self,
         page: u64,
@@ -122,14 +129,15 @@ impl<P: Platform> Mm<P> {
         Ok(step)
     }
 
-    /// A huge page of zeroes, if there is such a block of memory.
+    /// Allocates a zeroed huge page, if there is such a block of memory.
     #[inline(never)]
     fn new_huge(&self) -> Option<u64> {
         let physical = self.machine.physical();
         physical.alloc_zeroed_block(HUGE_ORDER, Kind::Anon).ok()
     }
 
-    /// Maps a huge page at `start`; false: something is there already, or there is no memory for tables.
+    /// Maps a huge page at `start`. Returns `false` if something is mapped there already, or there
+    /// is no memory for tables.
     #[inline(never)]
     fn map_huge(&self, start: u64, source: Source, attrs: Attrs) -> bool {
         if self.retained_tables().has(start) {
@@ -142,7 +150,7 @@ impl<P: Platform> Mm<P> {
             .is_ok()
     }
 
-    /// A write to the huge page of zeroes: a huge page takes its place, or else it is divided.
+    /// Handles a write to the huge zero page: replaces it by a huge page, or splits it.
     #[inline(never)]
     fn write_huge_zero(&self, vma: &Vma, page: u64) -> Result<Step, Fault> {
         let start = page & !(PMD_SIZE - 1);
@@ -151,7 +159,7 @@ impl<P: Platform> Mm<P> {
             return self.split_huge(page);
         };
         self.tables.unmap(start..start + PMD_SIZE, tlb)?;
-        // Another thread may find nothing in between, and fault.
+        // Another thread may find the entry empty in between, and fault.
         if self.map_huge(start, Source::Owned(block), dirty_attrs(vma.flags)) {
             return Ok(Step::Done);
         }
@@ -159,7 +167,7 @@ impl<P: Platform> Mm<P> {
         Ok(Step::Again)
     }
 
-    /// Divides a huge page.
+    /// Splits the huge page around `page`.
     #[inline(never)]
     pub(super) fn split_huge(&self, page: u64) -> Result<Step, Fault> {
         match self.tables.split(page, PageSize::Small, self.machine.tlb()) {
@@ -168,7 +176,8 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// A write to a page of a private area that is mapped without permission to write: the page on this frame.
+    /// Handles a write to a present page of a private VMA that may not be written. `phys` is its
+    /// frame.
     pub(super) fn copy_on_write(
         &self,
         vma: &Vma,
@@ -198,10 +207,12 @@ impl<P: Platform> Mm<P> {
         let copy = |still| {
             let (from, to) = (physical.to_virt(phys), physical.to_virt(frame.phys));
             if still {
-                // SAFETY: a new frame; the old one is mapped as long as this runs, and private memory that several have is written by none.
+                // SAFETY: a new frame. The old one stays mapped while this runs, and shared private
+                // memory is not written.
                 unsafe { bytes::copy_still_page(from, to) };
             } else {
-                // SAFETY: as above, but for a file's page, which programs change by atomic stores.
+                // SAFETY: as above, except that the old frame is a file's page, which programs
+                // change by atomic stores.
                 unsafe { bytes::copy_page(from, to) };
             }
         };
@@ -210,14 +221,14 @@ impl<P: Platform> Mm<P> {
                 frame.keep();
                 Ok(Step::Done)
             }
-            // Whoever had it, too, has given it up.
+            // The other owners have given it up meanwhile.
             Ok(false) => Ok(Step::Done),
             Err(Error::NotMapped) => Ok(Step::Again),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The same where that is the page of zeroes, or another frame that is not counted.
+    /// The same for the zero page, and for other frames that are not counted.
     #[inline(never)]
     pub(super) fn write_zero(
         &self,
@@ -239,7 +250,8 @@ impl<P: Platform> Mm<P> {
         replace_frame(spot, phys, frame, vma)
     }
 
-    /// A frame for what is to be at the spot, which may keep tables from being freed that could serve.
+    /// Allocates a frame for the entry. On failure it unlocks the table and retries, because the
+    /// lock may delay the freeing of tables.
     #[inline]
     fn frame_for(&self, spot: &mut PagePte<'_, P>) -> Result<NewFrame<'_, P>, Fault> {
         match self.new_frame() {
@@ -253,7 +265,7 @@ impl<P: Platform> Mm<P> {
         spot.outside_section(|| self.new_frame())
     }
 
-    /// A frame for private memory, of any content.
+    /// Allocates a frame for private memory, of any content.
     #[inline]
     pub(super) fn new_frame(&self) -> Result<NewFrame<'_, P>, Fault> {
         let phys = self.machine.physical().alloc_page(Kind::Anon)?;
@@ -261,17 +273,17 @@ impl<P: Platform> Mm<P> {
     }
 }
 
-/// How many pages are cleared before their table is locked for all of them.
+/// The number of pages cleared before their table is locked for all of them.
 const FILLED_AT_ONCE: usize = 64;
 
-/// A frame that nobody else knows, given back unless it is kept.
+/// A frame known only here. Dropping it frees the frame, unless it is kept.
 pub(super) struct NewFrame<'a, P: Platform> {
     mm: &'a Mm<P>,
     pub(super) phys: u64,
 }
 
 impl<P: Platform> NewFrame<'_, P> {
-    /// The tables have it now.
+    /// Leaves the frame to the tables.
     pub(super) fn keep(self) {
         core::mem::forget(self);
     }
@@ -283,7 +295,7 @@ impl<P: Platform> Drop for NewFrame<'_, P> {
     }
 }
 
-/// What mapping came to.
+/// Converts the result of mapping a page.
 #[inline]
 fn map_step(result: Result<(), Error>) -> Result<Step, Fault> {
     match result {
@@ -293,7 +305,7 @@ fn map_step(result: Result<(), Error>) -> Result<Step, Fault> {
     }
 }
 
-/// The new frame takes the place of the old one, if that is still there.
+/// Replaces the old frame by the new one, if it is still mapped.
 pub(super) fn replace_frame<P: Platform>(
     spot: &mut PagePte<'_, P>,
     old: u64,
@@ -310,7 +322,8 @@ pub(super) fn replace_frame<P: Platform>(
     }
 }
 
-/// Where a huge page around `page` would begin, if the area asks for such and holds all of it.
+/// Returns the start of the huge page around `page`, if the VMA wants huge pages and contains all
+/// of it.
 fn huge_start(area: &Area<'_>, page: u64) -> Option<u64> {
     let flags = area.vma.flags;
     let start = page & !(PMD_SIZE - 1);

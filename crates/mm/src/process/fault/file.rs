@@ -1,4 +1,8 @@
-//! Pages of files and of shared objects.
+//! Faults of files and of shared memory.
+//!
+//! A page is mapped with the file's cache locked, so that truncation, which takes it from the cache
+//! first, finds it in the tables afterwards. Reading a page from its source may block, so it
+//! happens only if the caller holds a lock that sleeps.
 
 use samara_paging::{Attrs, Entry, Error, Source};
 
@@ -12,11 +16,11 @@ use crate::process::platform::Platform;
 use crate::process::signal::Fault;
 use crate::space::vma::{Area, Vma};
 
-/// A read fault maps what is in memory of so many bytes around it, as Linux does by default.
+/// The bytes around a read fault whose cached pages are mapped with it, as Linux does by default.
 const AROUND: u64 = 16 * PAGE_SIZE;
 
 impl<P: Platform> Mm<P> {
-    /// Nothing is mapped at `page` of an area that maps a file.
+    /// Handles a fault on an empty entry at `page` of a VMA that maps a file.
     #[inline(never)]
     pub(super) fn missing_file(
         &self,
@@ -34,7 +38,8 @@ impl<P: Platform> Mm<P> {
             return self.map_frame(vma, page, write);
         }
         if !write {
-            // What is around it comes whether or not the file has a page here; for want of memory it need not come.
+            // The neighbours are mapped whether or not the file has this page. Lack of memory is
+            // ignored.
             self.map_around(area, page, inode, &cache.lock());
             if self.tables.entry(page) != Entry::Empty {
                 return Ok(Step::Again);
@@ -57,17 +62,18 @@ impl<P: Platform> Mm<P> {
         if vma.is_private() {
             let attrs = dirty_attrs(vma.flags);
             if self.machine.physical().get(phys).is_err() {
-                // As many hold it as can be counted. With its pages locked it stays, too.
+                // The frame has the highest count that fits. The locked cache keeps it meanwhile.
                 let frame = self.copy_to_new(phys)?;
                 return self.map_new(page, frame, attrs);
             }
             let cuts = pages.cuts();
-            // Not locked while its bytes are copied: other faults wait for that.
+            // Unlocked while the bytes are copied, so that other faults do not wait for the copy.
             drop(pages);
             let copied = self.copy_to_new(phys);
             self.machine.physical().put(phys);
             let frame = copied?;
-            // Locked when it is mapped: a page that is cut off later is looked for in the tables then.
+            // Locked again before it is mapped: truncation looks for the page in the tables after
+            // this.
             let pages = cache.lock();
             if pages.cuts() != cuts {
                 return Ok(Step::Again);
@@ -77,14 +83,15 @@ impl<P: Platform> Mm<P> {
         self.map(page, Source::Counted(phys), dirty_attrs(vma.flags))
     }
 
-    /// Nothing is mapped at `page`, and its source has a frame of its own for it.
+    /// Handles a fault on an empty entry for which the source has a frame of its own.
     #[cold]
     #[inline(never)]
     fn map_frame(&self, vma: &Vma, page: u64, write: bool) -> Result<Step, Fault> {
         let inode = Inode::of(vma).ok_or(Fault::ADRERR)?;
         let cache = inode.cache(&self.machine).map_err(|_| Fault::NoMemory)?;
         let number = vma.page_offset(page);
-        // Locked until it is mapped: a frame that is taken back is looked for in the tables after this.
+        // Locked until the frame is mapped: a source that takes it back looks for it in the tables
+        // after this.
         let pages = cache.lock();
         if number >= inode.pages() || !vma.has_page(page) {
             return Err(Fault::ADRERR);
@@ -114,7 +121,7 @@ impl<P: Platform> Mm<P> {
         step
     }
 
-    /// A write to a page of a private area that its source has given a frame of its own, which is not counted.
+    /// Handles a write to a page of a private VMA whose uncounted frame belongs to the source.
     #[cold]
     #[inline(never)]
     pub(super) fn write_frame(
@@ -132,7 +139,7 @@ impl<P: Platform> Mm<P> {
         replace_frame(spot, phys, copy, vma)
     }
 
-    /// A new frame with the bytes of a file's page, which the caller keeps.
+    /// Copies a file's page to a new frame. The caller keeps the page alive.
     fn copy_to_new(&self, phys: u64) -> Result<NewFrame<'_, P>, Fault> {
         let frame = self.new_frame()?;
         let physical = self.machine.physical();
@@ -141,7 +148,7 @@ impl<P: Platform> Mm<P> {
         Ok(frame)
     }
 
-    /// Maps pages that are in memory around `page`, and itself if it is.
+    /// Maps the cached pages around `page`, and `page` itself if it is cached.
     fn map_around(&self, area: &Area<'_>, page: u64, inode: &Inode, pages: &CachedPages) {
         let (from, to) = around(area, page);
         let end = inode.pages();
@@ -154,8 +161,9 @@ impl<P: Platform> Mm<P> {
         });
     }
 
-    /// The first write to a page of a shared mapping since it was mapped or written back. Shared memory is told of it, too: so what it may drop is known without
-    /// dirty bits, which those who run programs over the tables need not keep.
+    /// Handles the first write to a page of a shared mapping since it was mapped or written back.
+    /// It marks the cached page dirty, for shared memory, too. So droppable pages are known without
+    /// dirty bits in the tables, which programs that interpret the tables may not set.
     #[inline(never)]
     pub(super) fn write_shared(&self, vma: &Vma, page: u64, phys: u64) -> Result<Step, Fault> {
         let inode = Inode::of(vma).ok_or(Fault::ADRERR)?;
@@ -165,7 +173,7 @@ impl<P: Platform> Mm<P> {
         let mut pages = cache.lock();
         let of_owner = || inode.source().frame(number).map(PageFrame::phys);
         if pages.get(number) != Some(phys) && of_owner() != Some(phys) {
-            // Cut off from the file, and about to be unmapped: not to be written any more.
+            // Truncated, and about to be unmapped: it must not be written any more.
             drop(pages);
             self.tables.unmap(page..page + PAGE_SIZE, tlb)?;
             return Ok(Step::Again);
@@ -180,8 +188,8 @@ impl<P: Platform> Mm<P> {
     }
 }
 
-/// What a read fault at `page` maps: so many bytes from an aligned address, or from the area's start if that is higher; no further than the area
-/// and the last-level table reach.
+/// Returns the range that a read fault at `page` maps: [`AROUND`] bytes from an aligned address, or
+/// from the start of the VMA if that is higher. It stays within the VMA and the last-level table.
 fn around(area: &Area<'_>, page: u64) -> (u64, u64) {
     let table = page & !(PMD_SIZE - 1);
     let start = area.start.max(page & !(AROUND - 1));

@@ -1,13 +1,16 @@
 //! Faults without the lock of the address space.
 //!
-//! The area is found under RCU and held by its own lock ([`SharedMap::hold`](crate::SharedMap::hold)); what is left to be done concerns a page of
-//! this area, the cache of its file, and one table. So a fault waits for no call that changes other areas, and no such call for it. It is taken with
-//! the lock of the address space, from the start, when
+//! The VMA is found under RCU and held by its own lock
+//! ([`SharedMap::hold`](crate::SharedMap::hold)). The rest of the fault concerns one page of this
+//! VMA, the cache of its file, and one table. So the fault does not wait for calls that change
+//! other VMAs, and they do not wait for it.
 //!
-//! - nothing is mapped there (a stack may grow), or a call is changing the area;
-//! - the area allows no such access, or has a protection key: then more than the area decides;
-//! - it has no owner of private pages yet;
-//! - a page of a file must be read, for which calls should not have to wait.
+//! The fault takes the lock of the address space instead if
+//!
+//! - nothing is mapped there (a stack may grow), or a call is changing the VMA;
+//! - the VMA forbids the access, or has a protection key, which only the map can decide;
+//! - the VMA has no owner of private pages yet;
+//! - a page of a file must be read, because calls would spin for the VMA's lock meanwhile.
 
 use crate::process::fault::{Blocking, Step};
 use crate::process::handle::Process;
@@ -17,9 +20,11 @@ use crate::process::signal::Access;
 use crate::space::vma::Vma;
 
 impl<P: Platform> Process<P> {
-    /// Says that several threads are about to fault, and calls to change other areas meanwhile: from now on such faults take no lock of the address
-    /// space. Calls cost more then, since they change the map beside readers. It comes by itself when a fault has to wait
-    /// for a call for the first time.
+    /// Switches the process to lockless faults. Call it before threads start to fault while others
+    /// change the map.
+    ///
+    /// Calls become slower, because they change the tree under concurrent readers. The switch also
+    /// happens by itself when a fault first has to wait for a call.
     pub fn expect_threads(&self) {
         self.mm.begin_lockless();
     }
@@ -31,11 +36,12 @@ impl<P: Platform> Mm<P> {
             return;
         }
         let mut space = self.space.write();
-        // SAFETY: its own map.
+        // SAFETY: the map of this process, borrowed through its lock.
         unsafe { self.lockless.begin(&mut space) };
     }
 
-    /// Takes a fault; false: it is to be taken with the lock. In line, as [`handle`](Self::handle) is: these faults are the ones that are to be quick.
+    /// Handles the fault without the lock of the address space. Returns `false` if the caller must
+    /// retry with the lock. Always inlined, as [`handle`](Self::handle): this is the hot path.
     #[inline(always)]
     pub(super) fn handle_lockless(&self, page: u64, access: Access) -> bool {
         let Some(map) = self.lockless.map() else {
@@ -58,7 +64,7 @@ impl<P: Platform> Mm<P> {
     }
 }
 
-/// Whether an area by itself tells that an access is allowed.
+/// Returns `true` if the VMA's flags alone permit the access.
 fn vma_permits(vma: &Vma, access: Access) -> bool {
     super::may_access(vma.flags, access) && vma.flags.pkey() == 0
 }

@@ -10,10 +10,11 @@ mod lockless;
 mod swap;
 mod unshare;
 
-use samara_paging::{Attrs, Change, Entry, WritePolicy};
+use samara_paging::{Attrs, Change, Entry, PageSize, WritePolicy};
 pub(super) use swap::{SwapArea, free_slot};
 pub use swap::{SwapDevice, Swapped};
 
+use self::anon::PagePte;
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags};
 use crate::pages::{NoPages, Pages};
 use crate::process::handle::Process;
@@ -195,7 +196,9 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// The next step towards an access that the area allows.
+    /// Takes the next step towards an access that the VMA allows, by the page-table entry.
+    ///
+    /// Preconditions: the caller holds the VMA's lock or the address space's.
     fn handle_pte(
         &self,
         area: &Area<'_>,
@@ -205,75 +208,121 @@ impl<P: Platform> Mm<P> {
     ) -> Result<Step, Fault> {
         let vma = area.vma;
         let write = access.contains(Access::WRITE);
+        // A write needs an owner of private pages, except where a guard refuses it.
         let unowned = write && vma.is_private() && vma.anon().is_none();
         if unowned && !vma.guarded.get() {
             return Ok(Step::NeedsWriteLock);
         }
-        let mut spot = self.tables.pte(page, self.machine.tlb());
-        let entry = spot.entry();
-        let guarded = matches!(entry, Entry::Marker(_));
-        if unowned && !guarded {
+        let pte = self.tables.pte(page, self.machine.tlb());
+        let entry = pte.entry();
+        if unowned && !matches!(entry, Entry::Marker(_)) {
             return Ok(Step::NeedsWriteLock);
         }
         match entry {
             Entry::Page { attrs, size, phys } if write && !attrs.contains(Attrs::WRITE) => {
-                if !vma.is_private() {
-                    drop(spot);
-                    return self.write_shared(vma, page, phys);
-                }
-                if attrs.contains(Attrs::SPECIAL) {
-                    return self.write_zero(vma, page, &mut spot, phys, size);
-                }
-                self.copy_on_write(vma, page, &mut spot, phys, size)
-            }
-            Entry::Page { attrs, .. }
-                if access.contains(Access::EXEC) && !attrs.contains(Attrs::EXEC) =>
-            {
-                if !vma.flags.contains(VmFlags::EXEC) {
-                    return Err(Fault::ACCERR);
-                }
-                drop(spot);
-                self.restore_access(vma, page)
-            }
-            Entry::Page { attrs, .. } if !attrs.intersects(Attrs::ACCESS) => {
-                drop(spot);
-                self.restore_access(vma, page)
+                self.handle_write_protected(vma, page, pte, attrs, (phys, size))
             }
             Entry::Page { attrs, .. } => {
-                let wanted = match write {
-                    true => Attrs::ACCESSED | Attrs::DIRTY,
-                    false => Attrs::ACCESSED,
-                };
-                if attrs.contains(wanted) {
-                    return Ok(Step::Done);
-                }
-                drop(spot);
-                Ok(self.note_access(page, write))
+                drop(pte);
+                self.handle_present(vma, page, access, attrs)
             }
-            Entry::Marker(marker) if Swapped::of(marker).is_some() => {
-                drop(spot);
-                if blocking == Blocking::No {
-                    return Ok(Step::NeedsWriteLock);
-                }
-                self.swap_in(vma, page, marker, write)
+            Entry::Marker(marker) => {
+                drop(pte);
+                self.handle_marker(vma, page, write, marker, blocking)
             }
-            // A guard.
-            Entry::Marker(_) => Err(Fault::MAPERR),
             Entry::Empty if self.reaped() => Err(Fault::ADRERR),
-            Entry::Empty => {
-                let step = if vma.is_anonymous() {
-                    self.missing_anon(area, page, write, &mut spot)?
-                } else {
-                    drop(spot);
-                    self.missing_file(area, page, write, blocking)?
-                };
-                // What was asked for a fetch may still be forbidden.
-                Ok(match step {
-                    Step::Done if access.contains(Access::EXEC) => Step::Again,
-                    step => step,
-                })
-            }
+            Entry::Empty => self.handle_missing(area, page, access, pte, blocking),
         }
+    }
+
+    /// Handles a write to a present page without permission to write.
+    #[inline(always)]
+    fn handle_write_protected(
+        &self,
+        vma: &Vma,
+        page: u64,
+        mut pte: PagePte<'_, P>,
+        attrs: Attrs,
+        (phys, size): (u64, PageSize),
+    ) -> Result<Step, Fault> {
+        if !vma.is_private() {
+            drop(pte);
+            return self.write_shared(vma, page, phys);
+        }
+        if attrs.contains(Attrs::SPECIAL) {
+            return self.write_zero(vma, page, &mut pte, phys, size);
+        }
+        self.copy_on_write(vma, page, &mut pte, phys, size)
+    }
+
+    /// Handles an access to a present page that may be written, if it is a write.
+    #[inline(always)]
+    fn handle_present(
+        &self,
+        vma: &Vma,
+        page: u64,
+        access: Access,
+        attrs: Attrs,
+    ) -> Result<Step, Fault> {
+        let fetch_refused = access.contains(Access::EXEC) && !attrs.contains(Attrs::EXEC);
+        if fetch_refused && !vma.flags.contains(VmFlags::EXEC) {
+            return Err(Fault::ACCERR);
+        }
+        if fetch_refused || !attrs.intersects(Attrs::ACCESS) {
+            return self.restore_access(vma, page);
+        }
+        let write = access.contains(Access::WRITE);
+        let wanted = match write {
+            true => Attrs::ACCESSED | Attrs::DIRTY,
+            false => Attrs::ACCESSED,
+        };
+        if attrs.contains(wanted) {
+            return Ok(Step::Done);
+        }
+        Ok(self.note_access(page, write))
+    }
+
+    /// Handles an access to a page in swap, or to a guard.
+    #[inline(always)]
+    fn handle_marker(
+        &self,
+        vma: &Vma,
+        page: u64,
+        write: bool,
+        marker: u32,
+        blocking: Blocking,
+    ) -> Result<Step, Fault> {
+        if Swapped::of(marker).is_none() {
+            return Err(Fault::MAPERR);
+        }
+        if blocking == Blocking::No {
+            return Ok(Step::NeedsWriteLock);
+        }
+        self.swap_in(vma, page, marker, write)
+    }
+
+    /// Handles an access to an empty entry.
+    #[inline(always)]
+    fn handle_missing(
+        &self,
+        area: &Area<'_>,
+        page: u64,
+        access: Access,
+        mut pte: PagePte<'_, P>,
+        blocking: Blocking,
+    ) -> Result<Step, Fault> {
+        let write = access.contains(Access::WRITE);
+        let step = if area.vma.is_anonymous() {
+            self.missing_anon(area, page, write, &mut pte)?
+        } else {
+            drop(pte);
+            self.missing_file(area, page, write, blocking)?
+        };
+        // The page may still forbid a fetch.
+        Ok(match step {
+            Step::Done if access.contains(Access::EXEC) => Step::Again,
+            step => step,
+        })
     }
 
     /// Sets the accessed bit of a page, and the dirty bit, where the processor leaves that to software.

@@ -1,4 +1,8 @@
-//! A page of a private area becomes the process's own, whether or not the area allows writing: what is pinned for long, and what a debugger writes to.
+//! Unsharing a page of a private VMA: the process gets a copy of its own, whether or not the VMA
+//! allows writing.
+//!
+//! Long-term pins and writes of a debugger need it. It differs from copy-on-write: no permission to
+//! write is added.
 
 use samara_paging::{Attrs, Entry, Error, FrameRef, PageSize, Source};
 
@@ -10,8 +14,12 @@ use crate::process::signal::Fault;
 use crate::space::vma::{Area, Vma};
 
 impl<P: Platform> Mm<P> {
-    /// Pins the page at `page` of a private area, which has an owner of private pages, as memory of this process alone: what is a file's, zeroes, or had
-    /// by others, is copied first. The page gets no permission to write, and keeps what it has.
+    /// Pins the page at `page` of a private VMA as memory of this process alone. A page of a file,
+    /// a zero page, or a page shared with other processes is copied first. The entry keeps its
+    /// permissions.
+    ///
+    /// Preconditions: the VMA has an owner of private pages, and the caller holds its lock or the
+    /// address space's.
     ///
     /// # Errors
     /// As [`Process::fault`](crate::process::Process::fault).
@@ -24,7 +32,7 @@ impl<P: Platform> Mm<P> {
                     continue;
                 }
                 Entry::Page { .. } => {}
-                // Not as an access, which the area may forbid.
+                // Not as an access, which the VMA may forbid.
                 _ => self.fault_in(area, page, false)?,
             }
             match tables.pin_page(page, Attrs::empty()) {
@@ -40,7 +48,7 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// Puts a copy in the place of the page that is there.
+    /// Replaces the present page by a copy.
     fn replace(&self, vma: &Vma, page: u64) -> Result<(), Fault> {
         let physical = self.machine.physical();
         let pin = match self.tables.get_page(page, Attrs::empty()) {
@@ -49,18 +57,19 @@ impl<P: Platform> Mm<P> {
             Err(error) => return Err(error.into()),
         };
         if !physical.frames().contains(pin.phys()) {
-            // A device's, and not counted.
+            // A device's page, which is not counted.
             return Err(Fault::ADRERR);
         }
         let copied = self.new_frame().and_then(|frame| {
             let (from, to) = (physical.to_virt(pin.phys()), physical.to_virt(frame.phys));
-            // SAFETY: a new frame; the reference keeps the old one, whose words others use by atomic instructions.
+            // SAFETY: a new frame. The reference keeps the old one, whose words others access by
+            // atomic instructions.
             unsafe { bytes::copy_page(from, to) };
             let attrs = dirty_attrs(vma.flags) - Attrs::WRITE;
             let mut spot = self.tables.pte(page, self.machine.tlb());
             match spot.replace(pin.phys(), Source::Owned(frame.phys), attrs) {
                 Ok(()) => frame.keep(),
-                // Somebody was faster.
+                // Another thread replaced it first.
                 Err(Error::NotMapped) => {}
                 Err(error) => return Err(error.into()),
             }
