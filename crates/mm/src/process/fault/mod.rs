@@ -1,8 +1,17 @@
-//! Page faults: from an address to a page.
+//! Page faults of a process, from an address to a mapped page; `space/fault.rs` only changes the
+//! map, and `paging/fault.rs` only changes entries of one table.
 //!
-//! A fault looks at the area, with the area's lock (`alone`) or the address space's held for reading, and at the table's entry; does one step (maps a
-//! page, copies one, gives a permission); and looks again. So whatever another thread did meanwhile is met as if it had been there from the start.
-//! When the map must change (a stack grows, an area gets its owner of private pages), the fault begins anew with the lock held for writing.
+//! A fault goes through these steps, each a method here:
+//!
+//! - `fault_with` tries without the lock of the address space (`lockless`), then with the lock held
+//!   for reading, then for writing;
+//! - `step` finds the VMA and checks that it permits the access;
+//! - `handle_pte` looks at the page-table entry and does one thing: it maps a page, copies one,
+//!   adds a permission, or swaps one in.
+//!
+//! After each step the fault looks again. So a concurrent change has the same effect as one before
+//! the fault. If the map must change (a stack grows, or a VMA gets its owner of private pages), the
+//! fault begins anew with the lock held for writing.
 
 mod anon;
 mod file;
@@ -24,29 +33,30 @@ use crate::process::signal::{Access, Fault};
 use crate::space::AddressSpace;
 use crate::space::vma::{Area, Vma};
 
-/// What a step of a fault came to.
+/// The result of one step of a fault.
 enum Step {
     /// The access succeeds now.
     Done,
-    /// Something has changed, here or by another: look again.
+    /// The entry has changed, by this step or concurrently: look again.
     Again,
-    /// The map must change: with the lock for writing.
+    /// The map must change, or the step may block: take the lock of the address space.
     NeedsWriteLock,
 }
 
-/// Whether a fault may take its time.
+/// Says if a fault may block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Blocking {
-    /// Calls that change the area would spin.
+    /// It holds a VMA's lock, for which calls spin.
     No,
-    /// The lock that is held is one that sleeps.
+    /// It holds the lock of the address space, which sleeps.
     Yes,
 }
 
 impl<P: Platform> Process<P> {
-    /// A fault that the program takes at `addr`, for any of the accesses in `access`. Afterwards they succeed, until something takes the page away again.
+    /// Handles a fault of the program at `addr`, for all accesses in `access`. Afterwards they
+    /// succeed, until something takes the page away again.
     ///
-    /// An instruction fetch where the area does not allow it maps the page, as in Linux, before it fails.
+    /// An instruction fetch that the VMA forbids maps the page before it fails, as in Linux.
     ///
     /// # Errors
     /// The signal that Linux sends; [`Fault::NoMemory`]; [`Fault::Deadlock`].
@@ -54,10 +64,10 @@ impl<P: Platform> Process<P> {
         self.fault_with(addr, access, &mut NoPages)
     }
 
-    /// As [`fault`](Self::fault), and a second owner of the pages is told of a stack that grows.
+    /// As [`fault`](Self::fault), and notifies a second owner of the pages if a stack grows.
     ///
     /// # Errors
-    /// As [`fault`](Self::fault); where the second owner refuses, the stack does not grow.
+    /// As [`fault`](Self::fault). If the second owner refuses, the stack does not grow.
     #[inline]
     pub fn fault_with(
         &self,
@@ -93,14 +103,15 @@ impl<P: Platform> Mm<P> {
         self.handle_exclusive(page, access, other)
     }
 
-    /// As [`handle`](Self::handle), where a call is under way. The next fault does not wait for one.
+    /// As [`handle`](Self::handle), for a fault that must wait for a running call. Later faults do
+    /// not wait for calls.
     #[cold]
     fn handle_waiting(&self, page: u64, access: Access) -> Result<bool, Fault> {
         self.begin_lockless();
         self.handle(&self.space.read(), page, access)
     }
 
-    /// Takes a fault for which the map must change.
+    /// Handles a fault for which the map must change.
     #[cold]
     fn handle_exclusive(
         &self,
@@ -113,11 +124,14 @@ impl<P: Platform> Mm<P> {
         if self.handle(&space, page, access)? {
             return Ok(());
         }
-        // The map has changed so that it need not change again.
+        // The map was changed so that it need not change again.
         Err(Fault::NoMemory)
     }
 
-    /// Takes a fault as far as it goes with this map; false: the map must change. In line: most faults end here, after one step.
+    /// Handles the fault as far as possible without a change of the map. Returns `false` if the map
+    /// must change. Always inlined: most faults end here, after one step.
+    ///
+    /// Preconditions: the caller holds the lock of the address space.
     #[inline(always)]
     pub(super) fn handle(
         &self,
@@ -134,7 +148,9 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// Grows a stack, gives an area its owner of private pages.
+    /// Grows a stack, or gives a VMA its owner of private pages.
+    ///
+    /// Preconditions: the caller holds the lock of the address space for writing.
     fn change_map(
         &self,
         space: &mut AddressSpace,
@@ -180,7 +196,9 @@ impl<P: Platform> Mm<P> {
         self.handle_pte(&area, page, access, Blocking::Yes)
     }
 
-    /// Faults a page in, as an access would; the area allows it.
+    /// Maps a page as an access would. The VMA must allow the access.
+    ///
+    /// Preconditions: the caller holds the lock of the address space.
     ///
     /// # Errors
     /// As [`Process::fault`].
@@ -190,7 +208,7 @@ impl<P: Platform> Mm<P> {
             match self.handle_pte(area, page, access, Blocking::Yes)? {
                 Step::Done => return Ok(()),
                 Step::Again => {}
-                // Whoever asks has given the area its owner.
+                // The caller has given the VMA its owner.
                 Step::NeedsWriteLock => return Err(Fault::NoMemory),
             }
         }
@@ -213,7 +231,7 @@ impl<P: Platform> Mm<P> {
         if unowned && !vma.guarded.get() {
             return Ok(Step::NeedsWriteLock);
         }
-        let pte = self.tables.pte(page, self.machine.tlb());
+        let mut pte = self.tables.pte(page, self.machine.tlb());
         let entry = pte.entry();
         if unowned && !matches!(entry, Entry::Marker(_)) {
             return Ok(Step::NeedsWriteLock);
@@ -325,7 +343,8 @@ impl<P: Platform> Mm<P> {
         })
     }
 
-    /// Sets the accessed bit of a page, and the dirty bit, where the processor leaves that to software.
+    /// Sets the accessed bit of a page, and the dirty bit for a write, if the processor leaves that
+    /// to software.
     #[cold]
     fn note_access(&self, page: u64, write: bool) -> Step {
         let need = if write { Attrs::WRITE } else { Attrs::READ };
@@ -336,7 +355,7 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// The page allows less than its area does, other than writing.
+    /// Gives a page the permissions of its VMA, except writing, if it has fewer.
     #[inline(never)]
     fn restore_access(&self, vma: &Vma, page: u64) -> Result<Step, Fault> {
         let change = Change::access(vma_attrs(vma.flags), WritePolicy::Exclusive);
@@ -346,12 +365,12 @@ impl<P: Platform> Mm<P> {
     }
 }
 
-/// Whether an area with these flags allows an access, as far as that is known before there is a page.
+/// Checks that a VMA with these flags permits the access, as far as this is known without the page.
 ///
 /// # Errors
 /// The signal.
 fn permits(space: &AddressSpace, flags: VmFlags, access: Access) -> Result<(), Fault> {
-    // The key comes first: it is what the processor would refuse.
+    // The key comes first, because the processor checks it first.
     if access.intersects(Access::READ | Access::WRITE) && space.is_execute_only(flags) {
         return Err(Fault::PKUERR);
     }
@@ -367,7 +386,7 @@ fn may_access(flags: VmFlags, access: Access) -> bool {
         && (!access.contains(Access::WRITE) || flags.contains(VmFlags::WRITE))
 }
 
-/// What the entry of a page may allow in an area with these flags, writing included.
+/// Returns the permissions of a page-table entry in a VMA with these flags, writing included.
 pub(super) fn vma_attrs(flags: VmFlags) -> Attrs {
     let mut attrs = Attrs::empty().with_pkey(flags.pkey() as u8);
     if flags.intersects(VmFlags::ACCESS) {
@@ -382,12 +401,12 @@ pub(super) fn vma_attrs(flags: VmFlags) -> Attrs {
     attrs
 }
 
-/// A page of an area that has just been used, but not written.
+/// Attributes of a page that was just accessed, but not written.
 fn clean_attrs(flags: VmFlags) -> Attrs {
     (vma_attrs(flags) | Attrs::USER | Attrs::ACCESSED) - Attrs::WRITE
 }
 
-/// A page of an area that has just been written.
+/// Attributes of a page that was just written.
 #[inline]
 fn dirty_attrs(flags: VmFlags) -> Attrs {
     vma_attrs(flags)
