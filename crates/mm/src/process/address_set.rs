@@ -1,4 +1,4 @@
-//! Addresses that are marked, few as a rule: behind a lock of their own, which nobody takes as long as there are none.
+//! A set of addresses, usually empty or small. Its lock is not taken while the set is empty.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -8,16 +8,17 @@ use lock_api::Mutex;
 use crate::process::platform::Platform;
 use crate::space::ranges::Ranges;
 
-/// A set of addresses.
+/// A set of addresses, for records that make reports more exact and may be lost without memory.
 pub(super) struct AddressSet<P: Platform> {
-    /// Whether there are some. Written under the lock.
+    /// `true` if the set is not empty. Written with `marked` locked, read without.
     any: AtomicBool,
     marked: Mutex<P::Mutex, Contents>,
 }
 
-/// What is behind the lock.
+/// The contents, protected by the lock.
 struct Contents {
-    /// A range that is not among the others: many a mark is taken away by the call that has made it, and never comes to the tree.
+    /// A range outside of `others`. Many a range is removed by the call that added it, and so never
+    /// enters the tree.
     single: Option<Range<u64>>,
     others: Ranges,
 }
@@ -44,7 +45,7 @@ impl Contents {
                 && start < range.end
                 && self.others.insert(start, end).is_ok()
             {
-                // It is cut there.
+                // It is split there.
                 self.single = None;
             }
         }
@@ -83,14 +84,14 @@ impl<P: Platform> AddressSet<P> {
         }
     }
 
-    /// Whether there may be some. O(1).
+    /// Returns `true` if the set may not be empty. O(1).
     #[inline]
     pub(super) fn any(&self) -> bool {
-        // Relaxed: a first look at what is behind the lock, by one who may as well have come before.
+        // Relaxed: a first test before the lock. The caller may as well have come earlier.
         self.any.load(Ordering::Relaxed)
     }
 
-    /// Marks a range. For want of memory nothing is marked: marks make what is told more exact, and no more.
+    /// Adds a range. Without memory the set stays as it is, which only makes reports less exact.
     #[cold]
     pub(super) fn set(&self, range: Range<u64>) {
         let mut marked = self.marked.lock();
@@ -98,7 +99,7 @@ impl<P: Platform> AddressSet<P> {
         self.any.store(!marked.is_empty(), Ordering::Relaxed);
     }
 
-    /// Takes the marks of a range away, if there is memory for what is left around it.
+    /// Removes a range, if there is memory for the rest on both sides.
     #[inline]
     pub(super) fn clear(&self, range: Range<u64>) {
         if self.any() && !range.is_empty() {
@@ -113,13 +114,13 @@ impl<P: Platform> AddressSet<P> {
         self.any.store(!marked.is_empty(), Ordering::Relaxed);
     }
 
-    /// O(log n), and O(1) as long as there are none.
+    /// Returns `true` if the address is in the set. O(log n), and O(1) while the set is empty.
     #[inline]
     pub(super) fn has(&self, address: u64) -> bool {
         self.any() && self.marked.lock().contains(address)
     }
 
-    /// The first marked address of a range.
+    /// Returns the first address of a range that is in the set.
     pub(super) fn first_in(&self, range: Range<u64>) -> Option<u64> {
         if !self.any() {
             return None;

@@ -1,15 +1,19 @@
-//! Which processes a thread performs an atomic operation on: [`Process::atomic_u32`](super::Process::atomic_u32) holds the lock of a page table meanwhile, so
-//! that a call on the same process from within the operation would wait for itself. So would a call within [`SoftTlb::run`](super::SoftTlb::run), whose
-//! invalidation waits for the end of that run: it counts as such an operation, except while it handles a miss.
+//! Detection of calls that would wait for themselves (`EDEADLK`).
 //!
-//! A process notes that there has ever been such an operation; until then, calls and faults look at nothing else. Operations of one thread are a list, innermost
-//! first, whose entries lie on its stack. Without the feature `hosted` threads cannot be told apart, and nothing is found out.
+//! [`Process::atomic_u32`](super::Process::atomic_u32) holds the lock of a page table during the
+//! operation. A call on the same process from within the operation would wait for itself. So would
+//! a call within [`SoftTlb::run`](super::SoftTlb::run), since its invalidation waits for the end of
+//! that run. A run counts as such an operation, except while it handles a miss.
+//!
+//! A process notes if there ever was such an operation. Until then, calls and faults test one flag.
+//! The operations of a thread form a list, innermost first, with its entries on the thread's stack.
+//! Without the feature `hosted`, threads cannot be told apart, and nothing is detected.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::errno::Errno;
 
-/// Whether there may be a thread within an atomic operation on a process.
+/// `true` if a thread may be within an atomic operation on a process. Never reset.
 pub(crate) struct AtomicOps(AtomicBool);
 
 impl AtomicOps {
@@ -20,7 +24,7 @@ impl AtomicOps {
     /// Returns `EDEADLK` if this thread performs an atomic operation on this process.
     #[inline(always)]
     pub(crate) fn check(&self) -> Result<(), Errno> {
-        // Relaxed: what this thread has set, it sees.
+        // Relaxed: a thread sees its own store.
         match self.0.load(Ordering::Relaxed) && self.is_inside() {
             true => Err(Errno::EDEADLK),
             false => Ok(()),
@@ -39,7 +43,7 @@ impl AtomicOps {
         false
     }
 
-    /// Runs an atomic operation on the process, which is on the machine with this number.
+    /// Runs an atomic operation on the process. `machine` is the number of its machine.
     #[inline]
     pub(super) fn within<R>(&self, machine: u64, op: impl FnOnce(&Operation) -> R) -> R {
         #[cfg(feature = "hosted")]
@@ -48,7 +52,8 @@ impl AtomicOps {
     }
 }
 
-/// Returns `EDEADLK` if this thread performs an atomic operation on any process of the machine with this number.
+/// Returns `EDEADLK` if this thread performs an atomic operation on any process of the machine with
+/// this number.
 #[cfg(feature = "hosted")]
 pub(super) fn check_machine(machine: u64) -> Result<(), Errno> {
     match hosted::any(|one| one.machine == machine) {
@@ -57,13 +62,13 @@ pub(super) fn check_machine(machine: u64) -> Result<(), Errno> {
     }
 }
 
-/// The same.
+/// Returns `Ok`: threads cannot be told apart.
 #[cfg(not(feature = "hosted"))]
 pub(super) fn check_machine(_: u64) -> Result<(), Errno> {
     Ok(())
 }
 
-/// An operation under way, of threads that cannot be told apart.
+/// A running operation, without the feature `hosted`.
 #[cfg(not(feature = "hosted"))]
 pub(super) struct Operation(());
 
@@ -92,16 +97,16 @@ mod hosted {
         static INNERMOST: Cell<*const Operation> = const { Cell::new(ptr::null()) };
     }
 
-    /// An atomic operation under way.
+    /// A running atomic operation.
     pub(in crate::process) struct Operation {
         pub(super) process: *const AtomicOps,
         pub(super) machine: u64,
-        /// The thread is outside of it for the moment.
+        /// `true` while the thread does something that is allowed only outside of the operation.
         left: Cell<bool>,
         outer: *const Operation,
     }
 
-    /// Takes the innermost operation off the list, also when it panics.
+    /// Removes the innermost operation from the list, also on a panic.
     struct Leave(*const Operation);
 
     impl Drop for Leave {
@@ -110,7 +115,7 @@ mod hosted {
         }
     }
 
-    /// Goes on with an operation that was left, also after a panic.
+    /// Returns to an operation that was left, also on a panic.
     struct Resume<'a>(&'a Operation);
 
     impl Drop for Resume<'_> {
@@ -137,7 +142,7 @@ mod hosted {
             op(&operation)
         }
 
-        /// Does what is allowed only outside of the operation, which goes on afterwards.
+        /// Leaves the operation, does `work`, and returns to the operation.
         pub(in crate::process) fn outside<R>(&self, work: impl FnOnce() -> R) -> R {
             self.left.set(true);
             let _resume = Resume(self);
@@ -145,10 +150,11 @@ mod hosted {
         }
     }
 
-    /// Returns `true` if one of this thread's operations is so.
+    /// Returns `true` if `is` holds for one of this thread's operations.
     pub(super) fn any(is: impl Fn(&Operation) -> bool) -> bool {
         let mut next = INNERMOST.get();
-        // SAFETY: an entry lies in a frame of this thread's stack that is there until it has been taken off the list, and only its cell is changed.
+        // SAFETY: an entry lies in a stack frame of this thread that lives until the entry is
+        // removed from the list, and only its cell changes.
         while let Some(operation) = unsafe { next.as_ref() } {
             if !operation.left.get() && is(operation) {
                 return true;

@@ -1,10 +1,13 @@
-//! `MADV_DONTNEED` without the lock of the address space: allocators of programs give memory back with it all the time, from all of their threads.
+//! `MADV_DONTNEED` without the lock of the address space. Allocators call it all the time, from all
+//! threads.
 //!
-//! It changes no area, only what is in the tables. So it holds the lock of the one area that it concerns, as a fault does: calls that change the area wait for
-//! it, and it is made the usual way while one is under way. A fault on one of the pages comes before or after, by the lock of the page's table, also where
-//! the address space is locked for the call: that keeps no fault out.
+//! The call changes no VMA, only page tables. So it holds the lock of its one VMA, as a fault does.
+//! Calls that change the VMA wait for it. If such a call is running, it takes the usual path. A
+//! fault on one of its pages comes before or after it, by the lock of the page's table. That is
+//! also so on the usual path, which excludes no fault.
 //!
-//! Whoever holds the address space's lock and relies on pages staying where they are has closed the area, since faults replace pages, too.
+//! A thread that holds the address space's lock and needs pages to stay has closed the VMA, since
+//! faults replace pages, too.
 
 use samara_paging::UnmapFilter;
 
@@ -16,11 +19,12 @@ use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::process::retained_tables::Discarded;
 
-/// Calls that change the area spin meanwhile: longer ranges are for the lock that sleeps.
+/// The longest range in bytes. Calls that change the VMA spin meanwhile, so longer ranges use the
+/// lock that sleeps.
 const LONGEST: u64 = PMD_SIZE;
 
 impl<P: Platform> Mm<P> {
-    /// Performs the call, if it is one that needs no lock of the address space.
+    /// Performs the call if it needs no lock of the address space. Returns `None` otherwise.
     #[inline]
     pub(super) fn perform_lockless(&self, call: &Call) -> Option<Result<u64, Errno>> {
         match *call {
@@ -34,7 +38,7 @@ impl<P: Platform> Mm<P> {
     fn discard_lockless(&self, addr: u64, len: u64) -> Option<Result<u64, Errno>> {
         let map = self.lockless.map()?;
         let aligned = addr.is_multiple_of(PAGE_SIZE) && 0 < len && len <= LONGEST;
-        // What is huge, shared or in swap takes more than one table's lock.
+        // Huge pages, shared tables and swap need more than the lock of one table.
         if !aligned || self.may_need_split() || self.swapped() {
             return None;
         }

@@ -1,8 +1,12 @@
-//! A child: its map by one duplicate of the parent's tree, and those pages that a fault could not bring back.
+//! Fork: the child's map is one duplicate of the parent's tree, and it gets the pages that a fault
+//! could not bring back.
 //!
-//! Linux copies the tables of private areas that have an owner of private pages, all of them: also the pages of files and of zeroes that lie in such
-//! an area. All others start empty. Here the tables can be shared instead of copied, stretch by stretch of 2 MiB: where every area is one of those,
-//! or a shared mapping.
+//! Linux copies the tables of private VMAs that have an owner of private pages: all of their
+//! entries, also pages of files and zero pages. All other VMAs start empty. Here a stretch of 2 MiB
+//! can be shared instead of copied, if each VMA in it is one of those, or a shared mapping.
+//!
+//! Steps of [`Process::fork`]: close the VMAs to faults, duplicate the map (`fork_map`), copy or
+//! share the tables (`copy_tables`), and tell the processors what changed.
 
 use core::cell::Cell;
 use core::mem::MaybeUninit;
@@ -22,29 +26,35 @@ use crate::space::vma::Vma;
 /// How a child gets its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForkMode {
-    /// Entry by entry; frames are copied at the first write.
+    /// Copies entry by entry. Frames are copied at the first write.
     Copy,
-    /// Last-level tables are used by both; whoever first changes something in its 2 MiB gets a copy of that one table. What programs see is the
-    /// same, but that pages of shared mappings may be present in the child from the start. A process in which pages were ever
-    /// [pinned](Process::pin), or in swap, forks by copying.
+    /// Shares last-level tables. The first change in a stretch of 2 MiB copies that one table.
+    ///
+    /// Programs see the same, except that pages of shared mappings may be present in the child from
+    /// the start. A process forks by copying if pages of it were ever [pinned](Process::pin) or in
+    /// swap.
     Share,
 }
 
 impl<P: Platform> Process<P> {
-    /// A child with the same map and the same bytes, as `fork(2)` makes it: areas with `MADV_DONTFORK` are left out, those with
-    /// `MADV_WIPEONFORK` are empty, locks are not inherited. Waits for calls and faults of this process, and they for it.
+    /// Creates a child with the same map and the same bytes (`fork(2)`).
+    ///
+    /// VMAs with `MADV_DONTFORK` are left out, those with `MADV_WIPEONFORK` are empty, and locks
+    /// are not inherited. The fork waits for calls and faults of this process, and they wait for
+    /// the fork.
     ///
     /// # Errors
-    /// `ENOMEM`: nothing of the child is left, and no program can tell that this was tried. `EDEADLK` from within an
-    /// [atomic operation](Self::atomic_u32) on this process.
+    /// `ENOMEM`: the child is gone, and the parent's programs see no trace of it. `EDEADLK` from
+    /// within an [atomic operation](Self::atomic_u32) on this process.
     pub fn fork(&self, mode: ForkMode) -> Result<Self, Errno> {
         let parent = &*self.mm;
         parent.atomic_ops.check()?;
         let mut space = parent.space.write();
-        // No fault maps or copies a page in the middle of this.
+        // Closed, so that no fault maps or copies a page during the fork.
         let mut space = Closed::all(&mut space);
         let (child, around) = parent.fork_map(&mut space)?;
-        // Whoever cuts pages off a file after this visits the child, and waits until it is complete.
+        // A truncation after this visits the child, and waits for this lock until the child is
+        // complete.
         let complete = child.mm.space.write();
         child.mm.files.inherit(&parent.files);
         let mode = if parent.forks_by_copy() {
@@ -58,8 +68,9 @@ impl<P: Platform> Process<P> {
         } else if parent.may_need_split() {
             child.mm.set_may_need_split();
         }
-        // Until the child is handed out, nobody reads what a processor that remembers too much still writes: it is enough that all forget
-        // before that. Nothing of the parent's is freed or divided in the meantime.
+        // One invalidation at the end is enough. Until the child is handed out, no thread reads
+        // what a processor still writes through a stale entry. Meanwhile nothing of the parent is
+        // freed or split.
         let pending = Pending {
             changed: Cell::new(Changed::empty()),
             entered: Cell::new(false),
@@ -83,11 +94,13 @@ impl<P: Platform> Process<P> {
 }
 
 impl<P: Platform> Mm<P> {
-    /// Makes a child with a duplicate of the map and without pages. Returns it, and the range that contains all areas whose pages are to be copied.
+    /// Duplicates the map for a child without pages. Returns the child, and the range that contains
+    /// all VMAs whose pages must be copied.
+    ///
+    /// Out of line, so that its stack frame is gone before pages are copied.
     ///
     /// # Errors
     /// `ENOMEM`.
-    // A call, whose frame is given up before pages are copied.
     #[inline(never)]
     fn fork_map(&self, space: &mut AddressSpace) -> Result<(Process<P>, Range<u64>), Errno> {
         let (mut first, mut end) = (u64::MAX, 0);
@@ -99,13 +112,14 @@ impl<P: Platform> Mm<P> {
                 }
             })
         };
-        // SAFETY: it makes a map, or tells that it could not.
+        // SAFETY: `fork_into` initialises the place, or returns an error.
         let child = unsafe { Process::new_with(&self.machine, map)? };
         Ok((child, first..end))
     }
 }
 
-/// Invalidations of the parent that a fork puts off to its end, and announcements of new entries of the child.
+/// Invalidations of the parent, and announcements of new entries of the child, which a fork delays
+/// to its end.
 struct Pending {
     changed: Cell<Changed>,
     entered: Cell<bool>,
@@ -121,7 +135,7 @@ impl Invalidate for Pending {
     }
 }
 
-/// A map whose areas are all closed to faults, until this is dropped.
+/// A map with all VMAs closed to faults. Dropping it opens them.
 struct Closed<'a>(&'a mut AddressSpace);
 
 impl<'a> Closed<'a> {
@@ -152,7 +166,10 @@ impl Drop for Closed<'_> {
 }
 
 impl<P: Platform> Mm<P> {
-    /// Gives the child the pages of its areas, all of which lie in `whole`, if there are any.
+    /// Copies or shares the pages of all VMAs in `whole` that a child needs.
+    ///
+    /// Preconditions: the caller holds the locks of both address spaces for writing, and the
+    /// parent's VMAs are closed.
     fn copy_tables(
         &self,
         space: &AddressSpace,
@@ -173,7 +190,7 @@ impl<P: Platform> Mm<P> {
                 let stretch = at & !(PMD_SIZE - 1);
                 let next = stretch.saturating_add(PMD_SIZE);
                 let result = if mode == ForkMode::Share && is_shareable(space, stretch) {
-                    // What follows within the area is as good.
+                    // The following stretches within the VMA can be shared, too.
                     done = next.max(area.end & !(PMD_SIZE - 1));
                     self.tables.share_range(&child.tables, stretch..done, tlb)
                 } else {
@@ -197,7 +214,7 @@ impl<P: Platform> Mm<P> {
     }
 }
 
-/// Whether a child has the pages of an area from the start.
+/// Returns `true` if a child gets the pages of the VMA from the start.
 #[inline]
 fn is_copied(vma: &Vma) -> bool {
     let left_out = VmFlags::DONTCOPY | VmFlags::WIPEONFORK;
@@ -205,9 +222,9 @@ fn is_copied(vma: &Vma) -> bool {
     (owned || vma.guarded.get()) && !vma.flags.intersects(left_out)
 }
 
-/// Whether a child may have all that is in the 2 MiB from `start` on.
+/// Returns `true` if a child may share the table of the 2 MiB at `start`.
 fn is_shareable(space: &AddressSpace, start: u64) -> bool {
-    // The last ones of all numbers have no end.
+    // The last stretch of all numbers has no end.
     let Some(end) = start.checked_add(PMD_SIZE) else {
         return false;
     };

@@ -1,4 +1,4 @@
-//! A machine of a program: tests, emulators, benchmarks.
+//! A machine within a program: for tests, emulators and benchmarks.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -11,11 +11,14 @@ use crate::process::lock::HostLock;
 use crate::process::machine::Machine;
 use crate::process::platform::Platform;
 
-/// The platform of a program that has page tables as x86-64 has them: frames out of one piece of memory (`S`), and locks that sleep ([`HostLock`]).
+/// The platform of a program: page tables of x86-64, frames from one piece of memory (`S`), and
+/// locks that sleep ([`HostLock`]).
 ///
-/// `T` is told what to forget. With `()`, nothing remembers translations; such machines are made by [`Machine::over`], all others by [`Machine::over_with`].
+/// `T` receives invalidations. With `()`, nothing caches translations. [`Machine::over`] creates
+/// such machines, and [`Machine::over_with`] all others.
 ///
-/// Every allocation may fail: where there is no memory, calls return `ENOMEM`. Waiting for a lock takes none; [`HostLock`] says on which systems.
+/// Every allocation may fail, and then calls return `ENOMEM`. Waiting for a lock takes no memory on
+/// the systems that [`HostLock`] lists.
 pub struct Hosted<S = HeapBytes, T = ()>(PhantomData<fn() -> (S, T)>);
 
 impl<S: Bytes + 'static, T: Invalidate + Send + Sync + 'static> Platform for Hosted<S, T> {
@@ -28,7 +31,7 @@ impl<S: Bytes + 'static, T: Invalidate + Send + Sync + 'static> Platform for Hos
 }
 
 impl<S: Bytes + 'static> Machine<Hosted<S>> {
-    /// A machine whose memory is this arena.
+    /// Creates a machine whose memory is this arena.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -47,7 +50,8 @@ impl<S: Bytes + 'static> Machine<Hosted<S>> {
 }
 
 impl<S: Bytes + 'static, T: Invalidate + Send + Sync + 'static> Machine<Hosted<S, T>> {
-    /// Makes a machine whose memory is this arena, and which tells `tlb` what to forget: [`tlb`](Self::tlb) gives it back.
+    /// Creates a machine whose memory is this arena, and which sends invalidations to `tlb`.
+    /// [`tlb`](Self::tlb) returns it.
     ///
     /// # Errors
     /// `ENOMEM`.

@@ -1,18 +1,23 @@
-//! A value that is made where it stays, within something that is there before: see [`fill`](crate::heap::place::fill).
+//! Initialisation in place, for a value within another one: see [`fill`](crate::heap::place::fill).
 
 use core::mem::MaybeUninit;
 use core::ops::{Deref, DerefMut};
 
-/// A value whose place is there before it.
+/// A value whose memory exists before the value.
 pub(crate) struct InPlace<T>(MaybeUninit<T>);
 
 impl<T> InPlace<T> {
+    /// Reserves the memory.
+    ///
     /// # Safety
-    /// The value is put [into its place](Self::place) before anything else is done with this, or this is never dropped.
+    /// The caller initialises the value through [`place`](Self::place) before any other use, or
+    /// never drops this.
     pub(crate) const unsafe fn new() -> Self {
         InPlace(MaybeUninit::uninit())
     }
 
+    /// Returns the memory, to initialise it.
+    ///
     /// # Safety
     /// There is no value yet.
     pub(crate) unsafe fn place(&mut self) -> &mut MaybeUninit<T> {
@@ -25,7 +30,7 @@ impl<T> Deref for InPlace<T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: whoever made this has put a value here.
+        // SAFETY: the creator has initialised the value.
         unsafe { self.0.assume_init_ref() }
     }
 }
@@ -40,7 +45,7 @@ impl<T> DerefMut for InPlace<T> {
 
 impl<T> Drop for InPlace<T> {
     fn drop(&mut self) {
-        // SAFETY: as above; it is not used any more.
+        // SAFETY: as above, and it is not used any more.
         unsafe { self.0.assume_init_drop() };
     }
 }

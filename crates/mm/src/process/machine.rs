@@ -1,4 +1,7 @@
-//! The memory that processes have in common.
+//! A machine: the memory that processes share, and the list of processes.
+//!
+//! Each list is behind a lock of its own, inside which no other lock is taken. Processes are
+//! visited without the list's lock.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -20,29 +23,31 @@ use crate::process::needed_pages::NeededPages;
 use crate::process::platform::Platform;
 use crate::space::vma::new_object;
 
-/// Physical memory, the pages of files, and the processes that use them: a handle, which can be cloned. What it stands for lives as long as
-/// a handle or a process does.
+/// Physical memory, the cached pages of files, and the processes that use them.
+///
+/// This is a handle, which can be cloned. The machine lives as long as a handle or a process.
 pub struct Machine<P: Platform> {
     inner: Counted<Inner<P>>,
-    /// The tables of the kernel. Their own handle of the machine, and those of the tables under them, have none here: no handle keeps itself alive.
+    /// The kernel's tables. The handles of the machine inside these tables, and inside tables under
+    /// them, have `None` here, so no handle keeps itself alive.
     kernel: Option<Counted<Tables<P>>>,
 }
 
 struct Inner<P: Platform> {
-    /// Unlike that of any other machine.
+    /// Unique among all machines.
     number: u64,
     physical: Physical<P::Backing, P::Reclaim>,
     tlb: P::Tlb,
-    /// Every process, by its number, upwards.
+    /// All processes, sorted by number.
     processes: Mutex<P::Mutex, Vec<Counted<Mm<P>>>>,
     next: AtomicU32,
-    /// 2 MiB of zeroes for whoever reads memory that asks for huge pages, once somebody has; [`NONE`]: nobody yet.
+    /// The address of the shared 2 MiB of zeroes, or [`NONE`] until it is first needed. Atomic.
     huge_zero: AtomicU64,
-    /// Where pages go that leave memory.
+    /// The swap area, if there is one.
     swap: Mutex<P::Mutex, Option<Counted<SwapArea>>>,
-    /// Frames that equal pages were put on, upwards.
+    /// The frames of pages that KSM has merged, sorted.
     merged: Mutex<P::Mutex, Vec<u64>>,
-    /// Frames with clean pages that are needed.
+    /// The frames with needed clean pages.
     needed_pages: NeededPages<P>,
 }
 
@@ -55,34 +60,35 @@ impl<P: Platform> Drop for Inner<P> {
     }
 }
 
-/// No address of a frame: memory may begin at 0.
+/// Not an address of a frame, since memory may begin at 0.
 const NONE: u64 = u64::MAX;
 
-/// Of a huge page, as allocators count.
+/// The order of a huge page in the buddy allocator.
 pub(super) const HUGE_ORDER: u32 = 9;
 
-/// Of the kernel's tables among those of processes, which count from 1.
+/// The number of the kernel's tables. Processes count from 1.
 const KERNEL_ASID: Asid = 0;
 
-/// How many frames are used for what.
+/// The number of frames in each use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MachineStats {
-    /// Frames that hold page tables of a process, its root included.
+    /// Frames of page tables of processes, including their roots.
     pub tables: u64,
-    /// Frames that hold page tables of the [kernel](Machine::kernel), its root included.
+    /// Frames of page tables of the [kernel](Machine::kernel), including its root.
     pub kernel_tables: u64,
-    /// Frames of private memory; the zero page is not counted. What the kernel maps as [`Source::Special`](samara_paging::Source::Special) is not counted
-    /// either; of its other pages, those of [`Kind::Anon`] are here, and those of [`Kind::File`] below.
+    /// Frames of private memory, without the zero page. Frames that the kernel maps as
+    /// [`Source::Special`](samara_paging::Source::Special) are not counted. Its other frames count
+    /// here if they are of [`Kind::Anon`], and below if they are of [`Kind::File`].
     pub anon: u64,
     /// Frames of files and of shared memory.
     pub file: u64,
-    /// Last-level tables that more than one process uses.
+    /// Last-level tables that several processes share.
     pub shared_tables: u64,
 }
 
 impl<P: Platform> Machine<P> {
-    /// A machine over this memory; `tlb` is told what the processors are to forget.
+    /// Creates a machine over this memory. It sends invalidations to `tlb`.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -104,8 +110,11 @@ impl<P: Platform> Machine<P> {
         })
     }
 
-    /// A machine whose processes all have the kernel's half of the address space in common. `ranges` (in bytes, each end exclusive, [`u64::MAX`] for the end of
-    /// all addresses) are where the kernel will ever map something: see [`PageTables::new_kernel`], whose tables [`kernel`](Self::kernel) gives.
+    /// Creates a machine whose processes share the kernel's half of the address space.
+    ///
+    /// `ranges` (in bytes, each end exclusive, [`u64::MAX`] for the end of all addresses) are all
+    /// ranges in which the kernel will ever map something: see [`PageTables::new_kernel`].
+    /// [`kernel`](Self::kernel) returns these tables.
     ///
     /// # Errors
     /// `ENOMEM`; `EINVAL`: a range is not in the upper half.
@@ -149,14 +158,15 @@ impl<P: Platform> Machine<P> {
         Ok(machine)
     }
 
-    /// Returns the kernel's tables, through which it maps and unmaps its own memory in its half of all address spaces; none if the machine was made
-    /// [without](Self::new). They live as long as a handle of the machine or a process does. Invalidations of them are told with the number 0, which no
-    /// process has.
+    /// Returns the kernel's tables, or `None` if the machine was made [without](Self::new). The
+    /// kernel maps and unmaps its own memory through them, in its half of all address spaces. They
+    /// live as long as a handle of the machine or a process. Their invalidations have the number 0,
+    /// which no process has.
     pub fn kernel(&self) -> Option<&PageTables<P::Format, Self>> {
         self.kernel.as_deref()
     }
 
-    /// Empty tables of a process, under the kernel's if there are any.
+    /// Creates empty tables of a process, under the kernel's if there are any.
     pub(super) fn make_tables(&self) -> Result<Tables<P>, Errno> {
         let number = self.next_number();
         let tables = match self.kernel() {
@@ -170,12 +180,12 @@ impl<P: Platform> Machine<P> {
         self.inner.number
     }
 
-    /// The memory itself.
+    /// Returns the physical memory.
     pub fn physical(&self) -> &Physical<P::Backing, P::Reclaim> {
         &self.inner.physical
     }
 
-    /// Who is told what the processors are to forget.
+    /// Returns the receiver of invalidations.
     pub fn tlb(&self) -> &P::Tlb {
         &self.inner.tlb
     }
@@ -192,7 +202,8 @@ impl<P: Platform> Machine<P> {
         &self.inner.needed_pages
     }
 
-    /// How many frames are used for what. Linear in the frames, and in the kernel's tables: these are counted by a walk, and those of processes are the others.
+    /// Counts the frames in each use. Linear in the frames and in the kernel's tables: a walk
+    /// counts the kernel's tables, and the rest belongs to processes.
     pub fn stats(&self) -> MachineStats {
         let physical = self.physical();
         let census = physical.frames().census();
@@ -201,7 +212,7 @@ impl<P: Platform> Machine<P> {
             tables: physical.table_frames().saturating_sub(kernel_tables) as u64,
             kernel_tables: kernel_tables as u64,
             anon: census.anon,
-            // Without the pages of zeroes.
+            // Without the zero pages.
             file: census
                 .file
                 .saturating_sub(1 + self.huge_zero().map_or(0, |_| 1 << HUGE_ORDER)),
@@ -209,14 +220,14 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// The huge page of zeroes, if it is there.
+    /// Returns the huge zero page, if it exists.
     fn huge_zero(&self) -> Option<u64> {
-        // Acquire: whoever put it there had cleared it.
+        // Acquire: pairs with the release in `make_huge_zero`, after the block was cleared.
         Some(self.inner.huge_zero.load(Ordering::Acquire)).filter(|&block| block != NONE)
     }
 
-    /// A huge page of zeroes that all have in common; none if there is no such block. It stays as long as the machine does. A call, so that
-    /// faults of small pages have more registers.
+    /// Returns the shared huge zero page, or `None` if there is no such block. It stays as long as
+    /// the machine. Out of line, so that faults of small pages have more registers.
     #[inline(never)]
     pub(super) fn make_huge_zero(&self) -> Option<u64> {
         if let Some(block) = self.huge_zero() {
@@ -225,7 +236,7 @@ impl<P: Platform> Machine<P> {
         let physical = self.physical();
         let block = physical.alloc_zeroed_block(HUGE_ORDER, Kind::File).ok()?;
         let shared = &self.inner.huge_zero;
-        // Release: the zeroes come before the number. Acquire: as above.
+        // Release: the zeroes come before the address. Acquire: as above.
         match shared.compare_exchange(NONE, block, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Some(block),
             Err(first) => {
@@ -235,10 +246,11 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// A number for a process, which invalidations are told with: they count up, and begin anew with 1 after all that there are.
+    /// Returns a new number for a process. Numbers count up, and start again at 1 after the
+    /// highest.
     fn next_number(&self) -> Asid {
         loop {
-            // Relaxed: only that numbers differ matters.
+            // Relaxed: numbers only have to differ.
             let number = self.inner.next.fetch_add(1, Ordering::Relaxed);
             if number != KERNEL_ASID {
                 return number;
@@ -246,7 +258,7 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Makes a process known to [`each_process`](Self::each_process).
+    /// Adds a process to the list.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -254,7 +266,8 @@ impl<P: Platform> Machine<P> {
         let mut processes = self.inner.processes.lock();
         processes.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         let number = mm.asid();
-        // Mostly it is the highest. To search is to look at processes that nobody has used for long.
+        // Usually it is the highest. A search would touch processes that are no longer in the
+        // processor's cache.
         let highest = processes.last().is_none_or(|last| last.asid() < number);
         let at = if highest {
             processes.len()
@@ -265,37 +278,39 @@ impl<P: Platform> Machine<P> {
         Ok(())
     }
 
-    /// The process is going.
+    /// Removes a process from the list.
     pub(super) fn remove_process(&self, number: Asid) {
         let mut processes = self.inner.processes.lock();
         let at = processes.partition_point(|other| other.asid() < number);
         if processes.get(at).is_some_and(|mm| mm.asid() == number) {
             let mm = processes.remove(at);
-            // Dropped without the lock: what it frees may be much.
+            // Dropped without the lock, because it may free much.
             drop(processes);
             drop(mm);
         }
     }
 
-    /// Looks at all processes at once; none comes or goes meanwhile.
+    /// Calls `look` with all processes. None is added or removed meanwhile.
     pub(super) fn with_processes<R>(&self, look: impl FnOnce(&[Counted<Mm<P>>]) -> R) -> R {
         look(&self.inner.processes.lock())
     }
 
-    /// The process with this number, or the first above.
+    /// Returns the process with this number, or the first above it.
     pub(crate) fn process_from(&self, number: Asid) -> Option<Counted<Mm<P>>> {
         let processes = self.inner.processes.lock();
         let at = processes.partition_point(|mm| mm.asid() < number);
         processes.get(at).cloned()
     }
 
-    /// Visits every process, upwards by number, without holding a lock of the machine's. One that is made meanwhile by a fork has a higher
-    /// number than its parent and is entered before the fork ends, so that it is visited after its parent.
+    /// Visits every process, sorted by number, without a lock of the machine. A child has a higher
+    /// number than its parent, and is in the list before the fork ends. So it is visited after its
+    /// parent.
     pub(super) fn each_process(&self, visit: impl FnMut(&Mm<P>)) {
         self.each_process_that(|_| true, visit);
     }
 
-    /// Visits those that are asked for, when it is their turn. The machine's list is locked meanwhile.
+    /// Visits the processes for which `is_wanted` returns `true` when their turn comes. `is_wanted`
+    /// is called with the list locked.
     pub(super) fn each_process_that(
         &self,
         is_wanted: impl Fn(&Mm<P>) -> bool,

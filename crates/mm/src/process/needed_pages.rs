@@ -1,11 +1,13 @@
-//! Private pages that are clean and yet not to be dropped.
+//! Clean private pages that must not be dropped.
 //!
-//! `MADV_FREE` makes the entries of pages clean, and marks the pages themselves as not needed: that mark Linux keeps with the page, not with an entry, and not with a
-//! page that somebody has locked at that moment (`madvise(2)`, `mlock(2)`). A relative that is left of a fork may have locked it. Such a page is clean where it
-//! was given up, but not counted as `LazyFree:`, nor dropped when memory is short, until `MADV_FREE` comes again.
+//! `MADV_FREE` makes the entries of pages clean, and marks the pages themselves as not needed.
+//! Linux keeps this mark with the page, not with an entry. It does not set it if any process has
+//! locked the page at that moment (`madvise(2)`, `mlock(2)`), for example a relative by fork. Such
+//! a page is clean in the process that freed it. But it does not count as `LazyFree:` and is not
+//! dropped when memory is short, until the next `MADV_FREE`.
 //!
-//! They are few, and so they are kept here, by their frames. A frame that is given back stays marked. That does no harm: what is there next is dirty, until
-//! `MADV_FREE` decides anew.
+//! These pages are few, so their frames are kept in a set. A freed frame stays in the set. That
+//! does no harm: its next page is dirty until `MADV_FREE` decides again.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -19,9 +21,9 @@ use crate::process::machine::Machine;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 
-/// The marked frames of a machine.
+/// The frames of a machine with needed clean pages.
 pub(super) struct NeededPages<P: Platform> {
-    /// Whether a process has ever locked memory.
+    /// `true` if a process has ever locked memory.
     has_locked: AtomicBool,
     marked: AddressSet<P>,
 }
@@ -34,10 +36,11 @@ impl<P: Platform> NeededPages<P> {
         }
     }
 
-    /// A process is about to lock memory.
+    /// Notes that a process is about to lock memory.
     #[cold]
     pub(super) fn set_has_locked(&self) {
-        // Relaxed: who gives up a page that was locked before has waited for the lock of an address space, or of the page's table, since.
+        // Relaxed: a thread that frees a page which was locked before has since waited for the lock
+        // of an address space, or of the page's table.
         self.has_locked.store(true, Ordering::Relaxed);
     }
 
@@ -46,7 +49,8 @@ impl<P: Platform> NeededPages<P> {
         self.has_locked.load(Ordering::Relaxed)
     }
 
-    /// Marks a frame, or takes its mark away. For want of memory it may stay as it is, which shows in what is told and dropped.
+    /// Adds or removes a frame. Without memory the set stays as it is, which affects only reports
+    /// and reclaim.
     fn set(&self, frame: u64, needed: bool) {
         let range = frame..frame + PAGE_SIZE;
         if needed {
@@ -56,23 +60,26 @@ impl<P: Platform> NeededPages<P> {
         }
     }
 
-    /// Whether a clean page on this frame is needed. O(log n), and O(1) as long as there has been none.
+    /// Returns `true` if a clean page on this frame is needed. O(log n), and O(1) while the set has
+    /// always been empty.
     pub(super) fn has(&self, frame: u64) -> bool {
         self.marked.has(frame)
     }
 }
 
-/// A page that was given up and that others map, too.
+/// A lazily freed page that other processes map, too.
 struct SharedPage {
-    /// Its number, which is the same with all that a fork has left.
+    /// The page's number, the same in all relatives by fork.
     offset: u64,
     frame: u64,
     locked: bool,
 }
 
 impl<P: Platform> Mm<P> {
-    /// Pages of a range were given up by `MADV_FREE`: notes which of them are not to be dropped, since somebody else has locked them. No address space is
-    /// locked. O(pages, and locked areas of others).
+    /// Notes which pages of a range that `MADV_FREE` freed are needed, because another process has
+    /// locked them. O(pages, and locked VMAs of other processes).
+    ///
+    /// Preconditions: the caller holds no lock of an address space.
     pub(super) fn note_lazily_freed(&self, range: Range<u64>) {
         let needed_pages = self.machine.needed_pages();
         let mut shared = self.shared_pages(range);
@@ -88,7 +95,8 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// The private pages of a range that others map, too. Those that nobody else maps lose their marks.
+    /// Returns the private pages of a range that other processes map, too. All others leave the
+    /// set.
     fn shared_pages(&self, range: Range<u64>) -> Vec<SharedPage> {
         let mut shared = Vec::new();
         let space = self.space.read();
@@ -121,7 +129,7 @@ impl<P: Platform> Mm<P> {
         shared
     }
 
-    /// Which of these pages, upwards by number, lie in locked areas here.
+    /// Marks those of the pages, sorted by number, that lie in locked VMAs of this process.
     fn mark_locked(&self, shared: &mut [SharedPage]) {
         let space = self.space.read();
         let all = 0..space.config.task_size;
@@ -148,7 +156,7 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// The parts of a range without pages that are clean and yet needed.
+    /// Calls `each` for the parts of a range without needed clean pages.
     pub(super) fn droppable_parts(&self, range: Range<u64>, mut each: impl FnMut(Range<u64>)) {
         if !self.machine.needed_pages().marked.any() {
             return each(range);
@@ -175,7 +183,7 @@ fn is_private(frame: samara_paging::FrameInfo) -> bool {
 }
 
 impl<P: Platform> Machine<P> {
-    /// Whether a clean private page on this frame is needed all the same.
+    /// Returns `true` if a clean private page on this frame is needed.
     pub(crate) fn is_needed(&self, frame: u64) -> bool {
         self.needed_pages().has(frame)
     }

@@ -1,13 +1,14 @@
-//! What a machine is made of, and who brings it.
+//! The parts of a machine that its client provides.
 
 use lock_api::{RawMutex, RawRwLock};
 use samara_paging::{Format, FrameAllocator, Invalidate, PhysMem, Reclaim};
 
-/// All that the owner of a machine chooses: the format of its page tables, where frames come from, how walks are waited for, how
-/// processors are told to forget translations, and the locks.
+/// The choices of a machine's client: the format of its page tables, the source of frames, how
+/// walks are waited for, how processors invalidate translations, and the locks.
 ///
-/// Where every allocation may fail, locks must not need memory when a thread waits. Those of a kernel do not, nor does the feature `hosted`'s `HostLock`;
-/// `parking_lot`'s, as in the example, end the program when there is none.
+/// If every allocation may fail, a lock must not need memory when a thread waits. Locks of kernels
+/// do not, and `HostLock` of the feature `hosted` does not. `parking_lot`'s locks, as in the
+/// example, end the program without memory.
 ///
 /// ```
 /// use samara_mm::process::Platform;
@@ -26,20 +27,20 @@ use samara_paging::{Format, FrameAllocator, Invalidate, PhysMem, Reclaim};
 /// }
 /// ```
 pub trait Platform: Sized + 'static {
-    /// How processors write page tables down.
+    /// The format of page tables.
     type Format: Format;
-    /// Where frames come from, and where they are read and written.
+    /// The source of frames, and access to their bytes.
     type Backing: FrameAllocator + PhysMem + Send + Sync;
-    /// How the tables' walks are waited for.
+    /// How walks of the tables are waited for.
     type Reclaim: Reclaim + Send + Sync;
-    /// How processors are told to forget.
+    /// How processors invalidate translations.
     type Tlb: Invalidate + Send + Sync;
-    /// Locks that are held for a short time: of a file's pages, of the lists of a machine.
+    /// The lock of short critical sections: a file's pages, the lists of a machine.
     type Mutex: RawMutex + Send + Sync;
     /// The lock of an address space.
     type RwLock: RawRwLock + Send + Sync;
 
-    /// The node that a frame is of, 0 to 63. A machine of one node has all on the first.
+    /// Returns the NUMA node of a frame, 0 to 63. A machine of one node has all frames on node 0.
     fn node(phys: u64) -> u32 {
         let _ = phys;
         0

@@ -1,14 +1,18 @@
-//! Stretches of 2 MiB whose last-level table Linux still has although nothing is in it any more.
+//! Stretches of 2 MiB for which Linux retains a last-level table without pages.
 //!
-//! Tables that become empty are given back here. Linux gives back a table when nothing is mapped in its stretch any more, or when `MADV_DONTNEED` discards all of the
-//! stretch in one call (observed on 6.18), and not when its pages go one after the other, nor when they are unmapped or moved while another area lies in
-//! the stretch. Two things tell the difference: where there is a table, faults bring small pages though huge ones are advised, and `MADV_COLLAPSE` succeeds
-//! though no page is there.
+//! Samara frees a table when it becomes empty. Linux frees a table when nothing is mapped in its
+//! stretch any more, or when one `MADV_DONTNEED` discards the whole stretch (observed on 6.18). It
+//! keeps the table if its pages go one by one, or if they are unmapped or moved while another VMA
+//! lies in the stretch. Programs see the difference in two ways. Where there is a table, faults map
+//! small pages although huge pages are advised. And `MADV_COLLAPSE` succeeds although no page is
+//! present.
 //!
-//! `mremap` takes a whole table along where the old and the new place both begin with it. Else Linux makes a table at the new place wherever there is one at the
-//! old, be it empty, and the old one stays for as long as any other does.
+//! `mremap` moves a whole table if the old and the new address are both aligned to it. Otherwise
+//! Linux makes a table at the new address wherever there is one at the old address, even an empty
+//! one. The old table stays under the same conditions as any other.
 //!
-//! What is not noted: tables that Linux made for faults that failed, and a child's for areas without a page beside others that it did not get.
+//! Not recorded: tables that Linux made for faults that failed, and tables of a child for VMAs
+//! without a page.
 
 use core::ops::Range;
 
@@ -18,7 +22,7 @@ use crate::flags::PMD_SIZE;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 
-/// The first and the last page that an advice has taken away.
+/// The first and the last page that an advice discarded.
 #[derive(Clone, Copy)]
 pub(super) struct Discarded {
     first: u64,
@@ -33,7 +37,7 @@ impl Discarded {
         }
     }
 
-    /// In ascending order. A huge page has no table that would stay.
+    /// Adds a page, in ascending order. A huge page has no table that could stay.
     #[inline]
     pub(super) fn add(&mut self, page: u64, entry: Entry) {
         if matches!(entry, Entry::Page { size, .. } if size != PageSize::Small) {
@@ -44,18 +48,19 @@ impl Discarded {
     }
 }
 
-/// The whole stretches that a range touches.
+/// Returns the whole stretches that a range touches.
 fn stretches(range: &Range<u64>) -> Range<u64> {
     let end = range.end.checked_next_multiple_of(PMD_SIZE);
     range.start & !(PMD_SIZE - 1)..end.unwrap_or(u64::MAX)
 }
 
 impl<P: Platform> Mm<P> {
-    /// Pages of a range have been discarded. `tables`: where the range holds all of a stretch, its table goes, too.
+    /// Records that pages of a range were discarded. With `tables`, Linux frees the table of a
+    /// stretch that the range covers.
     #[inline]
     pub(super) fn note_discarded(&self, range: &Range<u64>, discarded: Discarded, tables: bool) {
         if discarded.first > discarded.last {
-            // Nothing was there; it may have been noted before.
+            // Nothing was present, but a table may be recorded.
             if tables && self.retained_tables().any() {
                 self.clear_whole(range);
             }
@@ -98,8 +103,9 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// A range has been unmapped. `emptied`: whether the tables around its start and its end, of which it holds a part, have nothing in them any more. They stay
-    /// unless it is said that nothing else is mapped there.
+    /// Records that a range was unmapped. `emptied` says if the tables around its start and its
+    /// end, which it covers in part, became empty. They are retained until
+    /// [`clear_unneeded`](Self::clear_unneeded).
     #[inline]
     pub(super) fn note_unmapped(&self, range: &Range<u64>, emptied: [bool; 2]) {
         if emptied[0] {
@@ -110,7 +116,8 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// The same, told by what has discarded.
+    /// Returns if the tables around the start and the end of a range became empty, from the removed
+    /// pages.
     pub(super) fn emptied(&self, range: &Range<u64>, discarded: Discarded) -> [bool; 2] {
         let is = |at: u64, last: u64| {
             let base = at & !(PMD_SIZE - 1);
@@ -125,7 +132,7 @@ impl<P: Platform> Mm<P> {
         ]
     }
 
-    /// Linux has a table around this address.
+    /// Records a table around this address.
     #[cold]
     fn retain(&self, at: u64) {
         let stretch = at & !(PMD_SIZE - 1);
@@ -135,7 +142,7 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// Pages have moved from one table to another, one by one.
+    /// Records that pages moved from one table to another, one by one.
     pub(super) fn note_moved(&self, from: u64, to: u64) {
         for at in [from, to] {
             if self.tables.is_vacant(at, PageSize::Large) {
@@ -144,7 +151,8 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// What is in a range is about to move. Tables without pages go along, or get others at the new place.
+    /// Records that a range is about to move. Its retained tables move along, or others are made at
+    /// the new address.
     #[inline]
     pub(super) fn move_retained(&self, from: u64, to: u64, len: u64) {
         if self.retained_tables().any() {
@@ -170,7 +178,7 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// A range has been left, with nothing mapped from `below` to `above`: tables that only serve what is between them are given back.
+    /// Removes tables that only serve an unmapped range. Nothing is mapped from `below` to `above`.
     pub(super) fn clear_unneeded(&self, range: &Range<u64>, below: u64, above: u64) {
         let first = (range.start & !(PMD_SIZE - 1)).max(below);
         let last = stretches(range).end.min(above) & !(PMD_SIZE - 1);
@@ -181,7 +189,7 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// There is a huge page in the place of a table.
+    /// Removes the table that a huge page replaces.
     #[inline]
     pub(super) fn forget_retained(&self, range: &Range<u64>) {
         if self.retained_tables().any() {
@@ -189,12 +197,12 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// Whether Linux has a table for the 2 MiB from `start` on, in which nothing is.
+    /// Returns `true` if Linux has a table without pages for the 2 MiB at `start`.
     pub(super) fn has_retained_table(&self, start: u64) -> bool {
         self.retained_tables().has(start) && self.tables.is_vacant(start, PageSize::Large)
     }
 
-    /// A child gets tables for those of its parent, also where nothing is in them.
+    /// Gives a child the retained tables of its parent.
     pub(super) fn inherit_retained(&self, child: &Self, range: Range<u64>) {
         let mut next = range.start;
         while let Some(first) = self.retained_tables().first_in(next..range.end) {

@@ -1,4 +1,5 @@
-//! A page's bytes beside its frame, for a source that takes them: on the heap, since kernels have short stacks.
+//! A bounce buffer: the bytes of one page, copied for a source. On the heap, since kernels have
+//! short stacks.
 
 use alloc::boxed::Box;
 
@@ -7,7 +8,7 @@ use crate::process::file::source::PAGE_BYTES;
 
 type Bytes = [u8; PAGE_BYTES];
 
-/// Room for the bytes of a page, which is there from the first use on.
+/// Memory for the bytes of a page, allocated at the first use.
 pub(super) struct BounceBuffer(Option<Box<Bytes>>);
 
 impl BounceBuffer {
@@ -15,7 +16,8 @@ impl BounceBuffer {
         BounceBuffer(None)
     }
 
-    /// Calls `use_it` with the room, whose bytes are of no meaning before. Without memory it is on the stack: writing pages out must not fail for want of memory.
+    /// Calls `use_it` with the buffer, whose bytes have no meaning before. Without memory the
+    /// buffer is on the stack: writing pages out must not fail for lack of memory.
     pub(super) fn with<R>(&mut self, use_it: impl FnOnce(&mut Bytes) -> R) -> R {
         if self.0.is_none() {
             self.0 = zeroed();
@@ -29,7 +31,7 @@ impl BounceBuffer {
 
 fn zeroed() -> Option<Box<Bytes>> {
     let mut room = try_room::<Bytes>().ok()?;
-    // SAFETY: the room is for so many bytes, of which any are valid.
+    // SAFETY: the memory has this size, and any bytes are valid.
     unsafe {
         room.as_mut_ptr().write_bytes(0, 1);
         Some(room.assume_init())

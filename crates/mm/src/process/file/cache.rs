@@ -1,9 +1,13 @@
-//! The pages of a file on one machine.
+//! The cached pages of a file on one machine.
 //!
-//! The cache has one reference on each of its frames; mappings are counted beside it. A page is read into a frame without the lock, and put in its place with
-//! it: if another was faster, the other's page is taken; if pages were cut off meanwhile (`cuts`), the page may be of yesterday's file, and is
-//! read again. Pages are mapped with the lock held, so that whoever cuts pages off first takes them out here, and then finds in the tables all
-//! that were mapped before.
+//! The cache has one reference on each of its frames. Mappings are counted separately.
+//!
+//! A page is read into a frame without the lock, and inserted with it. If another thread inserted
+//! the page first, that page is used. If pages were cut off meanwhile (`cuts`), the bytes may be
+//! out of date, and the page is read again.
+//!
+//! Pages are mapped with the lock held. Truncation first takes pages out of the cache, and so finds
+//! in the tables all that were mapped before.
 
 use lock_api::{Mutex, MutexGuard};
 use samara_paging::Kind;
@@ -19,13 +23,13 @@ use crate::process::machine::Machine;
 use crate::process::platform::Platform;
 use crate::process::signal::Fault;
 
-/// The pages of a file on one machine.
+/// The cached pages of a file on one machine.
 pub(crate) struct Cache<P: Platform> {
     machine: Machine<P>,
     pages: Mutex<P::Mutex, CachedPages>,
 }
 
-/// The pages, locked, and the frame of one of them.
+/// The locked pages, and the frame of one of them.
 type Locked<'a, P> = (MutexGuard<'a, <P as Platform>::Mutex, CachedPages>, u64);
 
 impl<P: Platform> Cache<P> {
@@ -36,12 +40,13 @@ impl<P: Platform> Cache<P> {
         }
     }
 
-    /// The pages, locked.
+    /// Locks the pages.
     pub(crate) fn lock(&self) -> MutexGuard<'_, P::Mutex, CachedPages> {
         self.pages.lock()
     }
 
-    /// The frame of a page, if it is here, which is dirty from now on if it is wanted `to_write`; and the pages, locked, so that it stays.
+    /// Returns the frame of a page, if it is cached, and the locked pages, which keep it. With
+    /// `to_write` the page becomes dirty.
     ///
     /// # Errors
     /// [`Fault::ADRERR`] beyond the end.
@@ -59,10 +64,11 @@ impl<P: Platform> Cache<P> {
         Ok(phys.map(|phys| (pages, phys)))
     }
 
-    /// The frame of a page, which is read if it is not here, and is dirty from now on if it is wanted `to_write`; and the pages, locked, so that it stays.
+    /// Returns the frame of a page, which is read if it is not cached, and the locked pages, which
+    /// keep it. With `to_write` the page becomes dirty.
     ///
     /// # Errors
-    /// [`Fault::ADRERR`] beyond the end, and if it cannot be read; [`Fault::NoMemory`].
+    /// [`Fault::ADRERR`] beyond the end, and if the page cannot be read; [`Fault::NoMemory`].
     pub(crate) fn page(
         &self,
         inode: &Inode,
@@ -98,7 +104,7 @@ impl<P: Platform> Cache<P> {
 
     fn read(&self, source: &dyn PageSource, page: u64, phys: u64) -> Result<(), Fault> {
         let at = self.machine.physical().to_virt(phys);
-        // SAFETY: a new frame, which nobody else knows.
+        // SAFETY: a new frame, known only here.
         unsafe {
             bytes::clear_page(at);
             if !source.is_memory() {
@@ -109,14 +115,14 @@ impl<P: Platform> Cache<P> {
         Ok(())
     }
 
-    /// Pages from `first` on, up to `end`, are the file's no more.
+    /// Removes the pages from `first` up to `end` from the file.
     pub(super) fn cut(&self, first: u64, end: u64) {
         let physical = self.machine.physical();
         self.lock().cut(first, end, |phys| physical.put(phys));
     }
 
-    /// Zeroes what the last page of a file that ends at this byte holds beyond, if it is here. Where it is all that there is of the page (`keeps`), that counts as
-    /// written.
+    /// Zeroes the bytes beyond the end in the last page of a file with `end` bytes, if it is
+    /// cached. With `keeps` (the cache is the only copy) the page becomes dirty.
     pub(super) fn clear_tail(&self, end: u64, keeps: bool) {
         let mut pages = self.lock();
         if keeps {
@@ -125,12 +131,13 @@ impl<P: Platform> Cache<P> {
         pages.clear_tail(self.machine.physical(), end);
     }
 
-    /// The same of a page that is about to be written back, unless it has been written again: the file may have become longer before that.
+    /// Zeroes the bytes beyond the end of a page that is about to be written back. A dirty page is
+    /// left alone: it was written again, and the file may have grown before that.
     pub(super) fn clear_end(&self, source: &dyn PageSource) {
         let pages = self.lock();
         let end = source.size();
         if !pages.is_dirty(end / PAGE_SIZE) {
-            // Nobody may store to it without a fault, which needs the lock.
+            // A store needs a fault first, which needs the lock.
             pages.clear_tail(self.machine.physical(), end);
         }
     }
@@ -154,7 +161,8 @@ impl<P: Platform> ErasedCache for Cache<P> {
     }
 }
 
-/// What a program has stored in the last page of a file beyond its end is no part of it.
+/// Zeroes the bytes beyond the end of the file in a page that is about to be written. A program's
+/// stores there are not part of the file.
 pub(super) fn clear_beyond(source: &dyn PageSource, page: u64, bytes: &mut [u8; PAGE_BYTES]) {
     let end = source.size();
     if end / PAGE_SIZE == page {
@@ -163,7 +171,7 @@ pub(super) fn clear_beyond(source: &dyn PageSource, page: u64, bytes: &mut [u8; 
 }
 
 impl Inode {
-    /// Pages that the file has a part of now.
+    /// Returns the number of pages of which the file has a byte now.
     pub(crate) fn pages(&self) -> u64 {
         self.source().size().div_ceil(PAGE_SIZE)
     }

@@ -1,4 +1,4 @@
-//! The pages of a file that are in memory, by their numbers.
+//! The index of cached pages, by page number.
 
 use alloc::boxed::Box;
 
@@ -13,24 +13,26 @@ use crate::process::machine::Machine;
 use crate::process::platform::Platform;
 use crate::process::signal::Fault;
 
-/// Frames by the page's number, and whether each page was written since it was last written back, or, if it is shared memory's, ever. A page that an entry of any
-/// table lets programs write to counts as written.
+/// The frames of cached pages, with a dirty bit each. A page of a file is dirty if it was written
+/// since the last write-back. A page of shared memory is dirty if it was ever written. A page also
+/// counts as written while an entry of any table permits writes.
 ///
-/// The tree holds groups of pages: a fault looks up [`GROUP`] neighbours at once, and a tree of pages would have a level more.
+/// The tree holds groups of pages: a fault looks up [`GROUP`] neighbours at once, and a tree of
+/// single pages would be one level deeper.
 pub(crate) struct CachedPages {
-    /// By the page's number divided by [`GROUP`].
+    /// The groups, by page number divided by [`GROUP`].
     groups: MapleTree<u64, Box<Group>>,
-    /// How often pages were taken out.
+    /// The number of removals.
     cuts: u64,
 }
 
 /// Neighbouring pages.
 struct Group([Cached; GROUP as usize]);
 
-/// As many pages as a read fault maps.
+/// The number of pages that a read fault maps.
 const GROUP: u64 = 16;
 
-/// The frame of a page: its number times 4, and flags. 0 if the page is not here.
+/// The frame number of a page times 4, and flags. 0 if the page is not cached.
 #[derive(Clone, Copy, PartialEq)]
 struct Cached(u64);
 
@@ -71,7 +73,7 @@ impl CachedPages {
         }
     }
 
-    /// How often pages were taken out: as long as it is the same, those that were here are here.
+    /// Returns the number of removals. While it is the same, no page was removed.
     pub(crate) fn cuts(&self) -> u64 {
         self.cuts
     }
@@ -87,12 +89,13 @@ impl CachedPages {
         Some(group.at_mut(page))
     }
 
-    /// The frame of a page that is here.
+    /// Returns the frame of a cached page.
     pub(crate) fn get(&self, page: u64) -> Option<u64> {
         self.at(page).frame()
     }
 
-    /// Returns a function that looks up frames as [`get`](Self::get) does. It takes less time if it is asked for one page after the other.
+    /// Returns a function that looks up frames as [`get`](Self::get) does, faster for ascending
+    /// pages.
     pub(crate) fn in_order(&self) -> impl FnMut(u64) -> Option<u64> {
         let mut last: Option<(u64, Option<&Group>)> = None;
         move |page| {
@@ -106,7 +109,7 @@ impl CachedPages {
         }
     }
 
-    /// The frame of a page that is here. If it is wanted `to_write` it is dirty from now on.
+    /// Returns the frame of a cached page. With `to_write` the page becomes dirty.
     pub(super) fn find(&mut self, page: u64, to_write: bool) -> Option<u64> {
         if !to_write {
             return self.get(page);
@@ -117,17 +120,17 @@ impl CachedPages {
         Some(phys)
     }
 
-    /// A program may write to the page from now on.
+    /// Marks the page dirty, because a program may write to it.
     pub(crate) fn set_dirty(&mut self, page: u64) {
         let _ = self.find(page, true);
     }
 
-    /// Returns `true` if the page is here and was written.
+    /// Returns `true` if the page is cached and dirty.
     pub(crate) fn is_dirty(&self, page: u64) -> bool {
         self.at(page).is_dirty()
     }
 
-    /// Puts a page in.
+    /// Inserts a page.
     ///
     /// # Errors
     /// [`Fault::NoMemory`].
@@ -145,7 +148,7 @@ impl CachedPages {
             .map_err(|_| Fault::NoMemory)
     }
 
-    /// Takes out the pages in `first .. end`, and gives the frame of each to `give`.
+    /// Removes the pages in `first .. end`, and passes each frame to `give`.
     pub(super) fn cut(&mut self, first: u64, end: u64, mut give: impl FnMut(u64)) {
         self.cuts += 1;
         if first >= end {
@@ -161,14 +164,15 @@ impl CachedPages {
                 }
             }
         }
-        // Without memory, groups without pages stay until the file is let go.
+        // Without memory, empty groups stay until the file is released.
         let whole = first.div_ceil(GROUP)..end / GROUP;
         if whole.start < whole.end {
             let _ = self.groups.erase_range(whole);
         }
     }
 
-    /// Zeroes what the last page of a file that ends at this byte holds beyond, if it is here.
+    /// Zeroes the bytes beyond the end in the last page of a file with `end` bytes, if it is
+    /// cached.
     pub(super) fn clear_tail<B, R>(&self, physical: &Physical<B, R>, end: u64)
     where
         B: FrameAllocator + PhysMem,
@@ -182,26 +186,26 @@ impl CachedPages {
         let zeroes = [0; 64];
         for start in (from..PAGE_BYTES).step_by(zeroes.len()) {
             let len = zeroes.len().min(PAGE_BYTES - start);
-            // SAFETY: within the frame, which these pages have a reference on.
+            // SAFETY: within the frame, on which these pages have a reference.
             unsafe { bytes::store(at.add(start), &zeroes[..len]) };
         }
     }
 
-    /// A page that was not written leaves memory, if nobody has it: what it held can be read again, or was nothing.
+    /// Removes a clean page without mappings: its bytes can be read again, or are zero.
     pub(crate) fn drop_clean<P: Platform>(&mut self, machine: &Machine<P>, page: u64) {
         let physical = machine.physical();
         let Some(phys) = self.get(page).filter(|_| !self.is_dirty(page)) else {
             return;
         };
-        // Nobody maps it while these pages are locked, and a reference comes from a mapping.
+        // No thread maps it while these pages are locked, and a reference comes from a mapping.
         let info = physical.frames().info(phys);
         if info.is_some_and(|info| info.mappings == 0 && info.references == 1) {
-            // Who is reading the page now may have begun before it was written.
+            // A thread that is reading the page now may have begun before the page was written.
             self.cut(page, page + 1, |phys| physical.put(phys));
         }
     }
 
-    /// The first dirty page in a range is clean from now on. Returns its number and its frame.
+    /// Marks the first dirty page in a range clean. Returns its number and its frame.
     pub(super) fn take_dirty(&mut self, first: u64, end: u64) -> Option<(u64, u64)> {
         if first >= end {
             return None;
@@ -218,7 +222,7 @@ impl CachedPages {
         None
     }
 
-    /// Takes out all pages, and gives the frame of each to `give`.
+    /// Removes all pages, and passes each frame to `give`.
     pub(super) fn clear(&mut self, mut give: impl FnMut(u64)) {
         for (_, group) in self.groups.iter() {
             group

@@ -1,4 +1,4 @@
-//! A file, with its pages on each machine.
+//! A file, with its cached pages on each machine.
 
 use alloc::boxed::Box;
 use core::any::Any;
@@ -16,18 +16,22 @@ use crate::process::machine::Machine;
 use crate::process::platform::Platform;
 use crate::space::vma::{Backing, Vma};
 
-/// A file as machines know it: where its pages come from, and those that are in memory.
+/// A file as machines know it: the source of its pages, and the cached pages.
 ///
-/// It is kept as the [`object`](crate::File::object) of each [`File`](crate::File) that opens it; all that open one file carry clones of one object,
-/// since that decides what is one file. Its pages stay in memory until the last open and the last mapping have gone; those that programs have
-/// written go back to the source then; what the source does not take is lost, which [`Process::exit`](crate::process::Process::exit) tells, and
-/// [`Machine::sync_file`] before. What a program stores while another thread of its unmaps the last mapping may not be among that.
+/// It is the [`object`](crate::File::object) of each [`File`](crate::File) that opens it. All opens
+/// of one file hold clones of one object, because the object decides which files are the same.
+///
+/// Its pages stay cached until the last open and the last mapping are gone. Then dirty pages are
+/// written to the source. Pages that the source refuses are lost, and
+/// [`Process::exit`](crate::process::Process::exit) returns the error. [`Machine::sync_file`]
+/// returns it before. A store may be lost if it happens while another thread of the program unmaps
+/// the last mapping.
 ///
 /// ```
 /// use samara_mm::process::{Inode, PAGE_BYTES, PageSource};
 /// use samara_mm::Errno;
 ///
-/// /// Endless ones.
+/// /// A file of ones without end.
 /// struct Ones;
 ///
 /// impl PageSource for Ones {
@@ -52,7 +56,8 @@ use crate::space::vma::{Backing, Vma};
 /// ```
 pub struct Inode {
     source: Box<dyn PageSource>,
-    /// A list that only grows, as long as this lives: one entry for each machine that maps the file.
+    /// A list with one entry for each machine that maps the file. It only grows, until the file is
+    /// dropped.
     caches: AtomicPtr<Node>,
 }
 
@@ -64,20 +69,20 @@ struct Node {
 
 /// The cache of some machine.
 pub(super) trait ErasedCache: Any + Send + Sync {
-    /// Writes back what is to be, and gives all pages up.
+    /// Writes dirty pages back, and frees all pages.
     fn release(&mut self, source: &dyn PageSource, written: &mut Writeback);
 }
 
-// SAFETY: the list is owned; caches and the source go from thread to thread and are used by several.
+// SAFETY: the file owns the list. Caches and the source may be sent and shared.
 unsafe impl Send for Inode {}
-// SAFETY: as above; the list's head is an atomic, and what is in the list does not change.
+// SAFETY: as above. The list's head is an atomic, and entries of the list do not change.
 unsafe impl Sync for Inode {}
 
 impl Inode {
-    /// A file with this content, as the object for [`File::object`](crate::File::object).
+    /// Creates a file with this content, as the object for [`File::object`](crate::File::object).
     ///
     /// # Errors
-    /// `ENOMEM`; the source is dropped.
+    /// `ENOMEM`. The source is dropped.
     pub fn object(source: impl PageSource + 'static) -> Result<Object, Errno> {
         Object::try_new(Inode {
             source: try_box(source)?,
@@ -85,12 +90,12 @@ impl Inode {
         })
     }
 
-    /// Where its pages come from.
+    /// Returns the source of the pages.
     pub fn source(&self) -> &dyn PageSource {
         &*self.source
     }
 
-    /// What an area maps.
+    /// Returns the file that a VMA maps.
     pub(crate) fn of(vma: &Vma) -> Option<&Inode> {
         Self::mapped(vma)?.get()
     }
@@ -105,14 +110,14 @@ impl Inode {
         }
     }
 
-    /// Its pages on a machine, if there may be any.
+    /// Returns the file's cache on a machine, if it has one.
     pub(crate) fn known<P: Platform>(&self, machine: &Machine<P>) -> Option<&Cache<P>> {
-        // Acquire: what the list's entries hold was written before they were put in.
+        // Acquire: pairs with the release in `cache`, after the entry was written.
         self.find(self.caches.load(Ordering::Acquire), machine)
     }
 
     fn find<P: Platform>(&self, mut node: *mut Node, machine: &Machine<P>) -> Option<&Cache<P>> {
-        // SAFETY: entries of the list live as long as this does, and do not change.
+        // SAFETY: entries of the list live as long as the file, and do not change.
         while let Some(entry) = unsafe { node.as_ref() } {
             if entry.machine == machine.number() {
                 let cache: &dyn Any = &*entry.cache;
@@ -123,7 +128,7 @@ impl Inode {
         None
     }
 
-    /// Its pages on a machine.
+    /// Returns the file's cache on a machine, and creates it at the first call.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -140,14 +145,14 @@ impl Inode {
         let mut head = self.caches.load(Ordering::Acquire);
         loop {
             if let Some(cache) = self.find(head, machine) {
-                // Another was faster.
-                // SAFETY: nobody else knows the entry.
+                // Another thread was first.
+                // SAFETY: the entry is known only here.
                 drop(unsafe { Box::from_raw(node) });
                 return Ok(cache);
             }
             // SAFETY: as above.
             unsafe { (*node).next = head };
-            // Release: the entry's content comes before it can be found. Acquire: as above.
+            // Release: the entry is written before it can be found. Acquire: as above.
             match self
                 .caches
                 .compare_exchange(head, node, Ordering::AcqRel, Ordering::Acquire)
@@ -160,15 +165,15 @@ impl Inode {
 }
 
 impl Inode {
-    /// A handle of what an area maps, if that is a file.
+    /// Returns a handle of the file that a VMA maps.
     pub(crate) fn handle(vma: &Vma) -> Option<Object> {
         Self::mapped(vma)?.handle::<Inode>()
     }
 
-    /// Lets a handle of a file go, and with the last one the file.
+    /// Drops a handle of a file. The last handle releases the file.
     ///
     /// # Errors
-    /// The first of the source's for a page that is lost.
+    /// The first error of the source for a page that is lost.
     pub(crate) fn close(file: Object) -> Result<(), Errno> {
         file.let_go(Inode::release).unwrap_or(Ok(()))
     }
@@ -179,7 +184,7 @@ impl Inode {
         let first = core::mem::replace(self.caches.get_mut(), ptr::null_mut());
         let mut next = NonNull::new(first);
         while let Some(node) = next {
-            // SAFETY: made from a box by `cache`, and taken out once.
+            // SAFETY: `cache` made it from a box, and it is taken out once.
             let mut node = unsafe { Box::from_raw(node.as_ptr()) };
             next = NonNull::new(node.next);
             node.cache.release(&*self.source, &mut written);
@@ -190,7 +195,7 @@ impl Inode {
 
 impl Drop for Inode {
     fn drop(&mut self) {
-        // Nobody is left to be told of an error.
+        // No caller is left to receive an error.
         let _ = self.release();
     }
 }
@@ -201,7 +206,7 @@ impl fmt::Debug for Inode {
     }
 }
 
-/// Whether an area maps shared memory, of which nothing is ever written to a file.
+/// Returns `true` if a VMA maps shared memory, which is never written to a file.
 pub(crate) fn is_memory(vma: &Vma) -> bool {
     Inode::of(vma).is_some_and(|inode| inode.source().is_memory())
 }

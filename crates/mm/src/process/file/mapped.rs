@@ -1,7 +1,8 @@
-//! What is done to a file in all of its mappings.
+//! Operations on all mappings of a file: truncation, holes, write-back.
 //!
-//! Processes that may have pages of the file (see `seen`) are visited one after the other, with each one's address space locked for reading, and no other lock. Whoever maps a page of the file
-//! meanwhile finds it as it is now: see `cache`.
+//! Processes that may have pages of the file (see `file_filter`) are visited one after the other.
+//! Each visit locks one address space for reading, and no other lock. A concurrent fault maps the
+//! file as it is now: see `cache`.
 
 use core::ops::{ControlFlow, Range};
 
@@ -13,22 +14,27 @@ use crate::pages::Object;
 use crate::process::atomic_ops::check_machine;
 use crate::process::bytes;
 use crate::process::file::bounce_buffer::BounceBuffer;
-use crate::process::file::cache::clear_beyond;
+use crate::process::file::cache::{Cache, clear_beyond};
 use crate::process::file::inode::Inode;
 use crate::process::machine::Machine;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::space::vma::Vma;
 
-/// Pages that are written back between two visits to all processes.
+/// The number of pages written back between two visits to all processes.
 const BATCH: usize = 32;
 
 impl<P: Platform> Machine<P> {
-    /// The file has become shorter, and its source says so already: pages wholly beyond `size` (bytes) leave every mapping, private copies too; what the last
-    /// page holds beyond the end is zeroed, not in private copies. Linear in the processes, and in the areas of those that have had pages of the file.
+    /// Truncates a file whose source already has the new `size` in bytes.
+    ///
+    /// Pages wholly beyond the end leave every mapping, private copies included. The bytes beyond
+    /// the end in the last page are zeroed, except in private copies. Linear in the processes, and
+    /// in the VMAs of those that have had pages of the file.
     ///
     /// # Errors
-    /// `EINVAL` if the object is not a file's, `EDEADLK` from within an [atomic operation](super::super::Process::atomic_u32) on a process of this machine. No memory is needed.
+    /// `EINVAL` if the object is not a file's. `EDEADLK` from within an [atomic
+    /// operation](super::super::Process::atomic_u32) on a process of this machine. No memory is
+    /// needed.
     pub fn truncate(&self, object: &Object, size: u64) -> Result<(), Errno> {
         let inode = object.get::<Inode>().ok_or(Errno::EINVAL)?;
         check_machine(self.number())?;
@@ -46,8 +52,11 @@ impl<P: Platform> Machine<P> {
         self.unmap_file(inode, first, u64::MAX, UnmapFilter::Pages)
     }
 
-    /// The file has become longer, and had `before` bytes: what programs have stored in its last page beyond that was no part of it, and is zero now. Shared memory
-    /// keeps it, as in Linux. A file need not be told of: then such bytes are its own from then on.
+    /// Extends a file that had `before` bytes.
+    ///
+    /// The bytes that programs have stored beyond the old end in its last page were not part of the
+    /// file, and are zeroed. Shared memory keeps them, as in Linux. The call may be left out: then
+    /// such bytes become part of the file.
     ///
     /// # Errors
     /// `EINVAL` if the object is not a file's.
@@ -61,8 +70,11 @@ impl<P: Platform> Machine<P> {
         Ok(())
     }
 
-    /// The bytes of `[start, end)`, multiples of 4,096, have become zero, and the source has been told: the pages leave every mapping, private copies stay. Linear
-    /// as [`truncate`](Self::truncate).
+    /// Punches a hole: the bytes of `[start, end)`, multiples of 4,096, have become zero in the
+    /// source.
+    ///
+    /// The pages leave every mapping, and private copies stay. Linear as
+    /// [`truncate`](Self::truncate).
     ///
     /// # Errors
     /// As [`truncate`](Self::truncate).
@@ -94,13 +106,14 @@ impl<P: Platform> Machine<P> {
             }
         });
         while result.is_err() {
-            // Without memory for tables. Who uses a table with a page of the file maps it there, and so loses it as well.
+            // Without memory for tables. Each process that uses a shared table maps the file's page
+            // there, and so loses it as well.
             self.each_mapping(inode, first, end, |mm, _, range| {
                 let _ = mm.tables.rmap_revoke(range, take, self.tlb());
             });
             result = Ok(());
             self.each_mapping(inode, first, end, |mm, _, range| {
-                // A huge page of a private mapping would stay; there are none of files.
+                // Only a huge page of a private mapping would stay, and files have none.
                 if let Ok(false) = mm.tables.rmap_unmap(range, take, self.tlb()) {
                     result = Err(Errno::ENOMEM);
                 }
@@ -109,20 +122,22 @@ impl<P: Platform> Machine<P> {
         result
     }
 
-    /// Writes out everything that was written to the file's pages, as `fsync(2)`. Linear as [`truncate`](Self::truncate) if there is anything.
+    /// Writes all dirty pages of the file to its source (`fsync(2)`). Linear as
+    /// [`truncate`](Self::truncate) if there is a dirty page.
     ///
     /// # Errors
-    /// The first of the source's, after all pages have been tried; those that failed are still to be written. `ENOMEM`; `EINVAL` and `EDEADLK` as
-    /// [`truncate`](Self::truncate).
+    /// An error of the source, after all pages were tried. The failed pages stay dirty. `ENOMEM`;
+    /// `EINVAL` and `EDEADLK` as [`truncate`](Self::truncate).
     pub fn sync_file(&self, object: &Object) -> Result<(), Errno> {
         let inode = object.get::<Inode>().ok_or(Errno::EINVAL)?;
         self.write_back(inode, 0, u64::MAX)
     }
 
-    /// Writes back the dirty pages of a range of the file's pages.
+    /// Writes the dirty pages of a range of the file's pages to the source.
     ///
     /// # Errors
-    /// The source's, after all pages have been tried; those that failed are still dirty. `ENOMEM`: tables that are shared after a fork could not be divided.
+    /// An error of the source, after all pages were tried. The failed pages stay dirty. `ENOMEM`:
+    /// tables that are shared after a fork could not be split.
     pub(crate) fn write_back(&self, inode: &Inode, first: u64, end: u64) -> Result<(), Errno> {
         let Some(cache) = inode.known(self) else {
             return Ok(());
@@ -136,59 +151,103 @@ impl<P: Platform> Machine<P> {
         let mut copy = BounceBuffer::new();
         loop {
             let mut batch = [(0, 0); BATCH];
-            let mut count = 0;
-            {
-                let mut pages = cache.lock();
-                while count < BATCH
-                    && let Some((page, phys)) = pages.take_dirty(next, end)
-                {
-                    next = page + 1;
-                    if self.physical().get(phys).is_err() {
-                        pages.set_dirty(page);
-                        result = Err(Errno::ENOMEM);
-                        continue;
-                    }
-                    batch[count] = (page, phys);
-                    count += 1;
-                }
+            let (count, taken) = self.take_dirty(cache, &mut next, end, &mut batch);
+            if taken.is_err() {
+                result = taken;
             }
             let batch = &batch[..count];
             let (Some(lowest), Some(highest)) = (batch.first(), batch.last()) else {
                 return result;
             };
-            // A page that is written after this is dirty again, by a fault; one that is written before is written back as it is then.
-            let mut protected = Ok(());
-            self.each_mapping(inode, lowest.0, highest.0 + 1, |mm, vma, range| {
-                if vma.flags.contains(VmFlags::SHARED) {
-                    let change = Change::without(Attrs::WRITE | Attrs::DIRTY);
-                    if mm.tables.protect(range, change, self.tlb()).is_err() {
-                        protected = Err(Errno::ENOMEM);
-                    }
-                }
-            });
+            let protected = self.write_protect(inode, lowest.0, highest.0 + 1);
             // As in Linux, programs see no more than was written.
             cache.clear_end(inode.source());
             for &(page, phys) in batch {
-                let written = copy.with(|copy| {
-                    // SAFETY: the reference keeps the frame.
-                    unsafe { bytes::load(self.physical().to_virt(phys), copy) };
-                    // What was stored there since.
-                    clear_beyond(inode.source(), page, copy);
-                    protected.and_then(|()| inode.source().write_page(page, copy))
-                });
-                if let Err(error) = written {
+                let written =
+                    protected.and_then(|()| self.write_page(inode, page, phys, &mut copy));
+                if written.is_err() {
                     let mut pages = cache.lock();
                     if pages.get(page) == Some(phys) {
                         pages.set_dirty(page);
                     }
-                    result = Err(error);
+                    result = written;
                 }
                 self.physical().put(phys);
             }
         }
     }
 
-    /// Visits the parts of areas that map pages `first .. end` of a file, where any was ever brought in.
+    /// Takes dirty pages from `next` on up to `end` into `batch`, with a reference on each, and
+    /// marks them clean. Returns their number.
+    ///
+    /// # Errors
+    /// `ENOMEM` if a frame has the highest count that fits. Its page stays dirty.
+    fn take_dirty(
+        &self,
+        cache: &Cache<P>,
+        next: &mut u64,
+        end: u64,
+        batch: &mut [(u64, u64); BATCH],
+    ) -> (usize, Result<(), Errno>) {
+        let mut result = Ok(());
+        let mut count = 0;
+        let mut pages = cache.lock();
+        while count < BATCH
+            && let Some((page, phys)) = pages.take_dirty(*next, end)
+        {
+            *next = page + 1;
+            if self.physical().get(phys).is_err() {
+                pages.set_dirty(page);
+                result = Err(Errno::ENOMEM);
+                continue;
+            }
+            batch[count] = (page, phys);
+            count += 1;
+        }
+        (count, result)
+    }
+
+    /// Takes the permission to write from the pages `first .. end` in all shared mappings. A page
+    /// written after this is dirty again, by a fault. A page written before is written back as it
+    /// is then.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    fn write_protect(&self, inode: &Inode, first: u64, end: u64) -> Result<(), Errno> {
+        let mut protected = Ok(());
+        self.each_mapping(inode, first, end, |mm, vma, range| {
+            if vma.flags.contains(VmFlags::SHARED) {
+                let change = Change::without(Attrs::WRITE | Attrs::DIRTY);
+                if mm.tables.protect(range, change, self.tlb()).is_err() {
+                    protected = Err(Errno::ENOMEM);
+                }
+            }
+        });
+        protected
+    }
+
+    /// Writes one page back. The caller has a reference on its frame.
+    ///
+    /// # Errors
+    /// The source's.
+    fn write_page(
+        &self,
+        inode: &Inode,
+        page: u64,
+        phys: u64,
+        copy: &mut BounceBuffer,
+    ) -> Result<(), Errno> {
+        copy.with(|copy| {
+            // SAFETY: the caller's reference keeps the frame.
+            unsafe { bytes::load(self.physical().to_virt(phys), copy) };
+            // Programs may have stored beyond the end since `clear_end`.
+            clear_beyond(inode.source(), page, copy);
+            inode.source().write_page(page, copy)
+        })
+    }
+
+    /// Visits the parts of VMAs that map pages `first .. end` of a file, in processes that may have
+    /// pages of it.
     fn each_mapping(
         &self,
         inode: &Inode,
@@ -216,12 +275,16 @@ impl<P: Platform> Machine<P> {
     }
 }
 
-/// Pages that are given up between two looks at the tables.
+/// The number of pages handled between two looks at the tables.
 const AT_ONCE: u64 = u64::BITS as u64;
 
 impl<P: Platform> Mm<P> {
-    /// Pages of a part of an area that nobody else maps leave the tables (`MADV_PAGEOUT`), and those of the file that were never written leave memory. What would take
-    /// memory that there is not stays as it is. The caller holds the address space's lock for writing, and the area is closed to faults.
+    /// Removes pages of a part of a VMA that no other process maps from the tables
+    /// (`MADV_PAGEOUT`), and clean ones from the cache. Pages whose removal needs memory that there
+    /// is not stay.
+    ///
+    /// Preconditions: the caller holds the address space's lock for writing, and the VMA is closed
+    /// to faults.
     pub(in crate::process) fn page_out(&self, start: u64, end: u64, vma: &Vma, inode: &Inode) {
         let (tables, tlb) = (&self.tables, self.machine.tlb());
         let Some(cache) = inode.known(&self.machine) else {
@@ -233,7 +296,8 @@ impl<P: Platform> Mm<P> {
             let ControlFlow::Break(first) = found else {
                 return;
             };
-            // What others map meanwhile is in their tables when these pages are unlocked.
+            // A page that another process maps meanwhile is in its tables when these pages are
+            // unlocked.
             let mut pages = cache.lock();
             let mut gone = 0;
             next = end.min(first + AT_ONCE * PAGE_SIZE);

@@ -1,16 +1,16 @@
-//! Files and shared objects: where their pages come from, and those that are in memory.
+//! Files and shared objects: the sources of their pages, and the cached pages.
 //!
 //! | file | concept |
 //! |---|---|
-//! | `source` | what a file is to the machine: the owner's part |
-//! | `inode` | a file, with its pages on each machine |
-//! | `cache` | its pages on one machine |
-//! | `cached` | those that are in memory, by their numbers |
-//! | `copied` | the bytes of a page for a source that takes them |
-//! | `written` | what came of writing its pages when it is given up |
-//! | `seen` | which processes may have pages of it |
-//! | `by_offset` | its bytes as `read(2)` and `write(2)` name them |
-//! | `mapped` | what is done to all mappings of a file: truncation, holes, write-back |
+//! | `bounce_buffer` | the bytes of one page, copied for a source |
+//! | `cache` | the cached pages of a file on one machine |
+//! | `cached` | the index of cached pages by number |
+//! | `file_filter` | the files whose pages a process may have |
+//! | `inode` | a file, with its cache on each machine |
+//! | `mapped` | operations on all mappings of a file: truncation, holes, write-back |
+//! | `read_write` | a file's bytes by offset |
+//! | `source` | the client's part: the content of a file |
+//! | `writeback` | the result of writing the pages of a released file |
 
 mod bounce_buffer;
 mod cache;

@@ -1,4 +1,5 @@
-//! A file's bytes by their offset, as `pread(2)` and `pwrite(2)` name them: the same pages that programs have mapped.
+//! A file's bytes by offset, as `pread(2)` and `pwrite(2)` use them. They are the same pages that
+//! programs map.
 
 use crate::errno::Errno;
 use crate::flags::PAGE_SIZE;
@@ -10,8 +11,11 @@ use crate::process::platform::Platform;
 use crate::process::signal::Fault;
 
 impl<P: Platform> Machine<P> {
-    /// Copies a file's bytes from `offset` on: what programs have stored through shared mappings is among them, whether or not it has been written back. Pages that are not
-    /// in memory are read, and stay there. How many bytes: fewer than there is room for at the end of the file, and before a page that cannot be had.
+    /// Copies a file's bytes from `offset` on, and returns their number. It is smaller than the
+    /// buffer at the end of the file, and before a page that cannot be had.
+    ///
+    /// The bytes include stores through shared mappings, written back or not. Pages that are not
+    /// cached are read, and stay cached.
     ///
     /// ```
     /// # #[cfg(not(feature = "hosted"))]
@@ -48,27 +52,33 @@ impl<P: Platform> Machine<P> {
     /// ```
     ///
     /// # Errors
-    /// Where not a single byte could be copied: `EIO` if the page cannot be read, `ENOMEM`. `EINVAL` if the object is not a file's.
+    /// If no byte could be copied: `EIO` if the page cannot be read, `ENOMEM`. `EINVAL` if the
+    /// object is not a file's.
     pub fn read_file(&self, object: &Object, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
         self.each_page(object, offset, into.len(), false, |at, from, len| {
-            // SAFETY: within a page that the cache keeps while it is locked; programs change it by atomic stores.
+            // SAFETY: within a page that the locked cache keeps. Programs change it by atomic
+            // stores.
             unsafe { bytes::load(at, &mut into[from..from + len]) };
         })
     }
 
-    /// Copies bytes to a file from `offset` on: whoever has mapped its pages sees them, but for private copies. They are written back as what programs store is, at
-    /// `msync` and when the file is given up. The file does not grow by this: what lies beyond its end is not copied. How many bytes that were.
+    /// Copies bytes to a file from `offset` on, and returns their number.
+    ///
+    /// All mappings see them, except private copies. They are written back as stores of programs
+    /// are, at `msync` and when the file is released. The file does not grow: bytes beyond its end
+    /// are not copied.
     ///
     /// # Errors
     /// As [`read_file`](Self::read_file).
     pub fn write_file(&self, object: &Object, offset: u64, from: &[u8]) -> Result<usize, Errno> {
         self.each_page(object, offset, from.len(), true, |at, start, len| {
-            // SAFETY: as above; all others read and change it by atomic instructions.
+            // SAFETY: as above. All other accesses are atomic.
             unsafe { bytes::store(at, &from[start..start + len]) };
         })
     }
 
-    /// Calls `copy` for each part of a page, with where it is, the number of the first byte among all, and how many.
+    /// Calls `copy` for each part of a page, with its address, the index of its first byte among
+    /// all bytes, and its length.
     fn each_page(
         &self,
         object: &Object,
@@ -86,9 +96,9 @@ impl<P: Platform> Machine<P> {
             let inside = (at % PAGE_SIZE) as usize;
             let part = (len - done).min(PAGE_SIZE as usize - inside);
             let cache = inode.cache(self)?;
-            // Dirty before the bytes change: whoever writes the page back meanwhile takes it once more.
+            // Dirty before the bytes change: a concurrent write-back takes the page once more.
             match cache.page(inode, at / PAGE_SIZE, write) {
-                // With the pages locked: what is cut off later is found in them.
+                // With the pages locked, so that a later truncation finds these bytes.
                 Ok((_pages, phys)) => {
                     let start = self.physical().to_virt(phys);
                     // SAFETY: within the frame.
@@ -96,7 +106,7 @@ impl<P: Platform> Machine<P> {
                 }
                 Err(_) if done > 0 => break,
                 Err(Fault::NoMemory) => return Err(Errno::ENOMEM),
-                // It has become shorter since.
+                // The file has become shorter.
                 Err(_) if at >= inode.source().size() => break,
                 Err(_) => return Err(Errno::EIO),
             }

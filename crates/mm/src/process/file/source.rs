@@ -1,37 +1,42 @@
-//! Where the pages of a file come from.
+//! The content of a file, as a client provides it.
 
 use samara_paging::{Attrs, Source};
 
 use crate::errno::Errno;
 use crate::flags::PAGE_SIZE;
 
-/// Bytes of a page.
+/// The number of bytes in a page.
 pub const PAGE_BYTES: usize = PAGE_SIZE as usize;
 
-/// A frame that the owner of a file keeps, which faults map as it is.
+/// A frame that the source of a file provides, and that faults map directly.
 ///
-/// The address is trusted, as every [`samara_paging::Source`] is: a frame of this machine must hold neither page tables nor private memory.
+/// The address is trusted, as every [`samara_paging::Source`] is: a frame of this machine must hold
+/// neither page tables nor private memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageFrame {
-    /// A counted frame of [`Kind::File`](samara_paging::Kind::File), on which the source has a reference for as long as it gives this answer. Each mapping is counted
-    /// beside that, and keeps the frame by itself afterwards.
+    /// A counted frame of [`Kind::File`](samara_paging::Kind::File). The source has a reference on
+    /// it for as long as it returns the frame. Each mapping has a reference of its own, which keeps
+    /// the frame afterwards.
     Counted(u64),
-    /// Memory that is not counted, and never freed: a part of the kernel's image, a framebuffer. Private mappings copy it at the first write if it is memory of
-    /// the machine, and raise `SIGBUS` otherwise.
+    /// Memory that is not counted and never freed: a part of the kernel's image, a framebuffer.
+    /// Private mappings copy it at the first write if it is memory of the machine, and raise
+    /// `SIGBUS` otherwise.
     Special(u64),
-    /// Registers of a device, neither cached nor reordered ([`Attrs::DEVICE`]); otherwise as [`Special`](Self::Special). A write to a private mapping raises `SIGBUS`.
-    /// RISC-V needs Svpbmt for this; without it, the memory's attributes are the platform's, and the answer is `Special`.
+    /// Registers of a device, neither cached nor reordered ([`Attrs::DEVICE`]); otherwise as
+    /// [`Special`](Self::Special). A write to a private mapping raises `SIGBUS`. RISC-V needs
+    /// Svpbmt for this. Without it, the platform decides the memory's attributes, and the source
+    /// returns `Special`.
     Device(u64),
 }
 
 impl PageFrame {
-    /// The physical address.
+    /// Returns the physical address.
     pub const fn phys(self) -> u64 {
         let (Self::Counted(phys) | Self::Special(phys) | Self::Device(phys)) = self;
         phys
     }
 
-    /// How tables map it, and what its entry says besides what the area allows.
+    /// Returns how tables map the frame, and the attributes of its entry besides those of the VMA.
     pub(crate) fn source(self) -> (Source, Attrs) {
         match self {
             Self::Counted(phys) => (Source::Counted(phys), Attrs::empty()),
@@ -41,7 +46,8 @@ impl PageFrame {
     }
 }
 
-/// Frames one behind the other, as a source: the registers of a device, a framebuffer, a page of the kernel's image.
+/// Consecutive frames as a source: the registers of a device, a framebuffer, a page of the kernel's
+/// image.
 ///
 /// ```
 /// use samara_mm::process::{FrameRun, Inode, PageFrame};
@@ -58,9 +64,9 @@ impl PageFrame {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRun {
-    /// The first of them.
+    /// The first frame.
     pub first: PageFrame,
-    /// How many there are.
+    /// The number of frames.
     pub pages: u64,
 }
 
@@ -78,7 +84,7 @@ impl PageSource for FrameRun {
         self.pages.saturating_mul(PAGE_SIZE)
     }
 
-    /// Not called: each page has its frame.
+    /// Never called, since each page has its frame.
     fn read_page(&self, _: u64, _: &mut [u8; PAGE_BYTES]) -> Result<(), Errno> {
         Err(Errno::EIO)
     }
@@ -92,10 +98,12 @@ impl PageSource for FrameRun {
     }
 }
 
-/// A file's content, as its owner keeps it. Calls may come from several threads at once, also for one page.
+/// The content of a file. Methods may be called by several threads at once, also for one page.
 ///
-/// No lock of the file's pages is held during a call, but for [`size`](Self::size) and [`frame`](Self::frame): a source may read other files and fault in other processes. A lock of the
-/// address space that faults, or of its area, may be held. So a source must not call into a process that maps the file: that waits for itself.
+/// No lock of the file's pages is held during a call, except for [`size`](Self::size) and
+/// [`frame`](Self::frame). So a source may read other files and fault in other processes. The lock
+/// of the faulting address space, or of its VMA, may be held. So a source must not call into a
+/// process that maps the file: such a call would wait for itself.
 pub trait PageSource: Send + Sync {
     /// Fills a page, with zeroes beyond the end of the file.
     ///
@@ -103,38 +111,48 @@ pub trait PageSource: Send + Sync {
     /// The program gets `SIGBUS`.
     fn read_page(&self, page: u64, into: &mut [u8; PAGE_BYTES]) -> Result<(), Errno>;
 
-    /// Takes a page that programs have written, at `msync(2)` with `MS_SYNC` and when the pages are given up.
+    /// Writes a dirty page, at `msync(2)` with `MS_SYNC` and when the file is released.
     ///
     /// # Errors
-    /// Those of `msync`; the page stays to be written. When the pages are given up, it is lost: [`Process::exit`](crate::process::Process::exit) returns the first of these.
+    /// Those of `msync`: the page stays dirty. When the file is released, the page is lost, and
+    /// [`Process::exit`](crate::process::Process::exit) returns the first error.
     fn write_page(&self, page: u64, from: &[u8; PAGE_BYTES]) -> Result<(), Errno>;
 
-    /// The bytes of `[start, end)` are zero from now on (`MADV_REMOVE`).
+    /// Zeroes the bytes of `[start, end)` (`MADV_REMOVE`).
     ///
     /// # Errors
     /// Those of `madvise`.
     fn punch(&self, start: u64, end: u64) -> Result<(), Errno>;
 
-    /// Bytes in the file now. It is asked at each fault, with the lock of the file's pages held, so that it must not call into the machine. An access to a page wholly beyond raises
-    /// `SIGBUS`.
+    /// Returns the size of the file in bytes. An access to a page wholly beyond it raises `SIGBUS`.
+    ///
+    /// Called at each fault with the lock of the file's pages held, so it must not call into the
+    /// machine.
     fn size(&self) -> u64;
 
-    /// Returns the frame of a page that the owner keeps itself, and that a fault maps as it is: the page is never read, cached or written back. It is asked at each fault
-    /// for a page within the [size](Self::size), also with the lock of the file's pages held, so that it must not call into the machine.
+    /// Returns the frame of a page that the source keeps itself. A fault maps it directly, and the
+    /// page is never read, cached or written back.
     ///
-    /// An owner that takes a frame back answers otherwise from then on, and then calls [`Machine::truncate`](crate::process::Machine::truncate) with the size 0, after which
-    /// no process maps it.
+    /// Called at each fault for a page within the [size](Self::size), also with the lock of the
+    /// file's pages held, so it must not call into the machine.
     ///
-    /// Areas of such files usually have [`VmFlags::PFNMAP`](crate::VmFlags::PFNMAP) or [`VmFlags::IO`](crate::VmFlags::IO), which a device adds by
-    /// [`File::driver`](crate::File::driver): then other processes cannot read them, they are not locked, and core files leave them out.
+    /// A source that takes a frame back returns something else from then on, and then calls
+    /// [`Machine::truncate`](crate::process::Machine::truncate) with the size 0. After that no
+    /// process maps the frame.
     ///
-    /// [`FrameRun`] is a source of neighbouring frames.
+    /// VMAs of such files usually have [`VmFlags::PFNMAP`](crate::VmFlags::PFNMAP) or
+    /// [`VmFlags::IO`](crate::VmFlags::IO), which a device adds by
+    /// [`File::driver`](crate::File::driver). Then other processes cannot read them, they are not
+    /// locked, and core files leave them out.
+    ///
+    /// [`FrameRun`] is a source of consecutive frames.
     fn frame(&self, page: u64) -> Option<PageFrame> {
         let _ = page;
         None
     }
 
-    /// The pages are all that there is of it (a memfd, a file of tmpfs): they are zeroes at first, and never read nor written.
+    /// Returns `true` if the cached pages are the only copy (a memfd, a file of tmpfs). They are
+    /// zero at first, and are never read or written.
     fn is_memory(&self) -> bool {
         false
     }

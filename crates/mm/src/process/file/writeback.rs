@@ -8,8 +8,9 @@ use crate::process::bytes::PAGE;
 use crate::process::file::cache::clear_beyond;
 use crate::process::file::source::PageSource;
 
-/// The first error, and the first panic of a source: the other pages are written all the same, and a thread that is unwinding already goes on unwinding.
-/// Without the feature `hosted` panics are not caught.
+/// The first error, and the first panic of a source. All other pages are written nevertheless. A
+/// panic is not raised if the thread is unwinding already. Without the feature `hosted`, panics are
+/// not caught.
 pub(super) struct Writeback {
     result: Result<(), Errno>,
     #[cfg(feature = "hosted")]
@@ -25,7 +26,7 @@ impl Writeback {
         }
     }
 
-    /// Writes a page, of which nothing beyond the end of the file is part.
+    /// Writes a page without the bytes beyond the end of the file.
     pub(super) fn write(&mut self, source: &dyn PageSource, page: u64, bytes: &mut [u8; PAGE]) {
         let write = || {
             clear_beyond(source, page, bytes);
@@ -37,7 +38,7 @@ impl Writeback {
 
     #[cfg(feature = "hosted")]
     fn caught(&mut self, write: impl FnOnce() -> Result<(), Errno>) -> Result<(), Errno> {
-        // What a source leaves broken by a panic is its own.
+        // A source answers for the state that it leaves after a panic.
         let write = std::panic::AssertUnwindSafe(write);
         std::panic::catch_unwind(write).unwrap_or_else(|panic| {
             self.panic.get_or_insert(panic);
@@ -50,10 +51,10 @@ impl Writeback {
         write()
     }
 
-    /// Goes on with the first panic, unless the thread is unwinding for another one.
+    /// Returns the result, or resumes the first panic, unless the thread is unwinding already.
     ///
     /// # Errors
-    /// The first one of the source.
+    /// The first error of the source.
     pub(super) fn end(self) -> Result<(), Errno> {
         #[cfg(feature = "hosted")]
         if let Some(panic) = self.panic

@@ -1,4 +1,4 @@
-//! `MADV_COLLAPSE`: huge pages in the place of small ones.
+//! `MADV_COLLAPSE`: replaces small pages by huge pages.
 
 use core::ops::Range;
 
@@ -14,15 +14,17 @@ use crate::process::platform::Platform;
 use crate::space::vma::Vma;
 
 impl<P: Platform> Mm<P> {
-    /// Each whole 2 MiB of the range gets a huge page, in turn, if private memory is there. The caller holds the address space's lock, and the area is
-    /// closed to faults.
+    /// Gives each whole 2 MiB of the range a huge page, in turn, if it has private memory.
+    ///
+    /// Preconditions: the caller holds the address space's lock, and the VMA is closed to faults.
     ///
     /// # Errors
-    /// `EINVAL` at the first 2 MiB where nothing is there and nothing has been, or a guard is, and `ENOMEM` at the first for which there is no block of memory: those that follow
-    /// stay as they are. `EAGAIN` in the end, where somebody has a reference on a page of some.
+    /// `EINVAL` at the first 2 MiB that has a guard, or that has no page and never had one.
+    /// `ENOMEM` at the first 2 MiB for which there is no block of memory. Both end the call.
+    /// `EAGAIN` at the end, if a page had a reference.
     pub(super) fn collapse(&self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
         if !vma.is_anonymous() {
-            // Whether a file's pages lie together in memory is seen by nobody.
+            // No program sees if a file's pages are contiguous in memory.
             return Ok(());
         }
         let mut result = Ok(());
@@ -44,7 +46,7 @@ impl<P: Platform> Mm<P> {
         result
     }
 
-    /// A huge page of zeroes where pages have been, but none is now.
+    /// Maps a zeroed huge page where Linux still has an empty table.
     #[inline(never)]
     fn collapse_empty(&self, start: u64, vma: &Vma) -> Result<(), Errno> {
         let physical = self.machine.physical();
@@ -64,7 +66,8 @@ impl<P: Platform> Mm<P> {
         Ok(())
     }
 
-    // A call, as are the steps of it: each gives its frame up for the next.
+    // Replaces the pages of one stretch of 2 MiB. Out of line, as its steps, so that each step's
+    // stack frame is gone before the next.
     #[inline(never)]
     pub(crate) fn collapse_one(&self, start: u64, vma: &Vma) -> Result<(), Errno> {
         let range = start..start + PMD_SIZE;
@@ -80,19 +83,20 @@ impl<P: Platform> Mm<P> {
             return Err(Errno::EINVAL);
         }
         self.set_may_need_split();
-        // Nobody uses the pages while they are copied, nor gets a reference, and the table is this address space's own.
+        // From here on no thread uses the pages or gets a reference, and the table belongs to this
+        // address space alone.
         let still = Change::without(Attrs::ACCESS);
         self.change_each(&range, still)?;
         let collapsed = self.collapse_still(start, vma);
         if collapsed.is_err() {
-            // As it was; what cannot be given back now, a fault gives.
+            // Restores the permissions. If that fails, a fault restores them.
             let access = Change::access(vma_attrs(vma.flags), WritePolicy::Exclusive);
             let _ = self.change_each(&range, access);
         }
         collapsed
     }
 
-    /// Brings the pages of 2 MiB back from swap.
+    /// Swaps the pages of 2 MiB in.
     ///
     /// # Errors
     /// As [`swap_in_range`](Self::swap_in_range).
@@ -112,7 +116,7 @@ impl<P: Platform> Mm<P> {
         done.map_err(|_| Errno::ENOMEM)
     }
 
-    /// Looks at the entries of 2 MiB.
+    /// Classifies the entries of 2 MiB.
     #[inline(never)]
     fn what_is_there(&self, range: &Range<u64>) -> There {
         let mut there = There::default();
@@ -127,7 +131,7 @@ impl<P: Platform> Mm<P> {
         there
     }
 
-    /// Returns `true` if somebody has a reference on one of the pages of 2 MiB.
+    /// Returns `true` if a page of the 2 MiB has a reference.
     #[inline(never)]
     fn is_held(&self, start: u64) -> bool {
         let mut held = false;
@@ -138,7 +142,7 @@ impl<P: Platform> Mm<P> {
         held
     }
 
-    /// As [`collapse_one`](Self::collapse_one), of pages that nobody can use.
+    /// As [`collapse_one`](Self::collapse_one), for pages that no thread can access.
     #[inline(never)]
     fn collapse_still(&self, start: u64, vma: &Vma) -> Result<(), Errno> {
         if self.is_held(start) {
@@ -155,7 +159,7 @@ impl<P: Platform> Mm<P> {
         Ok(())
     }
 
-    /// Copies the pages of 2 MiB, which nobody can use, to a new block.
+    /// Copies the pages of 2 MiB, which no thread can access, to a new block.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -181,7 +185,7 @@ impl<P: Platform> Mm<P> {
     }
 }
 
-/// What a look at 2 MiB has found.
+/// The entries found in a stretch of 2 MiB.
 #[derive(Default)]
 struct There {
     /// A huge page.
@@ -192,7 +196,7 @@ struct There {
     guarded: bool,
 }
 
-/// What the entry of a new huge page allows and says.
+/// Attributes of a new huge page.
 fn collapsed_attrs(vma: &Vma) -> Attrs {
     let written = Attrs::ACCESSED | Attrs::DIRTY | Attrs::SOFT_DIRTY;
     vma_attrs(vma.flags) | Attrs::USER | written

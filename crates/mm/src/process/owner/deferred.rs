@@ -1,4 +1,5 @@
-//! What a call does when it has left the address space: it concerns other processes, too.
+//! Work that a call does after it has unlocked the address space, because it concerns other
+//! processes.
 
 use core::ops::Range;
 
@@ -10,24 +11,24 @@ use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::space::vma::{Backing, Vma};
 
-/// Something to be done.
+/// Deferred work of a call.
 pub(super) enum Deferred {
-    /// With a range of a file's pages.
+    /// An operation on a range of a file's pages.
     File(Object, Range<u64>, FileOp),
-    /// Pages at these addresses were given up.
+    /// `MADV_FREE` of the pages in this range.
     Freed(Range<u64>),
 }
 
 #[derive(Clone, Copy)]
 pub(super) enum FileOp {
-    /// `msync`.
+    /// Writes dirty pages back (`msync`).
     WriteBack,
-    /// `MADV_REMOVE`.
+    /// Punches a hole (`MADV_REMOVE`).
     Punch,
 }
 
 impl Deferred {
-    /// For what the area maps at `[start, end)`, if that is an object.
+    /// Creates the work for the part `[start, end)` of a VMA, if it maps an object.
     pub(super) fn of(start: u64, end: u64, vma: &Vma, what: FileOp) -> Option<Self> {
         let object = match &vma.backing {
             Backing::File(file) => &file.object,
@@ -40,7 +41,9 @@ impl Deferred {
         Some(Deferred::File(object.clone(), pages, what))
     }
 
-    /// Does it; no address space is locked.
+    /// Does the work.
+    ///
+    /// Preconditions: no address space is locked.
     ///
     /// # Errors
     /// The call's.
@@ -60,7 +63,8 @@ impl Deferred {
             FileOp::WriteBack => machine.write_back(inode, start, end),
             FileOp::Punch => {
                 let (start, end) = (start * PAGE_SIZE, end * PAGE_SIZE);
-                // First the source: a page that is read after it has left the cache must not be what it was.
+                // The source comes first. Otherwise a page that is read again after it left the
+                // cache would have the old bytes.
                 inode.source().punch(start, end)?;
                 machine.punch(&object, start, end)
             }

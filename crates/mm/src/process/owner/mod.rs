@@ -1,15 +1,20 @@
-//! The tables as the owner of an address space's pages: what calls tell is done to them.
+//! The page tables as the owner of an address space's pages: each notification of a call changes
+//! them.
 //!
-//! What needs memory is done before the map changes (`prepare`): whatever is divided at the ends of a range by a huge page or a shared table is
-//! made whole and own. What goes to files (`msync`, `MADV_REMOVE`) is noted during the call, and done afterwards without the address space's lock.
+//! Changes that need memory are made before the map changes (`prepare`): huge pages and shared
+//! tables that cross the ends of a range are split. Operations on files (`msync`, `MADV_REMOVE`)
+//! are recorded during the call, and done afterwards without the address space's lock.
+//!
+//! If a call may still be undone, changes are gathered, and applied at its end. `undoing` drops
+//! them.
 //!
 //! | file | concept |
 //! |---|---|
-//! | `act` | what is done to the tables |
-//! | `collapse` | huge pages in the place of small ones |
-//! | `later` | what is done to files and beside others after the call |
-//! | `nodes` | where pages lie (`mbind`) |
-//! | `second` | another owner, which is told, too |
+//! | `collapse` | huge pages in place of small ones |
+//! | `deferred` | work on files and other processes, after the call |
+//! | `nodes` | NUMA nodes of pages (`mbind`) |
+//! | `table_op` | changes of the tables |
+//! | `tee` | a second owner, notified of the same calls |
 
 mod collapse;
 mod deferred;
@@ -39,31 +44,33 @@ use crate::space::vma::{Area, Vma};
 
 pub(super) use tee::Tee;
 
-/// What stands in the tables where a guard is (`MADV_GUARD_INSTALL`).
+/// The marker of a guard (`MADV_GUARD_INSTALL`).
 const GUARD: u32 = 1;
 
-/// An address, and a table for the huge page that is cut there.
+/// An address, and a preallocated table for the huge page that is split there.
 type Split<'a, P> = (u64, Option<Preallocation<'a, Machine<P>>>);
 
 /// The tables of one process during one call.
 pub(super) struct Owner<'a, P: Platform> {
     mm: &'a Mm<P>,
-    /// Tables for what is to be moved, and from where.
+    /// Preallocated tables for moves, by their source addresses.
     spares: Vec<(u64, Preallocation<'a, Machine<P>>)>,
-    /// Whether changes are gathered, since the call may still be undone.
+    /// `true` if changes are gathered, because the call may still be undone.
     gathers: bool,
-    /// Where the call may divide areas without telling, if huge pages may be divided with them, and tables for that.
+    /// The addresses at which the call may split VMAs without a notification, with preallocated
+    /// tables. `None` if there is no huge page.
     splits: Option<[Split<'a, P>; 2]>,
-    /// The call is being undone.
+    /// `true` once the call is being undone.
     undoing: bool,
     ops: Vec<TableOp<'a, P>>,
-    /// Ranges to be filled in after that, and whether for writing.
+    /// Ranges to populate after the changes. The flag says if for writing.
     fills: Vec<(u64, u64, bool)>,
     deferred: Vec<Deferred>,
 }
 
 impl<'a, P: Platform> Owner<'a, P> {
-    /// For one call. A move to a fixed place unmaps what is there before it can fail for want of memory: it gathers.
+    /// Creates the owner for one call. `mremap` to a fixed address gathers: it unmaps the target
+    /// before it can fail for lack of memory.
     pub(super) fn new(mm: &'a Mm<P>, call: &Call) -> Self {
         if may_lock_memory(call) {
             mm.set_has_locked();
@@ -84,7 +91,8 @@ impl<'a, P: Platform> Owner<'a, P> {
         }
     }
 
-    /// Sets tables aside, before the call begins, for the huge pages that are divided where the call may divide areas.
+    /// Preallocates tables, before the call begins, for the huge pages that are split where the
+    /// call may split VMAs.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -104,7 +112,7 @@ impl<'a, P: Platform> Owner<'a, P> {
                 *spare = match tables.preallocate_split(*addr, PageSize::Small) {
                     Ok(spare) => Some(spare),
                     Err(Error::NoMemory) => return Err(Errno::ENOMEM),
-                    // No address of a page: nothing is there.
+                    // The address holds no page.
                     Err(_) => None,
                 };
             }
@@ -112,10 +120,13 @@ impl<'a, P: Platform> Owner<'a, P> {
         Ok(())
     }
 
-    /// Does what was gathered, with the address space still locked, and the areas that the call has changed: this is the map.
+    /// Applies the gathered changes. `space` is the map after the call.
+    ///
+    /// Preconditions: the address space is still locked, and the VMAs that the call has changed are
+    /// still closed.
     ///
     /// # Errors
-    /// `ENOMEM`, unless all was prepared.
+    /// `ENOMEM`, unless everything was prepared.
     #[inline]
     pub(super) fn apply(&mut self, space: &AddressSpace) -> Result<(), Errno> {
         if self.ops.is_empty() && self.fills.is_empty() && self.splits.is_none() {
@@ -134,7 +145,7 @@ impl<'a, P: Platform> Owner<'a, P> {
             let mut next = start;
             while let Some(area) = space.areas.find_in(next, end) {
                 next = area.end;
-                // What cannot be filled in stays empty.
+                // Pages that cannot be populated stay absent.
                 let _ = self.fault_in(area.start.max(start), area.end.min(end), &area, write);
             }
         }
@@ -143,7 +154,8 @@ impl<'a, P: Platform> Owner<'a, P> {
             if let Some(mut spare) = spare
                 && space.areas.at(addr).is_some_and(|area| area.start == addr)
             {
-                // Only a page that a fault brought meanwhile may stay whole, for want of memory. It is right for both areas.
+                // Without memory, only a page that a concurrent fault mapped may stay whole. It is
+                // right for both VMAs.
                 let _ = tables.split_with(addr, PageSize::Small, &mut spare, tlb);
             }
         }
@@ -167,7 +179,9 @@ impl<'a, P: Platform> Owner<'a, P> {
         Ok(())
     }
 
-    /// What the call has left to be done with files; the address space is not locked.
+    /// Does the deferred work of the call.
+    ///
+    /// Preconditions: the address space is not locked.
     ///
     /// # Errors
     /// The call's.
@@ -176,7 +190,7 @@ impl<'a, P: Platform> Owner<'a, P> {
         if self.deferred.is_empty() {
             let gathered = self.ops.capacity() | self.fills.capacity() | self.deferred.capacity();
             if self.spares.capacity() | gathered == 0 {
-                // Most calls: there is nothing to drop, which is seen here at once.
+                // Most calls have nothing to drop, which this test sees at once.
                 core::mem::forget(self);
             }
             return Ok(());
@@ -205,19 +219,19 @@ impl<'a, P: Platform> Owner<'a, P> {
         Ok(())
     }
 
-    /// `MADV_PAGEOUT`. A call, whose frame the other advices do without.
+    /// `MADV_PAGEOUT`. Out of line, so that other advices do without its stack frame.
     ///
     /// # Errors
     /// `ENOMEM`.
     #[inline(never)]
     fn page_out(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
         if vma.flags.contains(VmFlags::DROPPABLE) {
-            // It has no other place: what was written counts as needed by nobody.
+            // Droppable memory has no backing, so its dirty pages count as not needed.
             let change = Change::without(Attrs::WRITE | Attrs::DIRTY);
             self.submit(TableOp::Advise(start..end, change))?;
         }
         if let Some(inode) = Inode::of(vma) {
-            // No byte changes: it need not be undone.
+            // No byte changes, so it need not be undone.
             self.mm.page_out(start, end, vma, inode);
         } else if vma.flags.contains(VmFlags::DROPPABLE) {
             self.submit(TableOp::DropIdle(start..end))?;
@@ -228,12 +242,12 @@ impl<'a, P: Platform> Owner<'a, P> {
             });
             done?;
         }
-        // The same.
+        // As above.
         self.mm.swap_out(start, end, vma);
         Ok(())
     }
 
-    /// Tables for a move, unless they are there already.
+    /// Preallocates tables for a move, unless it was done before.
     #[cold]
     fn preallocate_move(&mut self, from: u64, to: u64, len: u64) -> Result<(), Errno> {
         if self.spares.iter().all(|(start, _)| *start != from) {
@@ -252,7 +266,7 @@ impl<'a, P: Platform> Owner<'a, P> {
         Ok(())
     }
 
-    /// Nothing that is shared or huge reaches across the ends of any part of the range.
+    /// Splits huge pages and shared tables in the range.
     fn split_shared(&self, start: u64, end: u64) -> Result<(), Errno> {
         self.mm.apply(TableOp::Protect(
             start..end,
@@ -260,7 +274,7 @@ impl<'a, P: Platform> Owner<'a, P> {
         ))
     }
 
-    /// The same for one end of a range.
+    /// Splits huge pages and shared tables at one end of a range.
     fn split_shared_at(&self, addr: u64) -> Result<(), Errno> {
         if addr.is_multiple_of(PMD_SIZE) {
             return Ok(());
@@ -268,7 +282,7 @@ impl<'a, P: Platform> Owner<'a, P> {
         self.split_shared(addr, addr + PAGE_SIZE)
     }
 
-    /// No huge page reaches across an address; tables may be shared as before.
+    /// Splits the huge page that crosses an address. Tables may stay shared.
     fn split_huge_at(&self, addr: u64) -> Result<(), Errno> {
         if addr.is_multiple_of(PMD_SIZE) {
             return Ok(());
@@ -276,13 +290,13 @@ impl<'a, P: Platform> Owner<'a, P> {
         let (tables, tlb) = (&self.mm.tables, self.mm.machine.tlb());
         match tables.split(addr, PageSize::Small, tlb) {
             Err(Error::NoMemory) => Err(Errno::ENOMEM),
-            // Nothing may be there.
+            // There may be no page.
             _ => Ok(()),
         }
     }
 }
 
-/// Whether a call may lock memory, now or later.
+/// Returns `true` if a call may lock memory, now or later.
 fn may_lock_memory(call: &Call) -> bool {
     match *call {
         Call::Mlock { .. } | Call::Mlockall { .. } => true,
@@ -291,7 +305,8 @@ fn may_lock_memory(call: &Call) -> bool {
     }
 }
 
-/// The ends of what a call may make an area of its own, of whose pages it tells nothing. Linux divides a huge page where its area is divided.
+/// Returns the ends of the VMA that a call may create without a notification for its pages. Linux
+/// splits a huge page where its VMA is split.
 fn splits(call: &Call) -> Option<[u64; 2]> {
     match *call {
         Call::Madvise { addr, len, .. }
@@ -301,7 +316,7 @@ fn splits(call: &Call) -> Option<[u64; 2]> {
         | Call::SetMempolicyHomeNode { addr, len, .. }
         | Call::Mseal { addr, len, .. }
         | Call::SetVmaName { addr, len, .. } => {
-            // Of a length that wraps around, nothing has come.
+            // A length that wraps around is refused before.
             let end = addr.wrapping_add(page_align(len));
             Some([addr & PAGE_MASK, end])
         }
@@ -310,7 +325,7 @@ fn splits(call: &Call) -> Option<[u64; 2]> {
 }
 
 impl<P: Platform> Pages for Owner<'_, P> {
-    /// Tables have nothing to do with what is mapped: faults bring it in.
+    /// Returns `false`: a new mapping needs no entries, since faults create them.
     fn listens_to_maps(&self) -> bool {
         false
     }
@@ -342,12 +357,13 @@ impl<P: Platform> Pages for Owner<'_, P> {
         Ok(())
     }
 
-    /// Does nothing: [`vacate`](Self::vacate) follows.
+    /// Does nothing, since [`vacate`](Self::vacate) follows.
     fn unmap(&mut self, _: u64, _: u64) -> Result<(), Errno> {
         Ok(())
     }
 
-    /// The whole range, whose ends were prepared. Of a part up to a hole, a shared table would have to be copied.
+    /// Unmaps the whole range, whose ends were prepared. Part by part, a shared table would have to
+    /// be copied.
     fn vacate(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         self.submit(TableOp::Unmap(start..end))
     }
@@ -356,7 +372,7 @@ impl<P: Platform> Pages for Owner<'_, P> {
         let write = if vma.is_private() {
             WritePolicy::Exclusive
         } else {
-            // The file is told of the first write; what is dirty here it has been told of.
+            // The file was notified of the first write, and so of every dirty entry.
             WritePolicy::Dirty
         };
         let change = Change::access(vma_attrs(vma.flags), write);
@@ -369,13 +385,13 @@ impl<P: Platform> Pages for Owner<'_, P> {
         self.submit(TableOp::Move(from, to, len, spare))
     }
 
-    /// What is gathered may empty a table later.
+    /// Gathered changes may empty a table later.
     fn asks_what_is_left(&self) -> bool {
         self.gathers || self.mm.retained_tables().any()
     }
 
     fn left_around(&mut self, start: u64, end: u64, below: u64, above: u64) {
-        // Where there is no memory to note it, a table is taken for one that is still there.
+        // Without memory to note it, a table counts as still present.
         let _ = self.submit(TableOp::FreeTables(start..end, below, above));
     }
 
@@ -389,8 +405,8 @@ impl<P: Platform> Pages for Owner<'_, P> {
             PageAdvice::GuardRemove => self.submit(TableOp::RemoveGuards(start..end, GUARD)),
             PageAdvice::Remove => self.defer(Deferred::of(start, end, vma, FileOp::Punch)),
             PageAdvice::Free => {
-                // Clean private memory may be dropped. The next write takes a fault, which makes the page dirty again: who runs programs over the tables need not
-                // keep dirty bits.
+                // Clean private memory may be dropped. The next write faults and sets the dirty bit
+                // again, so programs that interpret the tables need not set it.
                 let change = Change::without(Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED);
                 self.submit(TableOp::Advise(
                     start..end,
@@ -409,7 +425,7 @@ impl<P: Platform> Pages for Owner<'_, P> {
                 ))
             }
             PageAdvice::PageOut => self.page_out(start, end, vma),
-            // No byte changes: it need not be undone.
+            // No byte changes, so it need not be undone.
             PageAdvice::Collapse => self.mm.collapse(start, end, vma),
             PageAdvice::Unmerge => self.mm.unmerge(&Area { start, end, vma }, start, end),
             _ => Ok(()),
@@ -444,8 +460,8 @@ impl<P: Platform> Pages for Owner<'_, P> {
         if self.ops.is_empty() {
             return self.fault_in(start, end, area, write);
         }
-        // The call may still be undone: `mprotect` fills in one area, and then changes the next. Calls that fill in after such changes do not ask whether it
-        // was done.
+        // The call may still be undone: `mprotect` populates one VMA, and then changes the next. No
+        // caller of such changes needs the result of populating.
         self.fills.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         self.fills.push((start, end, write));
         Ok(())
@@ -462,7 +478,7 @@ impl<P: Platform> Pages for Owner<'_, P> {
         Inode::object(Zeroes { pages })
     }
 
-    /// Nothing of the call is to be done.
+    /// Drops all gathered changes of the call.
     fn undoing(&mut self) {
         self.undoing = true;
         self.ops.clear();

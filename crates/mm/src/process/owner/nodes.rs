@@ -1,4 +1,4 @@
-//! On which nodes pages lie.
+//! NUMA nodes of pages, for `mbind` with `MPOL_MF_STRICT`.
 
 use core::ops::ControlFlow;
 
@@ -10,7 +10,8 @@ use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 
 impl<P: Platform> Mm<P> {
-    /// Whether a page of a range is on none of these nodes, and stays there. O(pages that are there).
+    /// Returns `true` if a page of the range is on none of `nodes`, and will not be moved.
+    /// O(present pages).
     pub(super) fn strays(&self, start: u64, end: u64, nodes: u64, moving: Moving) -> bool {
         let found = self.tables.walk_until(start..end, |at, entry| {
             let Entry::Page { size, .. } = entry else {
@@ -30,14 +31,14 @@ impl<P: Platform> Mm<P> {
         let Some(page) = self.tables.page(page) else {
             return false;
         };
-        // The page of zeroes has no count.
+        // The zero page has no count.
         let Some(frame) = page.frame else {
             return false;
         };
         if nodes.checked_shr(P::node(page.phys)).unwrap_or(0) & 1 != 0 {
             return false;
         }
-        // The reference of its file's cache holds no page fast.
+        // The reference of the file's cache does not pin the page.
         let held = frame.references > u32::from(frame.kind == Kind::File);
         match moving {
             Moving::Nothing => true,

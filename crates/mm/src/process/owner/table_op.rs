@@ -1,4 +1,4 @@
-//! What is done to the tables.
+//! Changes of the page tables, as a call makes them.
 
 use core::ops::Range;
 
@@ -12,30 +12,36 @@ use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::process::retained_tables::Discarded;
 
-/// A change of the tables.
+/// A change of the page tables.
 #[derive(Debug)]
 pub(super) enum TableOp<'a, P: Platform> {
-    /// Pages and guards go.
+    /// Removes pages and guards.
     Unmap(Range<u64>),
-    /// Pages go, guards stay.
+    /// Removes pages, keeps guards.
     Discard(Range<u64>),
-    /// Guards come where no pages are.
+    /// Installs guards at empty entries.
     InstallGuards(Range<u64>, u32),
-    /// Guards go, pages stay, those in swap too.
+    /// Removes guards, keeps pages, including those in swap.
     RemoveGuards(Range<u64>, u32),
-    /// Pages allow something else.
+    /// Changes permissions.
     Protect(Range<u64>, Change),
-    /// Pages are marked as not used, or not needed. Where that takes memory which there is not, they stay as they are.
+    /// Clears accessed or dirty bits. Pages stay as they are if that needs memory and there is
+    /// none.
     Advise(Range<u64>, Change),
-    /// Pages go that are not needed, or are had elsewhere. The same.
+    /// Removes pages that are clean, or present elsewhere. The same applies.
     DropIdle(Range<u64>),
-    /// Pages move: from, to, bytes, and tables for them.
+    /// Moves pages: from, to, bytes, and preallocated tables.
     Move(u64, u64, u64, Option<Preallocation<'a, Machine<P>>>),
-    /// What was in a range has been unmapped or moved; where the area below it ends, and the one above begins.
+    /// Frees the tables around an unmapped or moved range: where the VMA below ends, and the one
+    /// above begins.
     FreeTables(Range<u64>, u64, u64),
 }
 
 impl<P: Platform> Mm<P> {
+    /// Applies a change.
+    ///
+    /// Preconditions: the caller holds the address space's lock for writing.
+    ///
     /// # Errors
     /// `ENOMEM`, unless the range was prepared.
     pub(super) fn apply(&self, op: TableOp<'_, P>) -> Result<(), Errno> {
@@ -47,7 +53,7 @@ impl<P: Platform> Mm<P> {
                 done.and_then(|()| self.forget_swapped(range))
             }
             TableOp::InstallGuards(range, marker) => self.install_guards(range, marker),
-            // By what is there: a guard may stand alone in an area of terabytes.
+            // Walks the entries, not the range: one guard may stand in a VMA of terabytes.
             TableOp::RemoveGuards(range, marker) => {
                 self.take(&range, UnmapFilter::Marker(marker), false)
             }
@@ -72,7 +78,8 @@ impl<P: Platform> Mm<P> {
         done.map_err(|_| Errno::ENOMEM)
     }
 
-    /// Pages and guards go. A call, as those below: each act does without the others' frames.
+    /// Removes pages and guards. Out of line, as the others below, so that each change does without
+    /// the others' stack frames.
     #[inline(never)]
     fn unmap(&self, range: &Range<u64>) -> Result<(), Error> {
         (self.tables)
@@ -80,7 +87,7 @@ impl<P: Platform> Mm<P> {
             .map(|emptied| self.note_unmapped(range, emptied))
     }
 
-    /// Changes what pages allow.
+    /// Changes permissions.
     #[inline(never)]
     fn protect(&self, range: Range<u64>, change: Change) -> Result<(), Error> {
         self.tables.protect(range, change, self.machine.tlb())
@@ -101,7 +108,8 @@ impl<P: Platform> Mm<P> {
         (self.tables).move_range_reporting(from, to, len, spare, tlb, piecewise)
     }
 
-    /// Takes pages or guards out of a range that stays mapped. `tables`: tables of which all is in the range go, too.
+    /// Removes pages or guards from a range that stays mapped. With `tables`, tables that lie fully
+    /// in the range are freed, too.
     fn take(&self, range: &Range<u64>, take: UnmapFilter, tables: bool) -> Result<(), Error> {
         let mut discarded = Discarded::new();
         let tlb = self.machine.tlb();
@@ -112,7 +120,7 @@ impl<P: Platform> Mm<P> {
         done
     }
 
-    /// Pages, guards, and what is in swap.
+    /// Removes pages, guards, and pages in swap.
     #[cold]
     fn unmap_swapped(&self, range: Range<u64>) -> Result<(), Error> {
         let swap = self.machine.swap();
@@ -128,7 +136,7 @@ impl<P: Platform> Mm<P> {
         Ok(())
     }
 
-    /// What is in swap of a range is given up.
+    /// Frees the slots of the pages in swap of a range.
     fn forget_swapped(&self, range: Range<u64>) -> Result<(), Error> {
         if self.swapped() {
             self.drop_swapped(range)
@@ -137,7 +145,7 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// Page by page. When memory runs out, some guards are there and others not.
+    /// Installs guards page by page. Without memory, some guards are installed and others not.
     #[inline(never)]
     fn install_guards(&self, range: Range<u64>, marker: u32) -> Result<(), Error> {
         let (tables, tlb) = (&self.tables, self.machine.tlb());
@@ -145,7 +153,7 @@ impl<P: Platform> Mm<P> {
         while page < range.end {
             match tables.set_marker(page, Some(marker), tlb) {
                 Ok(()) => {}
-                // A page that was faulted in meanwhile.
+                // A concurrent fault mapped a page.
                 Err(Error::Exists) => {
                     tables.unmap(page..page + PAGE_SIZE, tlb)?;
                     continue;

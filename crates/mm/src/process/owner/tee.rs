@@ -1,4 +1,4 @@
-//! A second owner beside the tables, which is told the same and may refuse.
+//! Two owners of the pages: the tables, and a client's.
 
 use crate::abi::SyncFlags;
 use crate::errno::Errno;
@@ -7,8 +7,8 @@ use crate::process::owner::Owner;
 use crate::process::platform::Platform;
 use crate::space::vma::{Area, Vma};
 
-/// The tables, and another, who is told first. That one may refuse, or panic: the tables gather what they are told until the call can no longer be undone, since
-/// what has left them does not come back.
+/// The tables and a second owner, which is notified first. It may refuse or panic. So the tables
+/// gather their changes until the call can no longer be undone: a removed page does not come back.
 pub(in crate::process) struct Tee<'o, 'a, P: Platform> {
     pub(in crate::process) tables: Owner<'a, P>,
     other: &'o mut dyn Pages,
@@ -115,7 +115,7 @@ impl<P: Platform> Pages for Tee<'_, '_, P> {
         self.then(told, |tables| tables.sync(start, end, vma, flags))
     }
 
-    /// The tables' own: files are theirs.
+    /// The tables create objects, since files belong to them.
     fn object(&mut self, pages: u64) -> Result<Object, Errno> {
         self.tables.object(pages)
     }

@@ -1,4 +1,4 @@
-//! The places of a device, and who counts them.
+//! The slots of a swap device, and their reference counts.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -7,32 +7,32 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::errno::Errno;
 use crate::process::file::PAGE_BYTES;
 
-/// Where pages go that leave memory: a disk, or memory elsewhere. Places are numbered from 0 on. Several threads may call it at once, not for one
-/// place while it is written.
+/// A place for pages that leave memory: a disk, or memory elsewhere. Slots are numbered from 0.
+/// Several threads may call it at once, but none uses a slot while it is written.
 pub trait SwapDevice: Send + Sync {
-    /// Fills a page with what was last written there.
+    /// Fills a page with the bytes last written to the slot.
     ///
     /// # Errors
     /// The program gets `SIGBUS`.
     fn read(&self, place: u32, into: &mut [u8; PAGE_BYTES]) -> Result<(), Errno>;
 
-    /// Keeps a page.
+    /// Writes a page to the slot.
     ///
     /// # Errors
     /// The page stays in memory.
     fn write(&self, place: u32, from: &[u8; PAGE_BYTES]) -> Result<(), Errno>;
 }
 
-/// Places that a marker can name.
+/// The most slots that a marker can name.
 const MAX_SLOTS: u32 = 1 << 30;
 
-/// A device, and how many entries of page tables name each of its places.
+/// A device, and for each of its slots the number of page-table entries that name it.
 pub(crate) struct SwapArea {
     pub(super) device: Box<dyn SwapDevice>,
     counts: Vec<AtomicU32>,
-    /// Where the next free place is looked for.
+    /// The slot at which the search for a free one begins.
     next: AtomicU32,
-    /// Nothing goes there any more.
+    /// `true` once no page may go there any more.
     pub(super) off: AtomicBool,
 }
 
@@ -54,9 +54,9 @@ impl SwapArea {
         })
     }
 
-    /// A place of one entry. Linear in the places that are taken.
+    /// Allocates a slot for one entry. Linear in the used slots.
     pub(super) fn alloc(&self) -> Option<u32> {
-        // Relaxed: only that places differ matters, which the exchange sees to.
+        // Relaxed: slots only have to differ, which the exchange ensures.
         if self.off.load(Ordering::Relaxed) {
             return None;
         }
@@ -65,7 +65,8 @@ impl SwapArea {
         let mut order = (first..len).chain(0..first.min(len));
         let place = order.find(|&place| {
             let count = &self.counts[place];
-            // Acquire: with the release of who gave it up, whose reading comes before this one's writing.
+            // Acquire: pairs with the release in `put`. The read by the former owner comes before
+            // the write by the new one.
             count
                 .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
                 .is_ok()
@@ -74,27 +75,27 @@ impl SwapArea {
         Some(place as u32)
     }
 
-    /// One more entry names a place that an entry of the caller's names.
+    /// Counts one more entry that names a slot. The caller has an entry that names it.
     pub(crate) fn duplicate(&self, place: u32) {
         if let Some(count) = self.counts.get(place as usize) {
             count.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// One entry less. Waits for nobody, so that it may be called under the lock of a table.
+    /// Counts one entry less. Never blocks, so it may be called under the lock of a table.
     pub(crate) fn put(&self, place: u32) {
         if let Some(count) = self.counts.get(place as usize) {
             count.fetch_sub(1, Ordering::Release);
         }
     }
 
-    /// How many entries name a place.
+    /// Returns the number of entries that name a slot.
     pub(crate) fn count(&self, place: u32) -> u32 {
         let count = self.counts.get(place as usize);
         count.map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
-    /// Places that are taken. O(places).
+    /// Returns the number of used slots. O(slots).
     pub(super) fn used(&self) -> u64 {
         let taken = |count: &&AtomicU32| count.load(Ordering::Relaxed) > 0;
         self.counts.iter().filter(taken).count() as u64

@@ -1,4 +1,4 @@
-//! The markers of a range: what is in swap is forgotten, kept by a child, or counts as not written.
+//! The markers of a range: freeing their slots, copying them to a child, clearing soft-dirty.
 
 use core::ops::{ControlFlow, Range};
 
@@ -11,11 +11,12 @@ use crate::flags::PAGE_SIZE;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 
-/// Markers that are gathered before pages are brought back.
+/// The most markers that are collected in one walk.
 pub(super) const BATCH: usize = 16;
 
 impl<P: Platform> Mm<P> {
-    /// Calls `act` for the pages in swap of a range, upwards, with their markers; not from within the walk, so that it may change the tables.
+    /// Calls `act` with each page in swap and its marker, upwards. `act` runs outside the walk, so
+    /// it may change the tables.
     pub(super) fn each_marker<E>(
         &self,
         range: Range<u64>,
@@ -35,7 +36,7 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// Finds the first pages in swap of a range, with their markers. Returns how many.
+    /// Finds the first pages in swap of a range, with their markers. Returns their number.
     fn markers(&self, range: Range<u64>, found: &mut [(u64, u32); BATCH]) -> usize {
         let mut count = 0;
         let _ = self.tables.walk_until(range, |page, entry| {
@@ -50,7 +51,10 @@ impl<P: Platform> Mm<P> {
         count
     }
 
-    /// Pages of a range that are in swap count as not written. The caller holds the address space's lock for writing, and the areas are closed to faults.
+    /// Clears the soft-dirty bit of the pages in swap of a range.
+    ///
+    /// Preconditions: the caller holds the address space's lock for writing, and the VMAs are
+    /// closed to faults.
     pub(crate) fn clean_swapped(&self, range: Range<u64>) -> Result<(), Errno> {
         if !self.swapped() {
             return Ok(());
@@ -69,7 +73,9 @@ impl<P: Platform> Mm<P> {
         })
     }
 
-    /// Pages of a range that are in swap are given up. The caller holds the address space's lock for writing.
+    /// Frees the slots of the pages in swap of a range.
+    ///
+    /// Preconditions: the caller holds the address space's lock for writing.
     #[cold]
     #[inline(never)]
     pub(in crate::process) fn drop_swapped(&self, range: Range<u64>) -> Result<(), Error> {
@@ -86,7 +92,7 @@ impl<P: Platform> Mm<P> {
         })
     }
 
-    /// The child has got this process's markers: their places count once more.
+    /// Counts the slots once more, for the markers that a fork has copied to the child.
     pub(in crate::process) fn inherit_swapped(&self, child: &Self, end: u64) {
         child.set_swapped();
         let Some(swap) = self.machine.swap() else {
@@ -101,7 +107,7 @@ impl<P: Platform> Mm<P> {
         });
     }
 
-    /// The process has gone.
+    /// Frees the slots of a process that ends.
     pub(in crate::process) fn free_swapped(&self, end: u64) {
         if let Some(swap) = self.machine.swap() {
             self.tables.walk(0..end, |_, entry| {
@@ -113,7 +119,7 @@ impl<P: Platform> Mm<P> {
     }
 }
 
-/// Goes on while there is room in a batch.
+/// Continues the walk while the batch has room.
 pub(super) fn continue_batch(count: usize) -> ControlFlow<()> {
     if count < BATCH {
         ControlFlow::Continue(())
@@ -122,7 +128,7 @@ pub(super) fn continue_batch(count: usize) -> ControlFlow<()> {
     }
 }
 
-/// An entry that has gone named a place, unless it was a guard.
+/// Frees the slot of a removed marker, unless it was a guard.
 pub(in crate::process) fn free_slot(swap: &SwapArea, marker: u32) {
     if let Some(swapped) = Swapped::of(marker) {
         swap.put(swapped.place);

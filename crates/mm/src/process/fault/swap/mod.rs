@@ -1,10 +1,13 @@
-//! Places in swap: what they are in the page tables, who counts them, and how pages go there and come back.
+//! Swap: markers in the page tables, slots and their counts, swap-out and swap-in.
 //!
-//! A page in swap is a marker in its table, with the number of its place. Places are counted: a fork copies markers, and the child's count once more.
-//! A page leaves memory with its area closed to faults, and the address space locked, so that a fault that has found a marker cannot find the same
-//! one again for other content.
+//! A page in swap is a marker in its table, with the number of its slot. Slots are counted: a fork
+//! copies markers, and counts each slot once more.
 //!
-//! Only private anonymous memory that one process has alone goes to swap; what several have stays, as with `MADV_PAGEOUT`.
+//! A page is swapped out with its VMA closed to faults and the address space locked. So a fault
+//! that found a marker cannot find the same marker again for other content.
+//!
+//! Only private anonymous memory of one process goes to swap. Shared pages stay, as with
+//! `MADV_PAGEOUT`.
 
 mod area;
 mod markers;
@@ -16,17 +19,17 @@ pub(in crate::process) use area::SwapArea;
 pub use area::SwapDevice;
 pub(in crate::process) use markers::free_slot;
 
-/// A page that is in swap, as its marker says.
+/// A page in swap, as its marker describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Swapped {
-    /// Its place.
+    /// The slot.
     pub place: u32,
-    /// It was written since this was last cleared.
+    /// The page was written since soft-dirty was last cleared.
     pub soft_dirty: bool,
 }
 
 impl Swapped {
-    /// Guards have the lowest bit.
+    /// Decodes a marker. Guards have the lowest bit set.
     pub(crate) fn of(marker: u32) -> Option<Self> {
         (marker & 1 == 0).then_some(Swapped {
             place: marker >> 2,

@@ -1,4 +1,4 @@
-//! How pages come back.
+//! Swap-in: by a fault, for a range, for a whole process.
 
 use core::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::process::signal::Fault;
 use crate::space::vma::Vma;
 
 impl<P: Platform> Mm<P> {
-    /// A fault on a page that is in swap.
+    /// Handles a fault on a page in swap.
     #[inline(never)]
     pub(in crate::process::fault) fn swap_in(
         &self,
@@ -32,7 +32,7 @@ impl<P: Platform> Mm<P> {
             };
         };
         let frame = self.new_frame()?;
-        // SAFETY: a new frame, whole; nobody else knows it.
+        // SAFETY: a whole new frame, known only here.
         let bytes = unsafe { self.machine.physical().to_virt(frame.phys).cast().as_mut() };
         if swap.device.read(swapped.place, bytes).is_err() {
             return if gone() {
@@ -56,13 +56,13 @@ impl<P: Platform> Mm<P> {
                 swap.put(swapped.place);
                 Ok(if write { Step::Done } else { Step::Again })
             }
-            // Another thread was faster.
+            // Another thread was first.
             Err(Error::NotMapped) => Ok(Step::Again),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Brings all pages back.
+    /// Swaps all pages of the process in.
     pub(super) fn swap_in_all(&self) -> Result<(), Errno> {
         let space = self.space.read();
         for area in space.areas.iter() {
@@ -71,7 +71,9 @@ impl<P: Platform> Mm<P> {
         Ok(())
     }
 
-    /// Brings the pages of a part of an area back. The caller holds the address space's lock.
+    /// Swaps the pages of a part of a VMA in.
+    ///
+    /// Preconditions: the caller holds the address space's lock.
     pub(in crate::process) fn swap_in_range(
         &self,
         range: Range<u64>,

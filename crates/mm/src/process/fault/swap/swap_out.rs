@@ -1,4 +1,4 @@
-//! How pages go to swap.
+//! Swap-out of private anonymous pages.
 
 use samara_paging::{Attrs, Change, Entry, Kind, PageSize, WritePolicy};
 
@@ -13,8 +13,11 @@ use crate::process::platform::Platform;
 use crate::space::vma::Vma;
 
 impl<P: Platform> Process<P> {
-    /// Puts private pages of `[start, end)` into swap, those that this process has alone and nobody has pinned; not those of locked areas. How many:
-    /// fewer when swap is full, or the device fails. Calls and faults of the process wait meanwhile. O(areas and pages).
+    /// Swaps private pages of `[start, end)` out, and returns their number.
+    ///
+    /// Pages that other processes share, pinned pages, and locked VMAs are left out. It stops when
+    /// swap is full or the device fails. Calls and faults of the process wait meanwhile. O(VMAs and
+    /// pages).
     pub fn swap_out(&self, start: u64, end: u64) -> u64 {
         let mut space = self.mm.space.write();
         if start >= end {
@@ -37,7 +40,10 @@ impl<P: Platform> Process<P> {
 }
 
 impl<P: Platform> Mm<P> {
-    /// Puts pages of a part of an area into swap; how many. The caller holds the address space's lock for writing, and the area is closed to faults.
+    /// Swaps pages of a part of a VMA out, and returns their number.
+    ///
+    /// Preconditions: the caller holds the address space's lock for writing, and the VMA is closed
+    /// to faults.
     pub(in crate::process) fn swap_out(&self, start: u64, end: u64, vma: &Vma) -> u64 {
         let Some(swap) = self.machine.swap() else {
             return 0;
@@ -55,7 +61,8 @@ impl<P: Platform> Mm<P> {
                 if let Entry::Page { attrs, size, .. } = entry
                     && !attrs.contains(Attrs::SPECIAL)
                 {
-                    // Of a huge page, those that the range holds come one by one, since it is divided at the first.
+                    // A huge page ends the walk: swapping out its first page splits it, and
+                    // the next walk finds its other pages.
                     found[count] = addr.max(at);
                     count += if size == PageSize::Small { 1 } else { BATCH };
                 }
@@ -83,7 +90,7 @@ impl<P: Platform> Mm<P> {
         done
     }
 
-    /// Puts one page into swap; `None`: there is no room, or it cannot be written.
+    /// Swaps one page out. Returns `None` if there is no slot, or the device fails.
     fn swap_out_page(&self, page: u64, vma: &Vma, swap: &SwapArea) -> Option<bool> {
         let (tables, tlb) = (&self.tables, self.machine.tlb());
         let physical = self.machine.physical();
@@ -104,7 +111,7 @@ impl<P: Platform> Mm<P> {
         }
         let place = swap.alloc()?;
         self.set_swapped();
-        // Nobody stores to it any more, nor gets a reference.
+        // From here on no thread stores to the page or gets a reference to it.
         let range = page..page + PAGE_SIZE;
         let hidden = tables.protect(range.clone(), Change::without(Attrs::ACCESS), tlb);
         let still = hidden.is_ok() && physical.frames().info(info.phys).is_some_and(alone);
@@ -114,8 +121,9 @@ impl<P: Platform> Mm<P> {
         };
         let mut failed = false;
         if still {
-            // SAFETY: a whole frame, which stays in its entry while the area is closed and the address space locked. Nobody has access by the entry, and no other
-            // entry or reference is there, nor can there be one.
+            // SAFETY: a whole frame, which stays in its entry while the VMA is closed and the
+            // address space locked. The entry permits no access, and there is no other entry or
+            // reference, nor can one come.
             let bytes = unsafe { physical.to_virt(info.phys).cast().as_ref() };
             failed = swap.device.write(place, bytes).is_err();
             if !failed
@@ -127,7 +135,7 @@ impl<P: Platform> Mm<P> {
             }
         }
         swap.put(place);
-        // As it was; what cannot be given back now, a fault gives.
+        // Restores the permissions. If that fails, a fault restores them.
         let access = Change::access(vma_attrs(vma.flags), WritePolicy::Exclusive);
         let _ = tables.protect(range, access, tlb);
         if failed { None } else { Some(false) }

@@ -1,4 +1,4 @@
-//! `swapon(2)`, `swapoff(2)`, and how many places are taken.
+//! `swapon(2)`, `swapoff(2)`, and the number of used slots.
 
 use core::sync::atomic::Ordering;
 
@@ -10,10 +10,10 @@ use crate::process::machine::Machine;
 use crate::process::platform::Platform;
 
 impl<P: Platform> Machine<P> {
-    /// `swapon(2)`: private pages may go to this device from now on, as many as it has places.
+    /// Lets private pages go to this device (`swapon(2)`), as many as it has slots.
     ///
     /// # Errors
-    /// `EBUSY`: there is one already; `EINVAL`: more than 2^30 places; `ENOMEM`.
+    /// `EBUSY`: there is a device already; `EINVAL`: more than 2^30 slots; `ENOMEM`.
     ///
     /// ```
     /// # use std::sync::Mutex;
@@ -57,10 +57,14 @@ impl<P: Platform> Machine<P> {
         Ok(())
     }
 
-    /// `swapoff(2)`: brings all pages back, process by process, beside their faults and calls. Linear in the pages of processes that ever had something in swap.
+    /// Swaps all pages in and removes the device (`swapoff(2)`).
+    ///
+    /// It works process by process, concurrently with their faults and calls. Linear in the pages
+    /// of processes that ever had a page in swap.
     ///
     /// # Errors
-    /// `EINVAL` if there is none; `ENOMEM`, `EIO`: some pages are still in swap, and it stays on.
+    /// `EINVAL` if there is no device. `ENOMEM`, `EIO`: some pages are still in swap, and the
+    /// device stays.
     pub fn swap_off(&self) -> Result<(), Errno> {
         let swap = self.swap().ok_or(Errno::EINVAL)?;
         swap.off.store(true, Ordering::Relaxed);
@@ -70,7 +74,7 @@ impl<P: Platform> Machine<P> {
                 result = result.and(mm.swap_in_all());
             }
         });
-        // Who had found the device before it was off may have put one more page there.
+        // A thread that found the device before it was off may have put one more page there.
         if result.is_ok() && swap.used() > 0 {
             result = Err(Errno::EBUSY);
         }
@@ -81,12 +85,12 @@ impl<P: Platform> Machine<P> {
         result
     }
 
-    /// Places in swap that are taken. O(places).
+    /// Returns the number of used slots. O(slots).
     pub fn swapped(&self) -> u64 {
         self.swap().map_or(0, |swap| swap.used())
     }
 
-    /// Where pages go, if there is such a place.
+    /// Returns the swap area, if there is one.
     pub(crate) fn swap(&self) -> Option<Counted<SwapArea>> {
         self.swap_slot().lock().clone()
     }
