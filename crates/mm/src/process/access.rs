@@ -1,4 +1,4 @@
-//! A program's loads and stores, done for it: copies in and out, and atomics on its words.
+//! Loads and stores on behalf of a program: copies in and out, and atomic operations.
 
 use core::ptr::NonNull;
 use core::sync::atomic::AtomicU32;
@@ -13,12 +13,16 @@ use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::process::signal::{Access, Fault};
 
-/// Bytes of a page, as addresses count.
+/// The size of a page, as `u64`.
 const PAGE: u64 = crate::flags::PAGE_SIZE;
 
 impl<P: Platform> Process<P> {
-    /// Copies from the program's memory, as its own loads would; faults are taken. The number of bytes copied: fewer than asked for at the first that raises a signal
-    /// or finds no memory, which [`fault`](Self::fault) there tells, and at pages of [devices](super::PageFrame) that are no memory of the machine.
+    /// Copies bytes from the program's memory, as its own loads would, and returns their number.
+    /// Faults are handled.
+    ///
+    /// The number is smaller than asked for at the first fault that raises a signal or finds no
+    /// memory. [`fault`](Self::fault) at the next address returns the reason. It is also smaller at
+    /// pages of [devices](super::PageFrame) that are not memory of the machine.
     pub fn copy_out(&self, addr: u64, to: &mut [u8]) -> usize {
         let mut done = 0;
         while done < to.len() {
@@ -26,7 +30,8 @@ impl<P: Platform> Process<P> {
                 break;
             };
             let into = &mut to[done..done + len];
-            // SAFETY: the bytes lie in one page, which stays while this runs; whoever has it, too, uses these functions.
+            // SAFETY: the bytes lie in one page, which stays while this runs. Other accesses to it
+            // use these functions.
             let copied =
                 self.with_page(at, Access::READ, |from| unsafe { bytes::load(from, into) });
             if copied.is_err() {
@@ -37,7 +42,8 @@ impl<P: Platform> Process<P> {
         done
     }
 
-    /// Copies to the program's memory, as its own stores would; see [`copy_out`](Self::copy_out).
+    /// Copies bytes to the program's memory, as its own stores would; see
+    /// [`copy_out`](Self::copy_out).
     pub fn copy_in(&self, addr: u64, from: &[u8]) -> usize {
         let mut done = 0;
         while done < from.len() {
@@ -55,27 +61,31 @@ impl<P: Platform> Process<P> {
         done
     }
 
-    /// Performs `op` on the 32 bits at `addr`, a futex word say; a fault for writing is taken.
+    /// Calls `op` with the 32 bits at `addr`, for example a futex word. A fault for writing is
+    /// handled.
     ///
-    /// The page stays where it is meanwhile, by the lock of its table. So `op` must not call into this process, nor change what files have in memory: with
-    /// the feature `hosted` calls, faults and forks from there are [`EDEADLK`](crate::Errno::EDEADLK) or [`Fault::Deadlock`], copies have no bytes, and looking at the
-    /// map or the pages is not found out. Without that feature, the thread waits for itself. The same holds of other processes that share tables with this one.
+    /// The lock of the page's table keeps the page in its place meanwhile. So `op` must not call
+    /// into this process, nor change the cached pages of files. With the feature `hosted`, calls,
+    /// faults and forks from there return [`EDEADLK`](crate::Errno::EDEADLK) or
+    /// [`Fault::Deadlock`], and copies copy nothing. A look at the map or the pages is not
+    /// detected. Without that feature, the thread waits for itself. The same holds for other
+    /// processes that share tables with this one.
     ///
     /// # Errors
-    /// The signal that the program's own access would raise. [`Fault::ADRALN`] if the address is not a multiple of 4. [`Fault::Deadlock`] from within such
-    /// an operation.
+    /// The signal that the program's own access would raise. [`Fault::ADRALN`] if the address is
+    /// not a multiple of 4. [`Fault::Deadlock`] from within such an operation.
     pub fn atomic_u32<R>(&self, addr: u64, op: impl FnOnce(&AtomicU32) -> R) -> Result<R, Fault> {
         if !addr.is_multiple_of(4) {
             return Err(Fault::ADRALN);
         }
-        // SAFETY: aligned, so that the word lies in the page; all others use it by atomic instructions, too.
+        // SAFETY: aligned, so the word lies in the page. All other accesses are atomic, too.
         self.with_word(addr, |at| op(unsafe { at.cast().as_ref() }))
     }
 
-    /// The same for 64 bits.
+    /// Calls `op` with the 64 bits at `addr`, as [`atomic_u32`](Self::atomic_u32).
     ///
     /// # Errors
-    /// As [`atomic_u32`](Self::atomic_u32); the address must be a multiple of 8.
+    /// As [`atomic_u32`](Self::atomic_u32). The address must be a multiple of 8.
     #[cfg(target_has_atomic = "64")]
     pub fn atomic_u64<R>(&self, addr: u64, op: impl FnOnce(&AtomicU64) -> R) -> Result<R, Fault> {
         if !addr.is_multiple_of(8) {
@@ -85,7 +95,7 @@ impl<P: Platform> Process<P> {
         self.with_word(addr, |at| op(unsafe { at.cast().as_ref() }))
     }
 
-    /// Performs what a client does with a word.
+    /// Calls a client's operation with the address of a word.
     fn with_word<R>(&self, addr: u64, op: impl FnOnce(NonNull<u8>) -> R) -> Result<R, Fault> {
         let machine = self.mm.machine.number();
         self.with_page(addr, Access::WRITE, |at| {
@@ -93,7 +103,7 @@ impl<P: Platform> Process<P> {
         })
     }
 
-    /// Calls `use_it` with where the byte at `addr` is, when the access succeeds there.
+    /// Calls `use_it` with the address in the host of the byte at `addr`, once the access succeeds.
     fn with_page<R>(
         &self,
         addr: u64,
@@ -115,7 +125,7 @@ impl<P: Platform> Process<P> {
             }
             let found = mm.tables.access(addr, need, |phys| {
                 if !physical.frames().contains(phys) {
-                    // A device's.
+                    // A device's page.
                     return None;
                 }
                 let page = physical.to_virt(phys & !(PAGE - 1));
@@ -125,7 +135,7 @@ impl<P: Platform> Process<P> {
             });
             match found {
                 Ok(Some(result)) => return Ok(result),
-                // It runs once.
+                // `use_it` is called once.
                 Ok(None) => return Err(Fault::ADRERR),
                 Err(_) => self.fault(addr, access)?,
             }
@@ -133,7 +143,7 @@ impl<P: Platform> Process<P> {
     }
 }
 
-/// The next piece of a copy that lies in one page: its address and length.
+/// Returns the next part of a copy that lies in one page: its address and length.
 fn piece_of_page(addr: u64, done: usize, len: usize) -> Option<(u64, usize)> {
     let at = addr.checked_add(done as u64)?;
     let in_page = (PAGE - at % PAGE) as usize;
@@ -141,12 +151,12 @@ fn piece_of_page(addr: u64, done: usize, len: usize) -> Option<(u64, usize)> {
 }
 
 impl<P: Platform> Mm<P> {
-    /// Whether the protection key of what is mapped at `addr` forbids what its entry in the tables allows.
+    /// Returns `true` if a protection key forbids reads at `addr` that the page-table entry allows.
     fn is_execute_only(&self, addr: u64) -> bool {
         self.has_execute_only() && self.is_execute_only_now(addr)
     }
 
-    /// The same, and waits for a call that is under way.
+    /// The same, but waits for a running call.
     pub(super) fn is_execute_only_now(&self, addr: u64) -> bool {
         let space = self.space.read();
         space.config.pkeys

@@ -1,21 +1,21 @@
-//! Bytes of frames, which programs may be reading and writing at the same time.
+//! Bytes of frames, which programs may read and write concurrently.
 //!
-//! Words are copied by relaxed atomic loads and stores: what two programs do at once on one word mixes word by word, as on a processor, and is no
-//! data race.
+//! Words are copied by relaxed atomic loads and stores. Concurrent accesses of two programs to one
+//! word mix word by word, as on a processor, and are no data race.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-/// Bytes of a page.
+/// The size of a page in bytes.
 pub(super) const PAGE: usize = 4096;
 const WORD: usize = size_of::<usize>();
 
 /// Copies a whole frame.
 ///
 /// # Safety
-/// Both are valid for 4,096 bytes and aligned to that; nobody else uses `to`.
+/// Both are valid for 4,096 bytes and aligned to that. `to` is not used concurrently.
 pub(super) unsafe fn copy_page(from: NonNull<u8>, to: NonNull<u8>) {
-    // SAFETY: whole, aligned pages, as the caller says.
+    // SAFETY: whole, aligned pages, as the caller promises.
     unsafe {
         let from = from.cast::<AtomicUsize>();
         let to = to.cast::<usize>();
@@ -29,25 +29,25 @@ pub(super) unsafe fn copy_page(from: NonNull<u8>, to: NonNull<u8>) {
 /// Fills a whole frame with zeroes.
 ///
 /// # Safety
-/// `at` is valid for 4,096 bytes, and nobody else uses it.
+/// `at` is valid for 4,096 bytes, and is not used concurrently.
 pub(super) unsafe fn clear_page(at: NonNull<u8>) {
     // SAFETY: the caller's promise.
     unsafe { at.write_bytes(0, PAGE) };
 }
 
-/// Copies a whole frame that nobody writes to.
+/// Copies a whole frame that is not written concurrently.
 ///
 /// # Safety
-/// Both are valid for 4,096 bytes; nobody else uses `to`, and nobody changes `from`.
+/// Both are valid for 4,096 bytes. `to` is not used concurrently, and `from` is not changed.
 pub(super) unsafe fn copy_still_page(from: NonNull<u8>, to: NonNull<u8>) {
-    // SAFETY: the caller's promise; two frames do not overlap.
+    // SAFETY: the caller's promise. Two frames do not overlap.
     unsafe { from.copy_to_nonoverlapping(to, PAGE) };
 }
 
 /// Copies bytes out of a frame.
 ///
 /// # Safety
-/// `from` is valid for reads of `to.len()` bytes, which others change by atomic stores only.
+/// `from` is valid for reads of `to.len()` bytes, which change only by atomic stores.
 pub(super) unsafe fn load(from: NonNull<u8>, to: &mut [u8]) {
     let mut at = 0;
     while at < to.len() {
@@ -69,7 +69,7 @@ pub(super) unsafe fn load(from: NonNull<u8>, to: &mut [u8]) {
 /// Copies bytes into a frame.
 ///
 /// # Safety
-/// `to` is valid for writes of `from.len()` bytes, which others read and change by atomic instructions only.
+/// `to` is valid for writes of `from.len()` bytes. All other accesses to them are atomic.
 pub(super) unsafe fn store(to: NonNull<u8>, from: &[u8]) {
     let mut at = 0;
     while at < from.len() {

@@ -1,4 +1,4 @@
-//! Invariants, by looking at everything.
+//! Invariants, checked exhaustively, for tests.
 
 use alloc::format;
 use alloc::string::String;
@@ -14,20 +14,22 @@ use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 
 impl<P: Platform> Process<P> {
-    /// Checks the map, and that every page of the tables lies in an area that allows what the page does. Allocates infallibly: a tool of tests.
+    /// Checks the map, and that every present page lies in a VMA that permits what its entry
+    /// permits. Allocates infallibly: for tests only.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// A description of the violation.
     pub fn check(&self) -> Result<(), String> {
         self.mm.check()
     }
 }
 
 impl<P: Platform> Machine<P> {
-    /// Checks every process, and counts all frames anew from all tables. Nothing else may run on the machine meanwhile.
+    /// Checks every process, and counts all frames again from all tables. No other thread may use
+    /// the machine meanwhile.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// A description of the violation.
     pub fn check(&self) -> Result<(), String> {
         let mut all = Vec::new();
         self.each_process(|mm| all.push(mm.check()));

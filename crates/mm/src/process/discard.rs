@@ -52,15 +52,16 @@ impl<P: Platform> Mm<P> {
             return None;
         }
         let tlb = self.machine.tlb();
-        let (range, mut gone) = (addr..end, Discarded::new());
+        let (range, mut discarded) = (addr..end, Discarded::new());
         let done =
             (self.tables).unmap_with(range.clone(), UnmapFilter::Pages, tlb, |page, entry| {
-                gone.add(page, entry)
+                discarded.add(page, entry)
             });
-        self.note_discarded(&range, gone, true);
+        self.note_discarded(&range, discarded, true);
         drop(held);
-        // Pages that went to swap before they were looked at are markers now, which the usual way gives up. Whoever put a marker there had said so before,
-        // and it was seen under its table's lock, which he had, too.
+        // A page that went to swap before this call looked at it is a marker now, which the usual
+        // path frees. The marker was written after `swapped` was set, under its table's lock. This
+        // call took that lock, so it sees the flag.
         if self.swapped() {
             return None;
         }

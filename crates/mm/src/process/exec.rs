@@ -1,4 +1,4 @@
-//! New programs with their pages: what exec lays out, with the bytes that it writes.
+//! New programs with their pages: the layout of exec, and the bytes that it writes.
 
 use alloc::boxed::Box;
 
@@ -11,14 +11,17 @@ use crate::process::signal::{Access, Fault};
 use crate::space::AddressSpace;
 
 impl<P: Platform> Process<P> {
-    /// A process that has just executed a program, as [`AddressSpace::exec`] makes its map: strings and vectors are on its stack, and the memory behind the
-    /// file's part of a page is zero. Its first instruction is at [`Started::start`], its stack pointer at [`Started::stack_pointer`].
+    /// Creates a process that has just executed a program, with the map of [`AddressSpace::exec`].
     ///
-    /// The pages of programs are read through the [`object`](crate::File::object) of the files that `files` opens: an [`Inode`](super::Inode).
+    /// Strings and vectors are on its stack, and the memory behind the file's part of a page is
+    /// zero. Its first instruction is at [`Started::start`], its stack pointer at
+    /// [`Started::stack_pointer`]. The pages of programs are read through the
+    /// [`object`](crate::File::object) of the files that `files` opens: an [`Inode`](super::Inode).
     ///
     /// # Errors
-    /// As [`AddressSpace::exec`]; moreover [`Killed`](ExecError::Killed) with `ENOMEM` when the machine has no memory for the first pages, and with `EFAULT` if a
-    /// page of the program cannot be read. Nothing is left of the new process; the old one, of which this knows nothing, is as it was.
+    /// As [`AddressSpace::exec`]. Also [`Killed`](ExecError::Killed): with `ENOMEM` if the machine
+    /// has no memory for the first pages, and with `EFAULT` if a page of the program cannot be
+    /// read. The new process is gone then. The old one is not involved.
     pub fn exec<F, R>(
         machine: &Machine<P>,
         exec: &Exec<'_>,
@@ -30,14 +33,14 @@ impl<P: Platform> Process<P> {
         F: Files + ?Sized,
         R: Random + ?Sized,
     {
-        // Each step is a call, which gives up its frame for the next.
+        // Each step is out of line, so that its stack frame is gone before the next.
         let started = AddressSpace::exec_on_heap(exec, files, random)?;
         let started = Self::entered(machine, started).map_err(ExecError::Killed)?;
         Self::write_bytes(&started, exec, auxiliary).map_err(ExecError::Killed)?;
         Ok(started)
     }
 
-    /// Makes a process of what exec has laid out.
+    /// Creates a process with the map of exec.
     #[inline(never)]
     fn entered(
         machine: &Machine<P>,
@@ -46,7 +49,8 @@ impl<P: Platform> Process<P> {
         started.try_map(|space| Process::of_boxed(machine, space))
     }
 
-    /// Writes arguments, environment and auxiliary vector to the stack, and zeroes behind the segments.
+    /// Writes arguments, environment and auxiliary vector to the stack, and zeroes the memory
+    /// behind the segments.
     #[inline(never)]
     fn write_bytes(
         started: &Started<Self>,

@@ -1,4 +1,5 @@
-//! Frames that equal pages were put on ([`Ksm`](crate::walkers::Ksm)): what tells their pages from those that a fork has left.
+//! The frames of pages that [`Ksm`](crate::walkers::Ksm) has merged. The list tells them from pages
+//! that processes share after a fork.
 
 use core::ops::ControlFlow;
 
@@ -13,7 +14,7 @@ use crate::process::signal::Fault;
 use crate::space::vma::Area;
 
 impl<P: Platform> Machine<P> {
-    /// A frame is about to be one on which equal pages are. O(merged frames).
+    /// Adds a frame to which equal pages will be merged. O(merged frames).
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -26,7 +27,7 @@ impl<P: Platform> Machine<P> {
         Ok(())
     }
 
-    /// It is one no longer, or nothing came of it. O(merged frames).
+    /// Removes a frame, which is not used any more or never was. O(merged frames).
     pub(crate) fn leave_merged(&self, phys: u64) {
         let mut merged = self.merged_slot().lock();
         if let Ok(at) = merged.binary_search(&phys) {
@@ -34,14 +35,16 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Whether equal pages are on a frame. O(log n).
+    /// Returns `true` if equal pages were merged to a frame. O(log n).
     pub(crate) fn is_merged(&self, phys: u64) -> bool {
         self.merged_slot().lock().binary_search(&phys).is_ok()
     }
 }
 
 impl<P: Platform> Mm<P> {
-    /// Each merged page of `[start, end)`, which lies in one area, gets a frame of its own. The caller holds the address space's lock.
+    /// Gives each merged page of `[start, end)`, which lies in one VMA, a frame of its own.
+    ///
+    /// Preconditions: the caller holds the address space's lock.
     ///
     /// # Errors
     /// `ENOMEM`: some pages are still on merged frames.

@@ -1,4 +1,4 @@
-//! What the tables say, and what `/proc` tells of it.
+//! The state of pages as the tables and `/proc` show it.
 
 use core::fmt;
 
@@ -16,51 +16,58 @@ use crate::process::platform::Platform;
 use crate::space::vma::Area;
 
 bitflags! {
-    /// What `/proc/PID/pagemap` tells of a page.
+    /// The flags of a page in `/proc/PID/pagemap`.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct PageStatus: u32 {
-        /// It is there.
+        /// The page is present.
         const PRESENT = 1;
-        /// It is a file's, or shared memory.
+        /// The page is a file's, or shared memory.
         const FILE = 2;
-        /// One address space maps it, however tables are shared. Of each part of a huge page, what holds for its first 4 KiB.
+        /// One address space maps the page, however tables are shared. All parts of a huge page
+        /// show the value of its first 4 KiB.
         const EXCLUSIVE = 4;
-        /// It was written since this was last cleared.
+        /// The page was written since soft-dirty was last cleared.
         const SOFT_DIRTY = 8;
-        /// It is the page of zeroes that all have in common.
+        /// The page is the shared zero page.
         const ZERO = 16;
-        /// It is a part of a page of 2 MiB or more.
+        /// The page is a part of a page of 2 MiB or more.
         const HUGE = 32;
     }
 }
 
 impl<P: Platform> Process<P> {
-    /// Returns the physical address of the root table, for CR3, TTBR0 or satp. It stays the same for the life of the process.
+    /// Returns the physical address of the root table, for CR3, TTBR0 or satp. It stays the same
+    /// for the life of the process.
     ///
-    /// When the process is dropped or [exits](Self::exit), its tables are freed without an invalidation of their pages. Every processor that has this root loaded must
-    /// load another one before, of a process or the [kernel's](crate::process::Machine::kernel), and forget what it remembers under this one: at the latest when
-    /// [`Invalidate::ended`](samara_paging::Invalidate::ended) is told. While others hold the process for a moment, as a walk over all processes does, the tables
-    /// live on, and the last to let go tells. The root of a process that is
-    /// [executed](Self::exec) is another one than that of the process which called.
+    /// When the process is dropped or [exits](Self::exit), its tables are freed without an
+    /// invalidation of their pages. Every processor that has this root loaded must load another one
+    /// before, of a process or the [kernel's](crate::process::Machine::kernel), and drop its
+    /// translations under this one. It must do so at the latest in
+    /// [`Invalidate::ended`](samara_paging::Invalidate::ended). A walk over all processes may hold
+    /// the process for a moment. Then the tables live on, and the last holder calls `ended`.
+    ///
+    /// A process that is [executed](Self::exec) has another root than the process that called.
     pub fn root(&self) -> u64 {
         self.mm.tables.root()
     }
 
-    /// Returns the number in its [`context`](Self::context): never 0, and unlike those of other processes that live.
+    /// Returns the number in its [`context`](Self::context): never 0, and unique among living
+    /// processes.
     pub fn asid(&self) -> Asid {
         self.mm.asid()
     }
 
-    /// Returns who runs the process, for the platform's context switch: [`Invalidate`](samara_paging::Invalidate) is handed the same.
+    /// Returns the set of processors that run the process, for the platform's context switch.
+    /// [`Invalidate`](samara_paging::Invalidate) receives the same.
     ///
     /// ```
     /// use samara_mm::process::{Platform, Process};
     /// use std::sync::atomic::Ordering;
     ///
-    /// /// A processor goes from one process to another.
+    /// /// Switches a processor from one process to another.
     /// fn switch<P: Platform>(from: &Process<P>, to: &Process<P>, cpu: u32) {
     ///     to.context().cpus().fetch_or(1 << cpu, Ordering::SeqCst);
-    ///     // Here the processor loads `to.root()`, and so leaves the other.
+    /// // Here the processor loads `to.root()`, and so leaves the other.
     ///     from.context().cpus().fetch_and(!(1 << cpu), Ordering::SeqCst);
     /// }
     /// ```
@@ -69,14 +76,18 @@ impl<P: Platform> Process<P> {
         self.mm.tables.context()
     }
 
-    /// What the processor would find in the tables now: where the byte at `addr` is, and which accesses would succeed without a fault. `None` also for a
-    /// page that is there without any access. Takes no lock.
+    /// Returns the physical address of the byte at `addr`, and the accesses that would succeed
+    /// without a fault, as the processor would find them now. `None` also for a present page
+    /// without any permission. Takes no lock.
     pub fn translate(&self, addr: u64) -> Option<(u64, Prot)> {
         self.view(addr).translate(addr)
     }
 
-    /// For look-ups one after the other, `near` being the first of them: one near the look-up before reads one entry of a table. Each finds what is there
-    /// at that moment. Takes no lock; while it lives, tables that calls take out of use are not freed, so that it is not for keeping.
+    /// Returns a cursor for successive look-ups. The first one is at `near`.
+    ///
+    /// A look-up near the previous one reads one entry of a table. Each finds the state at that
+    /// moment. Takes no lock. While the cursor lives, tables that calls remove are not freed, so it
+    /// must not be kept for long.
     ///
     /// ```
     /// # use samara_mm::process::{Machine, Platform, Process};
@@ -99,7 +110,7 @@ impl<P: Platform> Process<P> {
         }
     }
 
-    /// What `/proc/PID/pagemap` tells of the page at `addr`. Takes no lock.
+    /// Returns the flags of the page at `addr` in `/proc/PID/pagemap`. Takes no lock.
     pub fn page(&self, addr: u64) -> PageStatus {
         let Some(page) = self.mm.tables.page(addr) else {
             return PageStatus::empty();
@@ -116,7 +127,7 @@ impl<P: Platform> Process<P> {
         );
         add(zero, PageStatus::ZERO);
         add(
-            // Linux says so of the huge page of zeroes, and not of the small one.
+            // Linux sets it for the huge zero page, and not for the small one.
             zero && huge || page.frame.is_some_and(|frame| frame.kind == Kind::File),
             PageStatus::FILE,
         );
@@ -129,8 +140,9 @@ impl<P: Platform> Process<P> {
         status
     }
 
-    /// Whether pagemap tells that nobody else maps the page at `addr`. Of what one entry maps, Linux looks at the first frame alone: where the child of a fork
-    /// has copied another, this process has that one to itself, and is not told so.
+    /// Returns `true` if pagemap shows the page at `addr` as mapped exclusively. Linux looks only
+    /// at the first frame of what one entry maps. If a child of a fork has copied another part,
+    /// this process has that part alone, but pagemap does not show it.
     pub(crate) fn is_shown_exclusive(&self, addr: u64, page: &PageInfo) -> bool {
         match page.size {
             PageSize::Small => page.exclusive(),
@@ -141,10 +153,12 @@ impl<P: Platform> Process<P> {
         }
     }
 
-    /// `mincore(2)`: for each page of a range (in bytes) 1 if it is in memory, mapped or in its file's cache, and 0 if not, into `into`.
+    /// Performs `mincore(2)`: writes 1 to `into` for each page of a range (in bytes) that is mapped
+    /// or cached, and 0 otherwise.
     ///
     /// # Errors
-    /// Linux's: `ENOMEM` at the first hole, before which pages have been told of. `EFAULT` if `into` has not a byte for each page.
+    /// Linux's. `ENOMEM` at the first hole, after the pages before it were written. `EFAULT` if
+    /// `into` has fewer bytes than there are pages.
     pub fn mincore(&self, addr: u64, len: u64, into: &mut [u8]) -> Result<(), Errno> {
         if !addr.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);
@@ -175,7 +189,8 @@ impl<P: Platform> Process<P> {
 }
 
 impl<P: Platform> Mm<P> {
-    /// Whether a page of an area was written, as Linux tells it: by this entry, or, if it is a file's or shared memory, by any.
+    /// Returns `true` if a page was written, as Linux shows it. A private page counts by this
+    /// entry, a page of a file or of shared memory by any entry.
     pub(crate) fn is_dirty(&self, area: Option<Area<'_>>, addr: u64, page: &PageInfo) -> bool {
         if page.attrs.contains(Attrs::DIRTY) {
             return true;
@@ -189,7 +204,7 @@ impl<P: Platform> Mm<P> {
     }
 }
 
-/// Look-ups in the tables of a process, one after the other: see [`Process::view`].
+/// Successive look-ups in the tables of a process: see [`Process::view`].
 #[must_use]
 pub struct PageView<'a, P: Platform> {
     view: View<'a, P::Format, Machine<P>>,
@@ -201,7 +216,7 @@ impl<P: Platform> PageView<'_, P> {
     #[inline]
     pub fn translate(&mut self, addr: u64) -> Option<(u64, Prot)> {
         let (phys, mut attrs) = self.view.translate(addr)?;
-        // The entry allows reading; the key of what can be executed only forbids it.
+        // The entry allows reading, but the key of execute-only VMAs forbids it.
         if attrs.pkey() != 0 && attrs.pkey() == self.mm.execute_only_key() {
             attrs -= Attrs::READ | Attrs::WRITE;
         }

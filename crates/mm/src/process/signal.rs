@@ -1,10 +1,10 @@
-//! What an access wants, and what comes of it when it cannot be.
+//! Kinds of accesses, and the signals of faults.
 
 use bitflags::bitflags;
 use core::fmt;
 
 bitflags! {
-    /// What an access does.
+    /// The kinds of an access.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Access: u32 {
         /// A load.
@@ -16,7 +16,7 @@ bitflags! {
     }
 }
 
-/// The signal that Linux sends.
+/// A signal that Linux sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
     /// `SIGBUS`.
@@ -26,7 +26,7 @@ pub enum Signal {
 }
 
 impl Signal {
-    /// Its number on Linux: 7 or 11.
+    /// Returns its number on Linux: 7 or 11.
     pub const fn number(self) -> i32 {
         match self {
             Signal::Bus => 7,
@@ -35,29 +35,29 @@ impl Signal {
     }
 }
 
-/// Why an access fails.
+/// The reason why an access fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The program gets a signal, with this `si_code` (`sigaction(2)`).
+    /// The program gets a signal with this `si_code` (`sigaction(2)`).
     Signal {
-        /// Which.
+        /// The signal.
         signal: Signal,
         /// `SEGV_MAPERR` 1, `SEGV_ACCERR` 2, `SEGV_PKUERR` 4; `BUS_ADRALN` 1, `BUS_ADRERR` 2.
         code: i32,
     },
-    /// There is no memory.
+    /// Lack of memory.
     NoMemory,
-    /// The thread is within an [atomic operation](crate::process::Process::atomic_u32) on this process, or a [run](crate::process::SoftTlb::run) of it, and would wait
-    /// for itself.
+    /// The thread is within an [atomic operation](crate::process::Process::atomic_u32) on this
+    /// process, or a [run](crate::process::SoftTlb::run) of it, and would wait for itself.
     Deadlock,
 }
 
 impl Fault {
-    /// Nothing is mapped there (`SEGV_MAPERR`); also at guard markers.
+    /// Nothing is mapped there (`SEGV_MAPERR`), or there is a guard marker.
     pub const MAPERR: Fault = segv(1);
-    /// The area forbids the access (`SEGV_ACCERR`).
+    /// The VMA forbids the access (`SEGV_ACCERR`).
     pub const ACCERR: Fault = segv(2);
-    /// The area's protection key forbids it (`SEGV_PKUERR`).
+    /// The VMA's protection key forbids it (`SEGV_PKUERR`).
     pub const PKUERR: Fault = segv(4);
     /// The object has no page there, or it cannot be read (`BUS_ADRERR`).
     pub const ADRERR: Fault = bus(2);
@@ -98,7 +98,7 @@ impl fmt::Display for Fault {
 impl core::error::Error for Fault {}
 
 impl From<samara_paging::Error> for Fault {
-    /// What tables refuse for good is memory.
+    /// Tables refuse a change for good only for lack of memory.
     fn from(_: samara_paging::Error) -> Self {
         Fault::NoMemory
     }

@@ -1,4 +1,4 @@
-//! Calls with types for arguments.
+//! System calls with typed arguments.
 
 use crate::abi::{Advice, AttachFlags, LockAllFlags, LockFlags, Prot, SyncFlags};
 use crate::call::{Call, ShmSegment};

@@ -1,42 +1,51 @@
-//! The lock of a machine of the host: it sleeps, and takes no memory.
+//! A lock for programs: it sleeps, and takes no memory.
 //!
-//! One word says who has the lock; a list says who sleeps. The list's entries lie on the stacks of those who sleep, and a mutex of the standard library,
-//! called the *queue* here, protects it. Whoever finds the lock free never touches the queue.
+//! One word holds the state of the lock, and a list holds the sleeping threads. The entries of the
+//! list lie on the stacks of these threads. A mutex of the standard library, called the *queue*
+//! here, protects the list. A thread that finds the lock free never touches the queue.
 //!
-//! # Nobody sleeps for ever
+//! # No lost wake-up
 //!
-//! A thread has the queue from where it sets [`WAITING`] to where it sleeps, and [`WAITING`] is taken away by who has the queue, when the list is empty.
+//! A thread holds the queue from where it sets [`WAITING`] to where it sleeps. [`WAITING`] is
+//! cleared with the queue held, when the list is empty.
 //!
 //! ```text
-//! one that waits, W                        one that lets go, H
-//! 1  take the queue                        A  word -= what it has
+//! a waiter, W                              a releaser, H
+//! 1  take the queue                        A  word -= its share
 //! 2  take the lock, or set WAITING         B  WAITING was set: take the queue
-//! 3  enter the list                        C  remove who comes next, ring its bell
-//! 4  sleep, and let go of the queue        D  let go of the queue
+//! 3  enter the list                        C  remove the next waiters, notify them
+//! 4  sleep, and release the queue          D  release the queue
 //! ```
 //!
 //! 2 and A are single steps on one word, so one comes before the other.
 //!
-//! - 2 before A: A finds `WAITING`. B waits until 4, where W lets go of the queue and begins to listen to its bell in one step, and C finds W in the list.
-//! - A before 2: 2 finds the lock free, and W has it; or another one has it, who lets go of it later, as H.
+//! - 2 before A: A finds `WAITING`. B waits until 4, where W releases the queue and begins to wait
+//!   for its condition variable in one step. C finds W in the list.
+//! - A before 2: 2 finds the lock free, and W has it. Or another thread has it, and releases it
+//!   later, as H.
 //!
-//! Who has been woken begins at 1 again, as others may have been faster. Meanwhile it is in no list; but it takes the lock, or finds it held and sets `WAITING`
-//! anew. So a free lock with sleepers always has one who is awake and about to take it, or one between A and C.
+//! A woken thread begins at 1 again, since another thread may have taken the lock first. Meanwhile
+//! it is in no list. But it takes the lock, or finds it held and sets `WAITING` again. So while the
+//! lock is free and threads sleep, there is an awake thread about to take it, or a releaser between
+//! A and C.
 //!
-//! # Everybody has a turn
+//! # No starvation
 //!
-//! The list is in the order in which threads came, and who wakes wakes the first one: a writer, or all readers in front of the first writer. Threads that
-//! are running may be faster, which is what makes a busy lock fast. But who has been woken [`TRIES`] times in vain sets [`TIRED`]. Then nobody takes the lock any more:
-//! C gives it to the first of the list until no tired one is left there. So a thread waits for those before it in the list, and is then woken in vain at most
-//! `TRIES` times.
+//! The list is in order of arrival. A releaser wakes the first waiter: a writer, or all readers
+//! before the first writer. Running threads may take the lock first, which makes a busy lock fast.
+//! But a thread that was woken [`TRIES`] times in vain sets [`STARVING`]. Then no running thread
+//! takes the lock. C hands it to the first of the list, until no starved thread is left there. So a
+//! thread waits for those before it in the list, and is then woken in vain at most `TRIES` times.
 //!
-//! Who comes to read while others read, and finds a writer in the list, waits behind it; so does a reader who reads already. As with most locks, a
-//! thread that reads must not read again where another may mode to write. Readers alone never keep each other waiting.
+//! A reader that finds other readers and a writer in the list waits behind the writer. That
+//! includes a reader that holds the lock already. As with most locks, a thread that reads must not
+//! read again if another thread may want to write. Readers alone never keep each other waiting.
 //!
-//! # What is seen
+//! # Memory order
 //!
-//! Who takes acquires, who lets go releases, and every change of the word is a read-modify-write, so that whoever takes the lock sees what all did who had it
-//! before. Where C gives it, C acquires, and the queue hands on what C saw.
+//! Taking acquires, releasing releases, and every change of the word is a read-modify-write. So a
+//! thread that takes the lock sees everything that earlier holders did. If C hands the lock over, C
+//! acquires, and the queue passes on what C saw.
 //!
 //! `loom/mm/host.rs` tries every interleaving of two and three threads.
 
@@ -55,32 +64,36 @@ use crate::atomic::{AtomicU32, Ordering};
 pub(crate) use queue::Mode;
 use queue::{Queue, Waiter, entered};
 
-/// Somebody changes what is locked.
+/// A writer has the lock.
 const WRITER: u32 = 1;
 /// The list is not empty.
 const WAITING: u32 = 2;
-/// Somebody in the list is tired of waiting.
-const TIRED: u32 = 4;
-/// One that reads.
+/// A thread in the list is starved.
+const STARVING: u32 = 4;
+/// One reader.
 const READER: u32 = 8;
-/// No more readers are let in. There are as many only where guards are forgotten again and again, and then the number must not come round.
+/// No more readers are admitted. The count comes here only if guards are forgotten again and again,
+/// and must not overflow.
 const FULL: u32 = 1 << 31;
 
-/// How often one is woken in vain before it is tired.
+/// The number of vain wake-ups after which a thread is starved.
 const TRIES: u32 = if cfg!(samara_loom) { 1 } else { 8 };
-/// How often who waits looks again before it sleeps.
+/// The number of attempts before a thread sleeps.
 const TURNS: u32 = if cfg!(samara_loom) { 0 } else { 10 };
-/// So many turns, the first ones, without giving the processor away.
+/// The number of first attempts that do not yield the processor.
 const SPINNING: u32 = 3;
 
-/// The lock of a machine of the host: a mutex and a reader-writer lock in one, which sleep where they wait.
+/// A mutex and a reader-writer lock in one, for programs. Waiting threads sleep.
 ///
-/// Neither waiting nor waking takes memory on Linux, Android, Windows 10, FreeBSD, OpenBSD and DragonFly, where the standard library's `Mutex` and `Condvar`
-/// are words that the system's kernel knows. Elsewhere, on macOS say, the standard library allocates when the first thread waits, and ends the program if there is no memory.
-/// Locks that keep their sleepers in a table of their own do so on every system.
+/// Neither waiting nor waking takes memory on Linux, Android, Windows 10, FreeBSD, OpenBSD and
+/// DragonFly. There the standard library's `Mutex` and `Condvar` are words that the system's kernel
+/// knows. On other systems, for example macOS, the standard library allocates when the first thread
+/// waits, and ends the program without memory. Locks that keep sleeping threads in a table of their
+/// own allocate on every system.
 ///
-/// Threads come in by the order in which they came to wait. Others, who need not be woken, may be faster, but only a few times. A thread that reads must not
-/// read again while it does: where a writer waits in between, all wait for ever.
+/// Waiting threads get the lock in order of arrival. Running threads may take it first, but only a
+/// few times. A thread that reads must not read again meanwhile: if a writer waits in between, all
+/// wait forever.
 ///
 /// ```
 /// use samara_mm::process::HostLock;
@@ -114,9 +127,9 @@ impl HostLock {
 
     #[inline]
     pub(crate) fn read(&self) {
-        // Whatever is special about the word goes the long way.
+        // Any other state takes the slow path.
         let word = self.word.load(Ordering::Relaxed);
-        let free = word & (WRITER | WAITING | TIRED | FULL) == 0;
+        let free = word & (WRITER | WAITING | STARVING | FULL) == 0;
         if !free || self.exchange(word, word + READER).is_err() {
             self.wait(Mode::Read);
         }
@@ -129,7 +142,7 @@ impl HostLock {
         }
     }
 
-    /// As [`read`](Self::read) and [`write`](Self::write), if that is possible at once.
+    /// As [`read`](Self::read) and [`write`](Self::write), if possible at once.
     #[inline]
     pub(crate) fn attempt(&self, mode: Mode) -> bool {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -142,19 +155,23 @@ impl HostLock {
         false
     }
 
+    /// Releases the lock of a reader.
+    ///
     /// # Safety
-    /// The caller has come in by [`read`](Self::read).
+    /// The caller has taken it by [`read`](Self::read).
     #[inline]
     pub(crate) unsafe fn end_read(&self) {
-        // The last one wakes.
+        // The last reader wakes.
         let before = self.word.fetch_sub(READER, Ordering::Release);
-        if before & !TIRED == READER | WAITING {
+        if before & !STARVING == READER | WAITING {
             self.wake();
         }
     }
 
+    /// Releases the lock of a writer.
+    ///
     /// # Safety
-    /// The caller has come in by [`write`](Self::write).
+    /// The caller has taken it by [`write`](Self::write).
     #[inline]
     pub(crate) unsafe fn end_write(&self) {
         if self.word.fetch_sub(WRITER, Ordering::Release) != WRITER {
@@ -188,7 +205,8 @@ impl HostLock {
         }
     }
 
-    /// Most hold it for less time than it takes to fall asleep. Who finds others asleep joins them.
+    /// Tries again for a while: most holders have the lock for less time than falling asleep takes.
+    /// Gives up if other threads sleep.
     fn spin(&self, mode: Mode) -> bool {
         for turn in 0..TURNS {
             if self.attempt(mode) {
@@ -202,15 +220,15 @@ impl HostLock {
         false
     }
 
-    /// In one step: either it is taken, or who has it knows that somebody is about to sleep.
+    /// Takes the lock, or sets the mark that a thread is about to sleep, in one step.
     fn take_or_mark(&self, queue: &Queue, waiter: &Waiter) -> bool {
         let mark = match waiter.is_starved() {
-            true => WAITING | TIRED,
+            true => WAITING | STARVING,
             false => WAITING,
         };
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
-            // Looked at only where it matters: then few are in the list before a writer.
+            // Tested only if it matters. Then few threads in the list are before a writer.
             let barred = word & WRITER == 0 && queue.has_writer_before(waiter);
             let next = taken(word, waiter.mode, barred);
             match self.exchange(word, next.unwrap_or(word | mark)) {
@@ -220,7 +238,7 @@ impl HostLock {
         }
     }
 
-    /// Wakes those of whom it is the turn, unless somebody has the lock again, who does it then.
+    /// Wakes the next waiters, unless another thread has the lock again, and wakes them later.
     #[cold]
     fn wake(&self) {
         let mut queue = self.queue();
@@ -229,23 +247,23 @@ impl HostLock {
         };
         let (held, one) = match group.mode {
             Mode::Read => (WRITER, READER),
-            Mode::Write => (!(WAITING | TIRED), WRITER),
+            Mode::Write => (!(WAITING | STARVING), WRITER),
         };
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             if word & held != 0 {
                 return;
             }
-            let given = word & TIRED != 0;
-            let mut next = word & !(WAITING | TIRED);
+            let given = word & STARVING != 0;
+            let mut next = word & !(WAITING | STARVING);
             next |= if group.others { WAITING } else { 0 };
             if given {
                 next |= if queue.has_starved_behind(group.count) {
-                    TIRED
+                    STARVING
                 } else {
                     0
                 };
-                // There are far fewer threads than would come round beyond `FULL`.
+                // There are far fewer threads than would overflow beyond `FULL`.
                 next += group.count * one;
             }
             match self.exchange(word, next) {
@@ -256,20 +274,21 @@ impl HostLock {
     }
 }
 
-/// What the word becomes, if one may come in. A reader who is barred does not come to other readers.
+/// Returns the next word if a thread may take the lock. A barred reader does not join other
+/// readers.
 #[inline]
 fn taken(word: u32, mode: Mode, barred: bool) -> Option<u32> {
     let free = word & !WAITING == 0;
     match mode {
         Mode::Write => free.then_some(word | WRITER),
         Mode::Read => {
-            let shared = word & (WRITER | TIRED | FULL) == 0 && !barred;
+            let shared = word & (WRITER | STARVING | FULL) == 0 && !barred;
             (free || shared).then_some(word + READER)
         }
     }
 }
 
-/// A little while; longer and longer, and then as long as another thread runs.
+/// Pauses: longer and longer, and at last for a turn of another thread.
 fn pause(turn: u32) {
     #[cfg(not(samara_loom))]
     match turn < SPINNING {

@@ -1,4 +1,4 @@
-//! Those who sleep, in the order in which they came: a list whose entries lie on their stacks.
+//! The list of sleeping threads, in order of arrival. Its entries lie on their stacks.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicUsize, Ordering};
@@ -20,12 +20,13 @@ pub(crate) enum Mode {
     Write,
 }
 
-/// A thread that sleeps, or is about to. While it is in the list, only who has the queue looks at it.
+/// A thread that sleeps or is about to. While it is in the list, only the holder of the queue uses
+/// it.
 pub(super) struct Waiter {
     pub(super) mode: Mode,
-    /// Who came earlier has a lower one, but for those that have come round.
+    /// Lower for earlier arrivals, modulo overflow.
     ticket: usize,
-    /// How often it was woken in vain.
+    /// The number of vain wake-ups.
     wakeups: Cell<u32>,
     next: Cell<*const Waiter>,
     state: Cell<State>,
@@ -35,35 +36,37 @@ pub(super) struct Waiter {
 #[derive(Clone, Copy)]
 enum State {
     Listed,
-    /// Out of the list, and awake: to try again.
+    /// Not in the list, and awake: it must try again.
     Woken,
-    /// The same, and the lock is its.
+    /// Not in the list, awake, and it has the lock.
     Given,
 }
 
-/// The list, which is looked at and changed by who has it: a ring, of which it knows the last entry, so that it is small where nobody sleeps.
+/// The list, protected by the mutex around it: a ring with a pointer to the last entry, so that it
+/// is small when empty.
 pub(super) struct Queue {
     last: *const Waiter,
 }
 
-// SAFETY: it is in a mutex, and what its entries have is looked at only by who has that.
+// SAFETY: it is in a mutex, and only the holder of the mutex uses its entries.
 unsafe impl Send for Queue {}
 
-/// Those of whom it is the turn: the first writer, or all readers in front of it.
+/// The waiters that are next: the first writer, or all readers before the first writer.
 pub(super) struct Group {
     pub(super) mode: Mode,
     pub(super) count: u32,
-    /// Whether there are others behind it.
+    /// `true` if there are others behind it.
     pub(super) others: bool,
 }
 
 impl Waiter {
-    /// One that comes. The caller has the queue, so that those of one lock are in order.
+    /// Creates the entry of an arriving thread. The caller holds the queue, so that the tickets of
+    /// one lock are in order.
     pub(super) fn new(mode: Mode, _: &Queue) -> Self {
         static TICKETS: AtomicUsize = AtomicUsize::new(0);
         Waiter {
             mode,
-            // Relaxed: the queue puts those of one lock in order.
+            // Relaxed: the queue orders the tickets of one lock.
             ticket: TICKETS.fetch_add(1, Ordering::Relaxed),
             wakeups: Cell::new(0),
             next: Cell::new(ptr::null()),
@@ -105,19 +108,19 @@ impl Queue {
         })
     }
 
-    /// Whether a tired one is behind so many.
+    /// Returns `true` if there is a starved thread behind the first `count`.
     pub(super) fn has_starved_behind(&self, count: u32) -> bool {
         self.entries().skip(count as usize).any(Waiter::is_starved)
     }
 
-    /// Removes the first ones and rings their bells; whether they have been given the lock.
+    /// Removes the first waiters and notifies them. `given` says if they have been given the lock.
     pub(super) fn wake(&mut self, count: u32, given: bool) {
         for _ in 0..count {
-            // SAFETY: entries of the list stay until they are told, which is below.
+            // SAFETY: an entry stays valid until its thread is notified, which is below.
             let Some(last) = (unsafe { self.last.as_ref() }) else {
                 return;
             };
-            // SAFETY: as above, and the last one of a ring has the first one behind it.
+            // SAFETY: as above, and the last entry of a ring points to the first.
             let first = unsafe { &*last.next.get() };
             match ptr::eq(first, last) {
                 true => self.last = ptr::null(),
@@ -127,14 +130,15 @@ impl Queue {
                 true => State::Given,
                 false => State::Woken,
             });
-            // It goes on, and may be gone, only when the caller has let go of the queue.
+            // The thread continues, and its entry may be gone, only after the caller has released
+            // the queue.
             first.condvar.notify_one();
         }
     }
 
-    /// From the first one to the last.
+    /// Returns the waiters from first to last.
     fn entries(&self) -> impl Iterator<Item = &Waiter> {
-        // SAFETY: entries of the list stay until they are out of it, and each has another one, or itself, behind it.
+        // SAFETY: an entry stays valid until it is removed, and points to another entry or itself.
         let next = |waiter: &Waiter| unsafe { &*waiter.next.get() };
         // SAFETY: as above.
         let last = unsafe { self.last.as_ref() };
@@ -145,13 +149,14 @@ impl Queue {
 
     fn insert(&mut self, new: &Waiter) {
         let at = ptr::from_ref(new);
-        // SAFETY: entries of the list stay until they are out of it.
+        // SAFETY: an entry stays valid until it is removed.
         let Some(last) = (unsafe { self.last.as_ref() }) else {
             new.next.set(at);
             self.last = at;
             return;
         };
-        // Most have just come and go behind the last one. Else before the first one that came later, which may be the first of all, behind the last one of the ring.
+        // Most threads arrive last. A woken thread that waits again belongs before the first later
+        // arrival. That may be the first of all, behind the last one of the ring.
         let is_last = last.is_before(new);
         let before = match is_last {
             true => None,
@@ -166,9 +171,10 @@ impl Queue {
     }
 }
 
-/// Until one is woken. Whether the lock is then one's own.
+/// Sleeps until the thread is woken. Returns `true` if it was given the lock.
 ///
-/// It returns only when the entry is out of the list: waiting for a bell with the one mutex that it was ever waited for with does not panic.
+/// It returns only when the entry is out of the list. The condition variable is used with one
+/// mutex, so waiting does not panic.
 pub(super) fn sleep<'a>(
     mut queue: MutexGuard<'a, Queue>,
     waiter: &Waiter,
@@ -178,10 +184,10 @@ pub(super) fn sleep<'a>(
     loop {
         queue = entered(waiter.condvar.wait(queue));
         match waiter.state.get() {
-            // Bells ring for nothing at times.
+            // A spurious wake-up.
             State::Listed => {}
             State::Woken => {
-                // What everybody's turn rests on, for the model checker.
+                // Checked under the model checker: "no starvation" rests on it.
                 assert!(cfg!(not(samara_loom)) || !waiter.is_starved());
                 waiter.wakeups.set(waiter.wakeups.get() + 1);
                 return (queue, false);
@@ -191,7 +197,7 @@ pub(super) fn sleep<'a>(
     }
 }
 
-/// The queue, which nothing that could panic is done with.
+/// Returns the guard. A poisoned queue is consistent, because no step on it can panic.
 pub(super) fn entered<T>(queue: LockResult<T>) -> T {
     queue.unwrap_or_else(PoisonError::into_inner)
 }

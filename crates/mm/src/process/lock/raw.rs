@@ -1,12 +1,13 @@
-//! What `lock_api` makes its locks of.
+//! The traits of `lock_api`.
 
 use lock_api::{GuardNoSend, RawMutex, RawRwLock};
 
 use super::queue::Mode;
-use super::{HostLock, TIRED, WAITING, WRITER};
+use super::{HostLock, STARVING, WAITING, WRITER};
 use crate::atomic::Ordering;
 
-// SAFETY: a writer comes in where nobody is, a reader where no writer is, in one step each. Who takes acquires what who let go has released.
+// SAFETY: a writer enters only without others, a reader only without a writer, in one step each.
+// Taking acquires what the release released.
 unsafe impl RawRwLock for HostLock {
     #[allow(
         clippy::declare_interior_mutable_const,
@@ -49,7 +50,7 @@ unsafe impl RawRwLock for HostLock {
 
     #[inline]
     fn is_locked(&self) -> bool {
-        self.word.load(Ordering::Relaxed) & !(WAITING | TIRED) != 0
+        self.word.load(Ordering::Relaxed) & !(WAITING | STARVING) != 0
     }
 
     #[inline]
@@ -58,7 +59,7 @@ unsafe impl RawRwLock for HostLock {
     }
 }
 
-// SAFETY: a writer, as above, of whom there is one at a time.
+// SAFETY: the lock of a writer, of which there is one at a time.
 unsafe impl RawMutex for HostLock {
     #[allow(
         clippy::declare_interior_mutable_const,
@@ -79,7 +80,7 @@ unsafe impl RawMutex for HostLock {
 
     #[inline]
     unsafe fn unlock(&self) {
-        // SAFETY: the caller has it.
+        // SAFETY: the caller has the lock.
         unsafe { self.end_write() };
     }
 

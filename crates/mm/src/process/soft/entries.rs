@@ -1,4 +1,4 @@
-//! What a virtual processor remembers of pages.
+//! The entries of a software TLB.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -10,22 +10,23 @@ use crate::errno::Errno;
 use crate::flags::PAGE_SIZE;
 use crate::process::signal::Access;
 
-/// Entries of a TLB, each for the pages whose numbers are the same modulo this: 4 MiB in a row.
+/// The number of entries. Each serves the pages with the same number modulo this, so 4 MiB in a row
+/// fit.
 pub(super) const ENTRIES: usize = 1024;
 
-/// No page: the lower bits of what is compared with it are never all set.
+/// Not a page: the lower bits of a compared address are never all set.
 const NONE: u64 = u64::MAX;
 
-/// Bits of an address within its page.
+/// The bits of an address within its page.
 const IN_PAGE: u64 = PAGE_SIZE - 1;
 
-/// A page, and for each kind of access its address, or [`NONE`] if that is a miss.
+/// A page. For each kind of access it has the page's address, or [`NONE`] if such an access misses.
 #[derive(Clone)]
 struct Entry {
     load: u64,
     store: u64,
     fetch: u64,
-    /// The first byte, where the host has it. Dangling if all accesses are misses.
+    /// The first byte of the page in the host. Dangling if all accesses miss.
     page: NonNull<u8>,
 }
 
@@ -46,7 +47,7 @@ impl Entry {
     }
 }
 
-/// Kinds of accesses, each with a word of the entry.
+/// A kind of access, each with a word in the entry.
 pub(super) trait Kind {
     const ACCESS: Access;
     fn place(entries: &Entries, at: usize) -> u64;
@@ -80,12 +81,12 @@ impl Kind for Fetch {
     }
 }
 
-/// The entries of one virtual processor, each at the number of its page modulo [`ENTRIES`].
+/// The entries of one virtual processor, indexed by page number modulo [`ENTRIES`].
 #[repr(transparent)]
 pub(super) struct Entries([Entry; ENTRIES]);
 
 impl Entries {
-    /// Returns room for entries, all of them empty.
+    /// Allocates empty entries.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -98,11 +99,13 @@ impl Entries {
         Ok(EntryTable(table))
     }
 
-    /// Returns where the byte at `addr` is, if the access is known to succeed there and is aligned to `align`, a power of two of at most a page.
+    /// Returns the address of the byte at `addr` in the host, if the access hits and is aligned to
+    /// `align`, a power of two of at most a page.
     #[inline(always)]
     pub(super) fn find<K: Kind>(&self, addr: u64, align: u64) -> Option<NonNull<u8>> {
         let at = (addr / PAGE_SIZE) as usize;
-        // The bits below the alignment are compared, too: an address that is not aligned has them, and no page does.
+        // The bits below the alignment are compared, too. A misaligned address has such bits, and
+        // no page does.
         if K::place(self, at) != addr & !(IN_PAGE & !(align - 1)) {
             return None;
         }
@@ -111,20 +114,21 @@ impl Entries {
         Some(unsafe { page.add((addr & IN_PAGE) as usize) })
     }
 
-    /// Remembers a page and what succeeds there.
+    /// Enters a page and its permissions.
     pub(super) fn put(&mut self, addr: u64, page: NonNull<u8>, attrs: Attrs) {
         let start = addr & !IN_PAGE;
         let place = |succeeds| if succeeds { start } else { NONE };
         self.0[(addr / PAGE_SIZE) as usize % ENTRIES] = Entry {
             load: place(attrs.contains(Attrs::READ)),
-            // A store to a page that is not dirty has to be noted first.
+            // A store to a clean page must first set its dirty bit.
             store: place(attrs.contains(Attrs::WRITE | Attrs::DIRTY)),
             fetch: place(attrs.contains(Attrs::EXEC)),
             page,
         };
     }
 
-    /// Forgets the pages of a range, whose end may be [`u64::MAX`] for the end of all addresses. Linear in the pages, or in the entries if these are fewer.
+    /// Removes the pages of a range. An end of [`u64::MAX`] means the end of all addresses. Linear
+    /// in the pages, or in the entries if there are fewer.
     pub(super) fn forget(&mut self, range: &Range<u64>) {
         let first = range.start / PAGE_SIZE;
         let pages = (range.end.saturating_sub(1) / PAGE_SIZE).saturating_sub(first);
@@ -143,7 +147,7 @@ impl Entries {
     }
 }
 
-/// Where entries are on the heap.
+/// The entries on the heap.
 pub(super) struct EntryTable(Vec<Entry>);
 
 impl EntryTable {
@@ -151,10 +155,11 @@ impl EntryTable {
     #[inline]
     pub(super) fn entries(&mut self) -> &mut Entries {
         let entries: *mut Entry = self.0.as_mut_ptr();
-        // SAFETY: `Entries::allocate` has made this many, whose array the transparent type is.
+        // SAFETY: `Entries::allocate` made this many, and the transparent type is an array of them.
         unsafe { &mut *entries.cast::<Entries>() }
     }
 }
 
-// SAFETY: what entries point to is used by whoever has them, under the rules of `Running`; no thread is special.
+// SAFETY: the owner of the entries uses what they point to, under the rules of `Running`, from any
+// thread.
 unsafe impl Send for EntryTable {}

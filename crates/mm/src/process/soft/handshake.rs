@@ -1,14 +1,16 @@
-//! Who waits for whom: the words that a virtual processor and those who invalidate have in common.
+//! The words that a virtual processor and an invalidating thread share.
 
 use crate::atomic::{AtomicU32, Ordering, fence, relax};
 
-/// The state of one virtual processor. Numbers of requests come round, so that only their distance counts.
+/// The state of one virtual processor. Numbers of requests wrap around, so only their distance
+/// counts.
 pub(crate) struct Handshake {
     /// Not 0 while the virtual processor is in its section. Written by it alone.
     running: AtomicU32,
     /// The number of the last request. Written with the list of requests locked.
     asked: AtomicU32,
-    /// The number of the last request that has been answered. Written by the virtual processor alone, or by who takes the place.
+    /// The number of the last answered request. Written by the virtual processor alone, or by the
+    /// thread that takes the slot.
     answered: AtomicU32,
 }
 
@@ -21,49 +23,54 @@ impl Handshake {
         }
     }
 
-    /// Enters the section. The caller then looks at [`asked`](Self::asked) before it uses an entry.
+    /// Enters the section. The caller then reads [`asked`](Self::asked) before it uses an entry.
     #[inline]
     pub(crate) fn enter(&self) {
         self.running.store(1, Ordering::Relaxed);
-        // Between the store and the look at `asked`, as the fence of `wait` is between the store to `asked` and the look at `running`. One of the two comes
-        // first: its side is seen by the other. Without either of them, both could read the old value.
+        // Between the store and the read of `asked`, as the fence of `wait` is between the store to
+        // `asked` and the read of `running`. If this fence comes first, `wait` sees `running`. If
+        // that one comes first, this thread sees `asked`. Without either of them, both could read
+        // the old value.
         fence(Ordering::SeqCst);
     }
 
     /// Leaves the section.
     #[inline]
     pub(crate) fn leave(&self) {
-        // Release: who sees this in `wait` goes on after all accesses of the section.
+        // Release: a thread that sees this in `wait` continues after all accesses of the section.
         self.running.store(0, Ordering::Release);
     }
 
     /// Returns the number of the last request.
     #[inline(always)]
     pub(crate) fn asked(&self) -> u32 {
-        // Acquire: who sees a request sees the tables as they were when it was made.
+        // Acquire: a thread that sees a request sees the tables as they were when it was made.
         self.asked.load(Ordering::Acquire)
     }
 
-    /// Returns the number of the last answer, to the virtual processor.
+    /// Returns the number of the last answer. Called by the virtual processor.
     #[inline(always)]
     pub(crate) fn answered(&self) -> u32 {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Says that everything up to this request has been forgotten.
+    /// Answers all requests up to this number.
     pub(crate) fn answer(&self, number: u32) {
         // Release: as `leave`.
         self.answered.store(number, Ordering::Release);
     }
 
-    /// Asks the virtual processor for something, which is in the list already. Called with the list locked.
+    /// Makes a request, which is in the list already.
+    ///
+    /// Preconditions: the list is locked.
     pub(crate) fn ask(&self) {
-        // Release: what the tables are, and the list, comes before. A read-modify-write, so that who sees a later request sees this one's, too.
+        // Release: the tables and the list come before. A read-modify-write, so that a thread that
+        // sees a later request sees this one's data, too.
         self.asked.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Waits until the virtual processor has answered all that was asked before this call, or is outside of its section, after which it will look before it
-    /// uses an entry.
+    /// Waits until the virtual processor has answered all earlier requests, or is outside of its
+    /// section. When it enters again, it checks for requests before it uses an entry.
     pub(crate) fn wait(&self) {
         let number = self.asked.load(Ordering::Relaxed);
         // As in `enter`.
@@ -81,7 +88,7 @@ impl Handshake {
     }
 }
 
-/// One more look. A program's virtual processor may have lost its real one, which is given to it then.
+/// Pauses. The waited-for thread may have lost its real processor, so this one is offered.
 fn pause(turns: &mut u32) {
     #[cfg(all(feature = "hosted", not(samara_loom)))]
     if *turns >= SPINNING {
@@ -92,6 +99,6 @@ fn pause(turns: &mut u32) {
     relax();
 }
 
-/// How often who waits looks again before it gives its processor away.
+/// The number of pauses before a waiting thread yields its processor.
 #[cfg(all(feature = "hosted", not(samara_loom)))]
 const SPINNING: u32 = 64;

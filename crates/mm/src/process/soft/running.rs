@@ -20,11 +20,12 @@ use crate::process::signal::Fault;
 
 /// A virtual processor that executes the guest: see [`SoftTlb::run`](super::SoftTlb::run).
 ///
-/// Each access first looks whether something is to be forgotten, and answers who waits for that. A hit is that look, one comparison and the access itself. A miss takes
-/// what [`Process::fault`](super::super::Process::fault) takes, or walks the tables with the page's table locked.
+/// Each access first checks for invalidation requests, and answers them. A hit is that check, one
+/// comparison and the access itself. A miss costs as much as
+/// [`Process::fault`](super::super::Process::fault), or a walk with the page's table locked.
 ///
-/// Words may lie at any address. One that is not a multiple of its size is loaded or stored byte by byte, and a store across two pages stores nothing if either
-/// of them cannot be written.
+/// Words may lie at any address. A misaligned word is loaded or stored byte by byte. A store across
+/// two pages stores nothing if either of them cannot be written.
 pub struct Running<'a, P: Platform> {
     entries: &'a mut Entries,
     slot: &'a Slot<P::Mutex>,
@@ -52,7 +53,8 @@ impl<'a, P: Platform> Running<'a, P> {
         }
     }
 
-    /// Forgets what calls have taken away, and lets them go on. For stretches without accesses, which do the same; takes about a nanosecond if there is nothing to forget.
+    /// Answers invalidation requests, so that waiting calls can continue. For stretches without
+    /// accesses, which do the same. Takes about a nanosecond if there is no request.
     #[inline(always)]
     pub fn poll(&mut self) {
         if self.slot.handshake.asked() != self.answered {
@@ -62,18 +64,20 @@ impl<'a, P: Platform> Running<'a, P> {
 
     /// Loads the word at `addr`.
     ///
-    /// # Errors
-    /// Why the access does not succeed; the address of a fault is that of the first byte that cannot be read.
-    ///
     /// An example is at [`SoftTlb`](super::SoftTlb).
+    ///
+    /// # Errors
+    /// The reason why the access fails. The address of a fault is that of the first byte that
+    /// cannot be read.
     #[inline(always)]
     pub fn load<T: Word>(&mut self, addr: u64) -> Result<T, Stop> {
         self.read::<Load, T>(addr)
     }
 
-    /// Fetches instructions at `addr`: as [`load`](Self::load), where the guest may execute.
+    /// Fetches instructions at `addr`: as [`load`](Self::load), from executable pages.
     ///
-    /// An emulator of instructions of several lengths fetches the smallest piece, and then the rest: a word that lies across two pages needs both.
+    /// An emulator of instructions of several lengths fetches the smallest piece first, and then
+    /// the rest, because a word across two pages needs both.
     ///
     /// # Errors
     /// As [`load`](Self::load).
@@ -90,23 +94,25 @@ impl<'a, P: Platform> Running<'a, P> {
     pub fn store<T: Word>(&mut self, addr: u64, word: T) -> Result<(), Stop> {
         self.poll();
         match self.entries.find::<Store>(addr, size_of::<T>() as u64) {
-            // SAFETY: aligned, and the page is the guest's, until this virtual processor answers.
+            // SAFETY: aligned, and the guest has the page until this virtual processor answers.
             Some(at) => unsafe { word.store(at) },
             None => self.store_slowly(addr, word)?,
         }
         Ok(())
     }
 
-    /// Returns the word of 32 bits at `addr`, for the guest's atomic instructions. The word is in the host's order of bytes.
+    /// Returns the word of 32 bits at `addr`, for the guest's atomic instructions. The word is in
+    /// the host's byte order.
     ///
     /// # Errors
-    /// As [`load`](Self::load), for a store; [`Fault::ADRALN`] if the address is not a multiple of 4.
+    /// As [`load`](Self::load), for a store. [`Fault::ADRALN`] if the address is not a multiple of
+    /// 4.
     ///
     /// ```
     /// # use samara_mm::process::{Platform, Running, Stop};
     /// use core::sync::atomic::Ordering;
     ///
-    /// /// The guest adds to a word, and gets what was there.
+    /// /// Adds to a word of the guest, and returns the old value.
     /// fn amoadd<P: Platform>(memory: &mut Running<'_, P>, addr: u64, add: u32) -> Result<u32, Stop> {
     ///     Ok(memory.atomic_u32(addr)?.fetch_add(add, Ordering::SeqCst))
     /// }
@@ -114,14 +120,15 @@ impl<'a, P: Platform> Running<'a, P> {
     #[inline]
     pub fn atomic_u32(&mut self, addr: u64) -> Result<&AtomicU32, Stop> {
         let at = self.whole(addr, 4)?;
-        // SAFETY: aligned; as in `store`, and this virtual processor does not answer while the word is borrowed.
+        // SAFETY: aligned, as in `store`. This virtual processor does not answer while the word is
+        // borrowed.
         Ok(unsafe { at.cast().as_ref() })
     }
 
-    /// The same for 64 bits.
+    /// Returns the word of 64 bits at `addr`, as [`atomic_u32`](Self::atomic_u32).
     ///
     /// # Errors
-    /// As [`atomic_u32`](Self::atomic_u32); the address must be a multiple of 8.
+    /// As [`atomic_u32`](Self::atomic_u32). The address must be a multiple of 8.
     #[cfg(target_has_atomic = "64")]
     #[inline]
     pub fn atomic_u64(&mut self, addr: u64) -> Result<&AtomicU64, Stop> {
@@ -130,14 +137,14 @@ impl<'a, P: Platform> Running<'a, P> {
         Ok(unsafe { at.cast().as_ref() })
     }
 
-    /// Returns the bytes of the page of 4 KiB around `addr`, which may be loaded and stored: for many accesses to one page, and for generated code, which
-    /// comes back to [`poll`](Self::poll).
+    /// Returns the bytes of the 4 KiB page around `addr`, for loads and stores. It serves many
+    /// accesses to one page, and generated code, which returns to [`poll`](Self::poll).
     ///
     /// # Errors
     /// As [`load`](Self::load), for a store.
     pub fn page(&mut self, addr: u64) -> Result<&[AtomicU8; PAGE_BYTES], Stop> {
         let at = self.whole(addr & !(PAGE_SIZE - 1), PAGE_SIZE)?;
-        // SAFETY: a page; as above.
+        // SAFETY: a whole page, as above.
         Ok(unsafe { at.cast().as_ref() })
     }
 
@@ -151,7 +158,7 @@ impl<'a, P: Platform> Running<'a, P> {
         }
     }
 
-    /// Returns where what a store of these bytes, a power of two, changes is.
+    /// Returns the address in the host of these bytes, a power of two, for a store.
     #[inline]
     fn whole(&mut self, addr: u64, size: u64) -> Result<NonNull<u8>, Stop> {
         if !addr.is_multiple_of(size) {
@@ -176,7 +183,7 @@ impl<'a, P: Platform> Running<'a, P> {
         }
         let (first, second) = self.reach_both::<K>(addr, len)?;
         let (low, high) = word.as_mut().split_at_mut(in_first(addr, len));
-        // SAFETY: so many bytes in the page, and no more than all in the next; as in `store`.
+        // SAFETY: these bytes are in the first page, and the rest in the next. As in `store`.
         unsafe {
             bytes::load(first, low);
             bytes::load(second, high);
@@ -204,7 +211,7 @@ impl<'a, P: Platform> Running<'a, P> {
         Ok(())
     }
 
-    /// Returns where the byte at `addr` is, after as many misses as it takes.
+    /// Returns the address in the host of the byte at `addr`, after misses if necessary.
     fn reach<K: Kind>(&mut self, addr: u64) -> Result<NonNull<u8>, Stop> {
         loop {
             if let Some(at) = self.entries.find::<K>(addr, 1) {
@@ -214,7 +221,8 @@ impl<'a, P: Platform> Running<'a, P> {
         }
     }
 
-    /// Returns where the first byte is of so many, and where the next page begins, if they reach into it; else where the first byte is, twice.
+    /// Returns the addresses in the host of the first byte, and of the next page if the bytes reach
+    /// into it. Otherwise returns the first address twice.
     fn reach_both<K: Kind>(
         &mut self,
         addr: u64,
@@ -228,27 +236,28 @@ impl<'a, P: Platform> Running<'a, P> {
         loop {
             self.reach::<K>(addr)?;
             let second = self.reach::<K>(next)?;
-            // A miss of the second may have made this virtual processor forget the first.
+            // A miss of the second page may have removed the first.
             if let Some(first) = self.entries.find::<K>(addr, 1) {
                 return Ok((first, second));
             }
         }
     }
 
-    /// Handles a miss. Afterwards the page is among the entries, if it has not been taken away again.
+    /// Handles a miss. Afterwards the page has an entry, unless it was taken away again.
     fn miss<K: Kind>(&mut self, addr: u64) -> Result<(), Stop> {
         // A fault may wait for a lock whose holder waits for this virtual processor.
         let outside = Outside::new(self.slot);
         let (mm, entries) = (self.mm, &mut *self.entries);
         let result = (self.operation).outside(|| mm.refill(entries, addr, K::ACCESS));
         drop(outside);
-        // The new entry is forgotten, too, if its page is asked for here.
+        // This removes the new entry, too, if its page was invalidated.
         self.poll();
         result
     }
 }
 
-/// A section that was left, and is entered again, also when a source of pages panics: who catches that may go on with the next access, which polls.
+/// A section that was left. Dropping it enters again, also when a source of pages panics. A caller
+/// that catches the panic may continue with the next access, which polls.
 struct Outside<'a, R>(&'a Slot<R>);
 
 impl<'a, R> Outside<'a, R> {
@@ -264,7 +273,7 @@ impl<R> Drop for Outside<'_, R> {
     }
 }
 
-/// How many of so many bytes lie in the page of the first.
+/// Returns the number of the bytes that lie in the page of the first.
 fn in_first(addr: u64, len: usize) -> usize {
     len.min((PAGE_SIZE - addr % PAGE_SIZE) as usize)
 }

@@ -1,4 +1,4 @@
-//! The TLB of one virtual processor, and how it handles a miss.
+//! The TLB of one virtual processor, and its misses.
 
 use core::fmt;
 use core::ptr::NonNull;
@@ -17,13 +17,14 @@ use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::process::signal::{Access, Fault};
 
-/// Why an access of the guest does not succeed.
+/// The reason why an access of the guest fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The signal that the guest's access raises, or no memory.
+    /// The signal that the guest's access raises, or lack of memory.
     Fault(Fault),
-    /// The access is allowed, and its page is no memory of the machine but at this physical address, of the byte: registers of a
-    /// [device](crate::process::PageFrame), which the emulator reads or writes itself.
+    /// The access is allowed, but its page is not memory of the machine. The number is the physical
+    /// address of the byte: registers of a [device](crate::process::PageFrame), which the emulator
+    /// reads or writes itself.
     Device(u64),
 }
 
@@ -44,26 +45,32 @@ impl fmt::Display for Stop {
 
 impl core::error::Error for Stop {}
 
-/// What one virtual processor of an emulator remembers of a process's pages: guest accesses take a few nanoseconds, and no lock.
+/// The translation cache of one virtual processor of an emulator. Guest accesses take a few
+/// nanoseconds, and no lock.
 ///
-/// A thread of the guest has a `SoftTlb`. It executes the guest's instructions within [`run`](Self::run), whose [`Running`] loads, stores and fetches, and handles the guest's
-/// system calls outside of it, by [`Process::perform`] and the other methods of the process. The process's pages and tables stay as long as its `SoftTlb`s do, also when the
-/// `Process` is dropped or [exits](Process::exit).
+/// Each thread of the guest has a `SoftTlb`. It executes the guest's instructions within
+/// [`run`](Self::run), whose [`Running`] loads, stores and fetches. It handles the guest's system
+/// calls outside of it, by [`Process::perform`] and the other methods of the process. The process's
+/// pages and tables stay as long as its `SoftTlb`s, also when the `Process` is dropped or
+/// [exits](Process::exit).
 ///
-/// 1,024 pages are remembered, each in the one place for its number, on 32 KiB of the heap. What it remembers stays between runs.
+/// It has 1,024 entries, one for each page number modulo 1,024, on 32 KiB of the heap. The entries
+/// stay between runs.
 ///
 /// # What other threads see
 ///
-/// When a call returns that takes pages away, protects, copies or moves them, no virtual processor uses what it knew of them, and none is in the middle of an access that does.
-/// For this the call waits for each that is within `run` on the same process, until its next access or [`poll`](Running::poll). One that is outside of `run` is
-/// not waited for. So within `run`
+/// When a call returns that takes pages away, protects, copies or moves them, no virtual processor
+/// uses its entries of them any more. None is in the middle of an access that does. For this the
+/// call waits for each virtual processor that is within `run` on the same process, until its next
+/// access or [`poll`](Running::poll). It does not wait for one outside of `run`. So within `run`
 ///
-/// - do not block, and [`poll`](Running::poll) where many instructions go by without an access;
-/// - do not call the process, or others of its machine: the call could wait for this virtual processor itself. With the feature `hosted`, calls, faults and forks of the process are
+/// - do not block, and [`poll`](Running::poll) where many instructions pass without an access;
+/// - do not call the process, or others of its machine: the call could wait for this virtual
+///   processor itself. With the feature `hosted`, calls, faults and forks of the process return
 ///   `EDEADLK` or [`Fault::Deadlock`] there, as from an [atomic operation](Process::atomic_u32).
 ///
-/// Words that several virtual processors use at once are loaded and stored in one piece where they are aligned, without any order among them: the guest's
-/// fences are fences of the host.
+/// Aligned words that several virtual processors use concurrently are loaded and stored in one
+/// piece, without any order among them. The guest's fences are fences of the host.
 ///
 /// ```
 /// # #[cfg(not(feature = "hosted"))]
@@ -100,11 +107,11 @@ where
 {
     mm: Counted<Mm<P>>,
     entries: EntryTable,
-    /// Its place, of the machine's virtual processors. These are there as long as `mm` is.
+    /// Its slot in the machine's `Vcpus`, which live as long as `mm`.
     slot: NonNull<Slot<P::Mutex>>,
 }
 
-// SAFETY: the place is used by several threads anyway, and the rest can be sent.
+// SAFETY: several threads use the slot anyway, and the rest can be sent.
 unsafe impl<P> Send for SoftTlb<P>
 where
     P: Platform,
@@ -117,10 +124,10 @@ where
     P: Platform,
     P::Tlb: TellsVcpus<P::Mutex>,
 {
-    /// Makes a virtual processor of this process, which remembers nothing.
+    /// Creates a virtual processor of this process, without entries.
     ///
     /// # Errors
-    /// `ENOMEM`; `EAGAIN` if all places of the machine's [`Vcpus`](super::Vcpus) are taken.
+    /// `ENOMEM`. `EAGAIN` if all slots of the machine's [`Vcpus`](super::Vcpus) are taken.
     pub fn new(process: &Process<P>) -> Result<Self, Errno> {
         let mm = process.mm.clone();
         let entries = Entries::allocate()?;
@@ -128,14 +135,15 @@ where
         Ok(SoftTlb { mm, entries, slot })
     }
 
-    /// Runs the guest for a while: `work` does its loads, stores and fetches through [`Running`], and returns when the guest makes a system call, takes a signal, or
-    /// has run long enough. Entering and leaving takes some 10 ns, so that `work` executes more than one instruction.
+    /// Runs the guest. `work` does its loads, stores and fetches through [`Running`], and returns
+    /// when the guest makes a system call, takes a signal, or has run long enough.
     ///
+    /// Entering and leaving takes some 10 ns, so `work` should execute more than one instruction.
     /// The [type](Self) says what `work` must not do.
     #[inline]
     pub fn run<T>(&mut self, work: impl FnOnce(&mut Running<'_, P>) -> T) -> T {
         let mm = &*self.mm;
-        // SAFETY: the machine's virtual processors live as long as `mm`, and do not move (`TellsVcpus`).
+        // SAFETY: the machine's `Vcpus` live as long as `mm`, and do not move (`TellsVcpus`).
         let slot = unsafe { self.slot.as_ref() };
         let entries = self.entries.entries();
         mm.atomic_ops.within(mm.machine.number(), |operation| {
@@ -170,10 +178,12 @@ where
 }
 
 impl<P: Platform> Mm<P> {
-    /// Puts the page at `addr` among the entries, after a fault if there must be one. The caller is outside of its section.
+    /// Makes an entry for the page at `addr`, after a fault if necessary.
+    ///
+    /// Preconditions: the virtual processor is outside of its section.
     ///
     /// # Errors
-    /// Why the access does not succeed.
+    /// The reason why the access fails.
     pub(super) fn refill(
         &self,
         entries: &mut Entries,
@@ -193,8 +203,9 @@ impl<P: Platform> Mm<P> {
             }
         };
         let data = access.intersects(Access::READ | Access::WRITE);
-        // The entry allows reading; the key of what can be executed only forbids it. After the look at the entry: if the area changes later, so does the entry,
-        // which is then told.
+        // The entry allows reading, but the key of execute-only VMAs forbids it. Tested after the
+        // look at the entry: if the VMA changes later, the entry changes, too, with an
+        // invalidation.
         let keyed = attrs.pkey() != 0 || self.has_execute_only();
         let execute_only = keyed && self.is_execute_only_now(addr);
         if execute_only && data {

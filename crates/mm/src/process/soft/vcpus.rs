@@ -1,4 +1,4 @@
-//! The places of virtual processors, and how they are made to forget.
+//! The slots of virtual processors, and invalidation.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -12,43 +12,47 @@ use super::handshake::Handshake;
 use crate::atomic::{AtomicU32, Ordering, fence};
 use crate::errno::Errno;
 
-/// Ranges that a virtual processor is asked for one by one. When more have come before it looks, it forgets everything.
+/// The most ranges in a request. With more, the virtual processor removes all entries.
 const RANGES: usize = 8;
 
-/// Of a place that is free. The kernel's number, which no process has.
+/// The value of a free slot: the kernel's number, which no process has.
 const FREE: Asid = 0;
 
-/// The virtual processors of a machine: who is told what they are to forget.
+/// The virtual processors of a machine, which receive its invalidations.
 ///
-/// It is the `Tlb` of the machine's [`Platform`](super::super::Platform), as [`Machine::over_with`](super::super::Machine::over_with) takes it.
-/// [`SoftTlb::new`](super::SoftTlb::new) takes one of its places, and [`context().cpus()`](samara_paging::Context::cpus) of the process says which are taken: a bit for
-/// each of the first 64, and again from the first on for others. An invalidation looks only at those, so that a process without a `SoftTlb` pays a fence.
+/// It is the `Tlb` of the machine's [`Platform`](super::super::Platform), as
+/// [`Machine::over_with`](super::super::Machine::over_with) takes it.
+/// [`SoftTlb::new`](super::SoftTlb::new) takes one of its slots.
+/// [`context().cpus()`](samara_paging::Context::cpus) of the process says which are taken: one bit
+/// for each slot modulo 64. An invalidation visits only those, so a process without a `SoftTlb`
+/// pays only a fence.
 ///
-/// An invalidation waits for the virtual processors that are within [`SoftTlb::run`](super::SoftTlb::run) of that address space, until each has come to its next access or
-/// [`poll`](super::Running::poll). It waits for no other. A client that wants to be told, too, wraps this in a type of its own which passes the calls on, and implements
-/// [`TellsVcpus`].
+/// An invalidation waits for the virtual processors within [`SoftTlb::run`](super::SoftTlb::run) of
+/// that address space, until each comes to its next access or [`poll`](super::Running::poll). It
+/// waits for no other. A client that wants the invalidations, too, wraps this in a type of its own,
+/// which passes the calls on and implements [`TellsVcpus`].
 ///
 /// An example is at [`SoftTlb`](super::SoftTlb).
 pub struct Vcpus<R: RawMutex> {
     slots: Vec<Slot<R>>,
 }
 
-/// The place of one virtual processor, alone in its lines of the cache.
+/// The slot of one virtual processor, alone in its cache lines.
 #[repr(align(128))]
 pub(super) struct Slot<R> {
     pub(super) handshake: Handshake,
-    /// The address space that it runs, or [`FREE`].
+    /// The address space that it runs, or [`FREE`]. Atomic.
     asid: AtomicU32,
     requests: Mutex<R, Requests>,
-    /// Its bit among those who run an address space.
+    /// Its bit in [`Context::cpus`].
     bit: u64,
 }
 
-/// What has been asked and not been answered.
+/// The unanswered requests, protected by the slot's mutex.
 struct Requests {
     ranges: [Range<u64>; RANGES],
     len: usize,
-    /// There were more.
+    /// `true` if there were more ranges than fit.
     all: bool,
 }
 
@@ -71,7 +75,7 @@ impl Requests {
 }
 
 impl<R: RawMutex> Vcpus<R> {
-    /// Makes places for so many virtual processors. Each takes 256 bytes or so.
+    /// Creates slots for `count` virtual processors, of about 256 bytes each.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -87,17 +91,17 @@ impl<R: RawMutex> Vcpus<R> {
         Ok(Vcpus { slots })
     }
 
-    /// Returns how many virtual processors there can be at once.
+    /// Returns the number of slots.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Returns `true` if there can be none.
+    /// Returns `true` if there is no slot.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// Takes a free place for an address space.
+    /// Takes a free slot for an address space.
     ///
     /// # Errors
     /// `EAGAIN` if none is free.
@@ -110,21 +114,25 @@ impl<R: RawMutex> Vcpus<R> {
         let slot = self.slots.iter().find(take).ok_or(Errno::EAGAIN)?;
         slot.begin();
         context.cpus().fetch_or(slot.bit, Ordering::SeqCst);
-        // Before the first look at the tables, as the fence of `invalidate` is between the change of the tables and the look at who runs them.
+        // Before the first look at the tables, as the fence of `invalidate` is between the change
+        // of the tables and the read of `cpus`. If this fence comes first, the invalidation sees
+        // the bit. Otherwise the look-ups see the change.
         fence(Ordering::SeqCst);
         Ok(slot)
     }
 
-    /// Gives a place back, whose virtual processor is outside of its section.
+    /// Frees a slot.
+    ///
+    /// Preconditions: the virtual processor is outside of its section.
     pub(super) fn give_back(&self, slot: &Slot<R>, context: &Context) {
-        // With more places, another virtual processor may have the same bit.
+        // With more than 64 slots, another virtual processor may have the same bit.
         if self.slots.len() <= u64::BITS as usize {
             context.cpus().fetch_and(!slot.bit, Ordering::SeqCst);
         }
         slot.asid.store(FREE, Ordering::Release);
     }
 
-    /// Calls `each` for the places of an address space, of which `cpus` says where they may be.
+    /// Calls `each` with the slots of an address space. `cpus` has the bits of the slots to visit.
     fn each(&self, asid: Asid, mut cpus: u64, each: impl Fn(&Slot<R>)) {
         while cpus != 0 {
             let first = cpus.trailing_zeros() as usize;
@@ -136,7 +144,7 @@ impl<R: RawMutex> Vcpus<R> {
 }
 
 impl<R: RawMutex> Slot<R> {
-    /// Begins anew, with nothing to forget. What is asked meanwhile is of another address space.
+    /// Resets the slot, with nothing to remove. Concurrent requests concern another address space.
     fn begin(&self) {
         let mut requests = self.requests.lock();
         *requests = Requests::NONE;
@@ -149,13 +157,13 @@ impl<R: RawMutex> Slot<R> {
         self.handshake.ask();
     }
 
-    /// Forgets what has been asked, answers, and returns the number of the answer.
+    /// Removes the requested entries, answers, and returns the number of the answer.
     #[cold]
     #[inline(never)]
     pub(super) fn answer(&self, entries: &mut Entries) -> u32 {
         let (requests, number) = {
             let mut requests = self.requests.lock();
-            // Not further than what is in the list: requests are numbered with the list locked.
+            // Not further than the list: requests are numbered with the list locked.
             let number = self.handshake.asked();
             (core::mem::replace(&mut *requests, Requests::NONE), number)
         };
@@ -172,7 +180,7 @@ impl<R: RawMutex> Slot<R> {
 
 impl<R: RawMutex> Invalidate for Vcpus<R> {
     fn invalidate(&self, context: &Context, ranges: &[Range<u64>], _: Changed) {
-        // As `Context::cpus` asks for.
+        // Required by `Context::cpus`.
         fence(Ordering::SeqCst);
         let cpus = context.cpus().load(Ordering::SeqCst);
         // All are asked before the first is waited for.
@@ -181,13 +189,14 @@ impl<R: RawMutex> Invalidate for Vcpus<R> {
     }
 }
 
-/// A machine's `Tlb` that tells virtual processors: [`Vcpus`], or a type of the client's around it.
+/// A machine's `Tlb` that contains a [`Vcpus`]: `Vcpus` itself, or a client's type around it.
 ///
 /// # Safety
-/// [`vcpus`](Self::vcpus) returns the same `Vcpus` each time, which lives as long as this does and does not move meanwhile. Before
-/// [`invalidate`](Invalidate::invalidate) returns, that of these `Vcpus` has been called with the same arguments.
+/// [`vcpus`](Self::vcpus) returns the same `Vcpus` each time. It lives as long as `self`, and does
+/// not move meanwhile. [`invalidate`](Invalidate::invalidate) calls that of these `Vcpus` with the
+/// same arguments before it returns.
 pub unsafe trait TellsVcpus<R: RawMutex>: Invalidate {
-    /// Returns the virtual processors that are told.
+    /// Returns the virtual processors.
     fn vcpus(&self) -> &Vcpus<R>;
 }
 

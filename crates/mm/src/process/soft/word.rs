@@ -9,21 +9,21 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// An integer that [`Running`](super::Running) loads and stores in one piece, its lowest byte first: `u8`, `u16`, `u32`, and `u64` where the host has atomics
-/// of that size.
+/// An integer that [`Running`](super::Running) loads and stores in one piece, little-endian: `u8`,
+/// `u16`, `u32`, and `u64` if the host has atomics of that size.
 pub trait Word: Copy + Default + sealed::Sealed {
-    /// Its bytes, as many as it has.
+    /// An array of its bytes.
     #[doc(hidden)]
     type Bytes: AsRef<[u8]> + AsMut<[u8]>;
 
     /// Loads the word at an address that is a multiple of its size.
     ///
     /// # Safety
-    /// The address is valid and aligned; others use the bytes by atomic instructions only.
+    /// The address is valid and aligned. Other accesses to the bytes are atomic.
     #[doc(hidden)]
     unsafe fn load(at: NonNull<u8>) -> Self;
 
-    /// Stores it.
+    /// Stores the word.
     ///
     /// # Safety
     /// As [`load`](Self::load).
@@ -46,7 +46,7 @@ macro_rules! words {
 
             #[inline(always)]
             unsafe fn load(at: NonNull<u8>) -> Self {
-                // Relaxed: as a processor's; orders are the guest's business.
+                // Relaxed: as a processor's. The guest orders its accesses itself.
                 // SAFETY: the caller's promise.
                 Self::from_le(unsafe { at.cast::<$atomic>().as_ref() }.load(Ordering::Relaxed))
             }
