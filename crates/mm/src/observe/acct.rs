@@ -1,22 +1,22 @@
-//! What process accounting writes of a process's memory when it ends (`acct(5)`).
+//! The memory in a record of process accounting (`acct(5)`).
 
 use crate::flags::PAGE_SIZE;
 use crate::space::AddressSpace;
 
-/// The memory of a process that is accounted for: all that it has mapped, in KiB.
+/// The accounted memory of a process: all mapped memory, in KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acct {
     kib: u64,
 }
 
 impl Acct {
-    /// KiB that are mapped, present or not.
+    /// Returns the mapped memory in KiB, present or not.
     pub const fn kib(self) -> u64 {
         self.kib
     }
 
-    /// As the record has it (`ac_mem`, a `comp_t`): 13 bits, and a power of 8 in the three above, rounded. The highest value stands for all that are
-    /// larger.
+    /// Returns the value in the record (`ac_mem`, a `comp_t`): 13 bits, and a power of 8 in the
+    /// three above, rounded. The highest value stands for all larger ones.
     pub const fn ac_mem(self) -> u16 {
         const MANTISSA: u64 = 0x1fff;
         let (mut value, mut exponent, mut round) = (self.kib, 0, false);
@@ -40,7 +40,7 @@ impl Acct {
 }
 
 impl AddressSpace {
-    /// What process accounting writes of the map when a process ends. O(1).
+    /// Returns the accounted memory of the map. O(1).
     ///
     /// ```
     /// # use samara_mm::{AddressSpace, Config, Layout, Limits, MmapOptions};

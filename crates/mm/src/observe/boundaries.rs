@@ -1,11 +1,13 @@
-//! What keeps areas apart, of a map that comes line by line: without holding the map.
+//! The reasons why neighbouring VMAs do not merge, for a map that comes line by line. The map is
+//! not held.
 
 use crate::errno::Errno;
 use crate::space::SeedVma;
 use crate::space::obstacles::Obstacles;
 use crate::space::vma::{AnonVma, Area, Vma};
 
-/// Takes the lines of a map upwards, and tells of each what keeps it from being one with the line before ([`Area::obstacles`]). It holds one line.
+/// Takes the lines of a map in ascending order. For each it returns the reasons why it does not
+/// merge with the line before ([`Area::obstacles`]). It holds one line.
 ///
 /// ```
 /// use samara_mm::observe::Borders;
@@ -31,12 +33,12 @@ use crate::space::vma::{AnonVma, Area, Vma};
 #[derive(Debug, Default)]
 pub struct Borders {
     last: Option<(u64, u64, Vma)>,
-    /// Number of the last owner of private pages.
+    /// The number of the last owner of private pages.
     owner: u64,
 }
 
 impl Borders {
-    /// Before the first line.
+    /// Creates the state before the first line.
     pub const fn new() -> Self {
         Borders {
             last: None,
@@ -44,10 +46,11 @@ impl Borders {
         }
     }
 
-    /// The next line: what keeps it from being one with the line before, if there is one. Each line that has private pages counts as their owner. O(1).
+    /// Takes the next line, and returns the reasons why it does not merge with the line before, if
+    /// there is one. Each line with private pages counts as their owner. O(1).
     ///
     /// # Errors
-    /// `ENOMEM`, and the line was not taken.
+    /// `ENOMEM`: the line was not taken.
     pub fn next(&mut self, seed: SeedVma) -> Result<Option<Obstacles>, Errno> {
         let (start, end) = (seed.start, seed.end);
         let anon = seed.touched.then(|| AnonVma::next(&mut self.owner));

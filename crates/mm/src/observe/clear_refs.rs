@@ -1,27 +1,28 @@
-//! Marks of use and of writing are cleared, as by a write to `/proc/PID/clear_refs` (Documentation/admin-guide/mm/soft-dirty.rst).
+//! Clears accessed and soft-dirty bits, as a write to `/proc/PID/clear_refs`
+//! (Documentation/admin-guide/mm/soft-dirty.rst).
 
 use samara_paging::{Attrs, Change};
 
 use crate::errno::Errno;
 use crate::process::{Platform, Process};
 
-/// What is cleared; the numbers are those that are written.
+/// The bits to clear. The numbers are those that programs write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClearRefs {
-    /// 1: that pages were used.
+    /// 1: the accessed bits.
     All,
-    /// 2: of areas that map no file.
+    /// 2: the accessed bits in VMAs that map no file.
     Anonymous,
-    /// 3: of areas that map a file.
+    /// 3: the accessed bits in VMAs that map a file.
     Mapped,
-    /// 4: that pages were written.
+    /// 4: the soft-dirty bits.
     SoftDirty,
-    /// 5: the peak of what is in memory. It is not kept here: nothing happens.
+    /// 5: the peak of resident memory. It is not kept here, so nothing happens.
     PeakRss,
 }
 
 impl ClearRefs {
-    /// By its number.
+    /// Returns the value with this number.
     ///
     /// ```
     /// use samara_mm::observe::ClearRefs;
@@ -41,11 +42,11 @@ impl ClearRefs {
 }
 
 impl<P: Platform> Process<P> {
-    /// Clears marks. Those of writing come back by a fault at the next write, so that calls and faults wait while they are cleared; for others, calls
-    /// wait. O(areas and pages).
+    /// Clears the bits. A soft-dirty bit is set again by a fault at the next write, so calls and
+    /// faults wait while these are cleared. For the others, only calls wait. O(VMAs and pages).
     ///
     /// # Errors
-    /// `ENOMEM`: tables that are shared after a fork could not be divided; some marks are cleared.
+    /// `ENOMEM`: tables that are shared after a fork could not be split. Some bits are cleared.
     ///
     /// ```
     /// # use samara_mm::process::{Machine, PageStatus, Platform, Process};

@@ -6,9 +6,11 @@ use crate::observe::core_file::Source;
 use crate::observe::walk::Seen;
 use crate::process::{Platform, Process};
 
-/// The pages in memory and in swap; all others count as zeroes. Pages without any access, which the program itself could not read either, are zeroes, too.
+/// The pages in memory and in swap. All others count as zeroes, also pages without any permission,
+/// which the program itself could not read.
 ///
-/// The map may change between two pages, unless nobody makes a call: then the core has what was there when each page was reached.
+/// The map may change between two pages, if calls run. Then the core has the state at the time when
+/// each page was reached.
 impl<P: Platform> Source for &Process<P> {
     fn next(&mut self, addr: u64, end: u64) -> Option<u64> {
         let mut found = None;

@@ -1,12 +1,14 @@
-//! Where a byte of a file is in an address space: what places a breakpoint of a program's file in the processes that map it.
+//! The addresses of a byte of a file, at which a debugger sets a breakpoint in the processes that
+//! map it.
 
 use crate::file::FileId;
 use crate::space::AddressSpace;
 use crate::space::vma::Area;
 
 impl AddressSpace {
-    /// The addresses at which the byte at `offset` of a file is mapped, ascending, each with its area: several if the file is mapped several times. Who places a breakpoint
-    /// takes those of areas that can be executed. O(n).
+    /// Returns the addresses at which the byte at `offset` of a file is mapped, ascending, each
+    /// with its VMA. There are several if the file is mapped several times. A breakpoint needs
+    /// those in executable VMAs. O(n).
     ///
     /// ```
     /// # use samara_mm::{AddressSpace, Config, Counted, File, FileId, Layout, Limits, MmapOptions, Prot};

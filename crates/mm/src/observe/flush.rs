@@ -1,4 +1,4 @@
-//! The parts of an address space whose translations or caches a machine flushes that goes by area.
+//! The parts of an address space to flush, for processors whose caches or translations go by VMA.
 
 use core::ops::Range;
 
@@ -7,8 +7,8 @@ use crate::space::AddressSpace;
 use crate::space::vma::Area;
 
 impl AddressSpace {
-    /// The parts of `[start, end)` that are mapped, upwards, with whether instructions are fetched there: what a machine flushes whose caches or
-    /// translations go by area. Parts that lie side by side and are alike come as one. O(log n) and the areas in it.
+    /// Returns the mapped parts of `[start, end)`, ascending, with `true` if instructions are
+    /// fetched there. Equal neighbouring parts are joined. O(log n) and the VMAs in it.
     ///
     /// ```
     /// # use samara_mm::{AddressSpace, Config, Layout, Limits, MmapOptions, Prot};
@@ -22,7 +22,7 @@ impl AddressSpace {
     /// ```
     pub fn flush_ranges(&self, start: u64, end: u64) -> impl Iterator<Item = (Range<u64>, bool)> {
         let code = |area: &Area<'_>| area.vma.flags.contains(VmFlags::EXEC);
-        // An empty range of the tree would be in disorder.
+        // An empty range of the tree would be out of order.
         let range = start..end.max(start.saturating_add(1));
         let mut areas = self.areas.in_range(range).peekable();
         core::iter::from_fn(move || {

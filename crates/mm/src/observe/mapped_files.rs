@@ -1,4 +1,4 @@
-//! The files that an address space maps, as the links in `/proc/PID/map_files` name them.
+//! The mapped files, as the links in `/proc/PID/map_files` name them.
 
 use core::fmt;
 
@@ -12,7 +12,7 @@ pub struct MapFile<'a> {
 }
 
 impl<'a> MapFile<'a> {
-    /// What it points to.
+    /// Returns the target of the link.
     pub fn target(&self) -> &'a str {
         match &self.area.vma.backing {
             Backing::File(file) => &file.name,
@@ -21,7 +21,7 @@ impl<'a> MapFile<'a> {
         }
     }
 
-    /// The area.
+    /// Returns the VMA.
     pub fn area(&self) -> Area<'a> {
         self.area
     }
@@ -34,7 +34,8 @@ impl fmt::Display for MapFile<'_> {
 }
 
 impl AddressSpace {
-    /// The links of `/proc/PID/map_files`, upwards: one for each area that maps a file, shared anonymous memory among them. O(n).
+    /// Returns the links of `/proc/PID/map_files`, ascending: one for each VMA that maps a file,
+    /// including shared anonymous memory. O(n).
     ///
     /// ```
     /// # use samara_mm::{AddressSpace, Config, Counted, File, FileId, Layout, Limits, MmapOptions};

@@ -1,4 +1,5 @@
-//! Figures of a process's memory, as `/proc/PID/statm` and `status` print them, and what a machine without memory asks.
+//! Totals of a process's memory, as `/proc/PID/statm` and `status` print them, and the pages that
+//! the choice of a process to kill needs.
 
 use core::fmt;
 use core::ops::ControlFlow;
@@ -11,32 +12,35 @@ use crate::observe::walk::Seen;
 use crate::process::{Platform, Process};
 use crate::space::counts::PageCounts;
 
-/// Pages of a process. Its `Display` are the lines of `/proc/PID/status` that tell of memory now, the last with its line feed.
+/// The pages of a process. Its `Display` is the memory lines of `/proc/PID/status`, with the last
+/// line feed.
 ///
-/// Peaks (`VmPeak`, `VmHWM`), pins and page tables are not kept; which of the code is the program's own (`VmExe`, and the fourth number of `statm`) only
-/// who has loaded it knows, so that all executable pages count as libraries.
+/// Peaks (`VmPeak`, `VmHWM`), pins and page tables are not kept. Only the loader knows which code
+/// is the program's own (`VmExe`, and the fourth number of `statm`). So all executable pages count
+/// as libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Memory {
-    /// By the map.
+    /// Mapped pages.
     pub mapped: PageCounts,
-    /// In memory: private ones, written copies of files among them.
+    /// Private pages in memory, written copies of files included.
     pub anon: u64,
-    /// In memory: files'.
+    /// Pages of files in memory.
     pub file: u64,
-    /// In memory: shared memory's.
+    /// Pages of shared memory in memory.
     pub shmem: u64,
-    /// In swap.
+    /// Pages in swap.
     pub swap: u64,
 }
 
 impl Memory {
-    /// In memory.
+    /// Returns the pages in memory.
     pub const fn resident(&self) -> u64 {
         self.anon + self.file + self.shmem
     }
 
-    /// The line of `/proc/PID/statm`, where so many pages are the program's own code.
+    /// Returns the line of `/proc/PID/statm`. `text` is the number of pages of the program's own
+    /// code.
     ///
     /// ```
     /// use samara_mm::observe::Memory;
@@ -87,7 +91,7 @@ impl fmt::Display for Memory {
 }
 
 impl<P: Platform> Process<P> {
-    /// How much memory there is of the process. Calls wait meanwhile; faults do not. O(areas and pages).
+    /// Counts the pages of the process. Calls wait meanwhile, and faults do not. O(VMAs and pages).
     pub fn memory(&self) -> Memory {
         let space = self.mm.space.read();
         let mut memory = Memory {

@@ -1,30 +1,30 @@
-//! Observers: what Linux tells of an address space, and what walks over one. None has a list of its own: they go over the areas' tree
-//! and the page tables.
+//! Observers: what Linux shows of an address space, and walks over one. None has a list of its own:
+//! they walk the tree of VMAs and the page tables.
 //!
-//! | file | concept | as |
+//! | file | concept | in Linux |
 //! |---|---|---|
 //! | `text` | the map | `/proc/PID/maps` |
-//! | `query` | one area, by address and conditions | `PROCMAP_QUERY` |
-//! | `probe` | whether a range has a hole, a file, a special area | what drivers ask before they use a range |
-//! | `borders` | what keeps areas apart, of a map that comes line by line | |
-//! | `places` | where a byte of a file is | what uprobes ask |
-//! | `task_vma` | areas one after the other, with the map let go in between | `bpf_iter_task_vma` |
+//! | `query` | one VMA, by address and conditions | `PROCMAP_QUERY` |
+//! | `probe` | a range's holes, files and special VMAs | tests of drivers before they use a range |
+//! | `boundaries` | the reasons why VMAs do not merge, for a map that comes line by line | |
+//! | `file_offset` | the addresses of a byte of a file | uprobes |
+//! | `task_vma` | iteration over VMAs that does not hold the map between steps | `bpf_iter_task_vma` |
 //! | `records` | mappings, all or as they are made | `PERF_RECORD_MMAP2` |
-//! | `mapped_files` | the files that are mapped | `/proc/PID/map_files` |
-//! | `acct` | the size of the map, as it is accounted for | acct(5) |
-//! | `flush` | mapped parts to be flushed | what architectures ask |
-//! | `special` | where the kernel's own pages are, `[vdso]` and its like | the same |
+//! | `mapped_files` | the mapped files | `/proc/PID/map_files` |
+//! | `acct` | the size of the map for accounting | acct(5) |
+//! | `flush` | mapped parts to flush | caches of architectures |
+//! | `special` | the kernel's own VMAs, `[vdso]` and similar | the same |
 //! | `regions` | the three regions of an address space | DAMON |
-//! | `oom` | which process is ended where memory runs out | `/proc/PID/oom_score` |
+//! | `oom` | the choice of a process to kill without memory | `/proc/PID/oom_score` |
 //! | `core_file` | a core dump, as a stream | core(5) |
-//! | `walk` | areas, holes, pages and guards, in order | a page walk with callbacks |
-//! | `smaps` | pages in memory, by area and in all | `/proc/PID/smaps`, `smaps_rollup` |
+//! | `walk` | VMAs, holes, pages and guards, in order | a page walk with callbacks |
+//! | `smaps` | pages in memory, by VMA and in all | `/proc/PID/smaps`, `smaps_rollup` |
 //! | `pagemap` | a word for each page | `/proc/PID/pagemap` |
-//! | `clear_refs` | marks of use and of writing are cleared | `/proc/PID/clear_refs` |
+//! | `clear_refs` | clearing accessed and soft-dirty bits | `/proc/PID/clear_refs` |
 //! | `numa_maps` | policies, and pages of each node | `/proc/PID/numa_maps` |
-//! | `memory` | figures of memory | `/proc/PID/statm`, `status` |
+//! | `memory` | totals | `/proc/PID/statm`, `status` |
 //! | `dump` | a process with pages as the source of a core dump | |
-//! | `transfer` | bytes from one process to another | `process_vm_readv(2)` |
+//! | `transfer` | copies between processes | `process_vm_readv(2)` |
 //!
 //! Those from `walk` on need the feature `paging`.
 

@@ -1,4 +1,5 @@
-//! The map with policies, and the pages of each node, as `/proc/PID/numa_maps` prints it (Documentation/filesystems/proc.rst, `numa(7)`).
+//! The map with policies, and the pages of each node, as `/proc/PID/numa_maps` prints it
+//! (Documentation/filesystems/proc.rst, `numa(7)`).
 
 use core::cell::Cell;
 use core::fmt;
@@ -14,10 +15,11 @@ use crate::space::vma::{Area, Policy};
 /// The most nodes of a machine.
 const NODES: usize = 64;
 
-/// An area of `/proc/PID/numa_maps`. Its `Display` is the line, without its line feed.
+/// A VMA of `/proc/PID/numa_maps`. Its `Display` is the line, without its line feed.
 ///
-/// Whether pages are active (`active=`), in the cache of swap, or being written back is known to a kernel's reclaim, not here: these fields are left
-/// out, as Linux leaves them out where they say nothing. What is dirty is said at [`Smaps`](crate::process::Smaps).
+/// The fields `active=`, `swapcache=` and `writeback=` are known only to a kernel's reclaim. They
+/// are left out, as Linux leaves them out if they are 0. [`Smaps`](crate::process::Smaps) says
+/// which pages are dirty.
 #[derive(Clone, Debug)]
 pub struct NumaLine<'a> {
     line: MapsLine<'a>,
@@ -107,8 +109,8 @@ impl fmt::Display for NumaLine<'_> {
 }
 
 impl<P: Platform> Process<P> {
-    /// Writes what `/proc/PID/numa_maps` would print; `node` tells the node of a physical address, 0 to 63. Calls wait meanwhile; faults do not. O(areas
-    /// and pages).
+    /// Writes what `/proc/PID/numa_maps` prints. `node` returns the node of a physical address, 0
+    /// to 63. Calls wait meanwhile, and faults do not. O(VMAs and pages).
     ///
     /// # Errors
     /// Those of `out`.

@@ -1,7 +1,9 @@
-//! Which process is ended where memory runs out (Documentation/filesystems/proc.rst, `proc_pid_oom_score_adj(5)`).
+//! The choice of a process to kill without memory (Documentation/filesystems/proc.rst,
+//! `proc_pid_oom_score_adj(5)`).
 
-/// How bad it is that a process lives, in pages: what its end would free, moved by so many thousandths of all memory as its `oom_score_adj` says. The process with the
-/// largest number is ended. `None` for those that never are (-1000).
+/// Returns the badness of a process in pages: the memory that its end frees, plus as many
+/// thousandths of all memory as its `oom_score_adj` says. The process with the largest number is
+/// killed. `None` for a process that never is (-1000).
 ///
 /// `pages` are those in memory, swapped out, and in page tables; `total` is all memory and swap.
 ///
@@ -19,7 +21,8 @@ pub fn badness(pages: u64, adjustment: i32, total: u64) -> Option<i64> {
     Some(signed(pages).saturating_add(moved))
 }
 
-/// The same as `/proc/PID/oom_score` shows it: from 0 on, 666 for what uses nothing and is not moved.
+/// Returns the badness as `/proc/PID/oom_score` shows it: at least 0, and 666 for a process without
+/// memory and adjustment.
 ///
 /// ```
 /// use samara_mm::observe::oom_score;

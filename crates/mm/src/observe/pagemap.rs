@@ -1,4 +1,4 @@
-//! A word for each page, as `/proc/PID/pagemap` has it (Documentation/admin-guide/mm/pagemap.rst).
+//! A word for each page, as in `/proc/PID/pagemap` (Documentation/admin-guide/mm/pagemap.rst).
 
 use core::ops::ControlFlow;
 
@@ -11,32 +11,33 @@ use crate::observe::walk::Seen;
 use crate::process::{Platform, Process};
 
 bitflags! {
-    /// The bits of a word beside the frame's number, which are the lowest 55.
+    /// The flag bits of a word. The lowest 55 bits are the frame number.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct PagemapWord: u64 {
-        /// It was written since this was last cleared.
+        /// The page was written since soft-dirty was last cleared.
         const SOFT_DIRTY = 1 << 55;
-        /// One entry of one address space maps it. Of each part of a huge page, what holds for its first 4 KiB.
+        /// One entry of one address space maps the page. All parts of a huge page show the value of
+        /// its first 4 KiB.
         const EXCLUSIVE = 1 << 56;
-        /// It is a guard.
+        /// The page is a guard.
         const GUARD = 1 << 58;
-        /// It is a file's, or shared memory.
+        /// The page is a file's, or shared memory.
         const FILE = 1 << 61;
-        /// It is swapped out; guards are told so, too.
+        /// The page is swapped out. Guards have it, too.
         const SWAP = 1 << 62;
-        /// It is in memory.
+        /// The page is in memory.
         const PRESENT = 1 << 63;
     }
 }
 
 impl PagemapWord {
-    /// The frame's number in a word.
+    /// Returns the frame number in a word.
     pub const fn frame(word: u64) -> u64 {
         word & ((1 << 55) - 1)
     }
 }
 
-/// The word of a page in memory.
+/// Returns the word of a page in memory.
 fn word(page: &PageInfo, at: u64, exclusive: bool) -> u64 {
     let mut bits = PagemapWord::PRESENT;
     bits.set(
@@ -44,7 +45,7 @@ fn word(page: &PageInfo, at: u64, exclusive: bool) -> u64 {
         page.attrs.contains(Attrs::SOFT_DIRTY),
     );
     bits.set(PagemapWord::EXCLUSIVE, exclusive);
-    // Linux says so of the huge page of zeroes, and not of the small one.
+    // Linux sets it for the huge zero page, and not for the small one.
     let huge_zero = page.attrs.contains(Attrs::SPECIAL) && page.size != PageSize::Small;
     bits.set(PagemapWord::FILE, huge_zero || page.file());
     let inside = at & (page.size.bytes() - 1);
@@ -52,8 +53,9 @@ fn word(page: &PageInfo, at: u64, exclusive: bool) -> u64 {
 }
 
 impl<P: Platform> Process<P> {
-    /// The words of the pages from `addr` on, as reading `/proc/PID/pagemap` at `addr / 4096 * 8` gives them to root. A guard's has no frame. Calls wait
-    /// meanwhile. O(areas and pages).
+    /// Writes the words of the pages from `addr` on to `into`, as root reads them in
+    /// `/proc/PID/pagemap` at `addr / 4096 * 8`. A guard has no frame. Calls wait meanwhile. O(VMAs
+    /// and pages).
     ///
     /// # Errors
     /// `EINVAL` if `addr` is not the start of a page.
@@ -62,7 +64,7 @@ impl<P: Platform> Process<P> {
             return Err(Errno::EINVAL);
         }
         into.fill(0);
-        // Nothing lies beyond.
+        // There are no pages beyond.
         let end = addr.saturating_add((into.len() as u64).saturating_mul(PAGE_SIZE));
         let space = self.mm.space.read();
         let end = end.min(space.config.task_size);

@@ -1,4 +1,4 @@
-//! What a range holds, as drivers ask before they let a device use a program's memory.
+//! The contents of a range, as drivers test before they let a device use a program's memory.
 
 use bitflags::bitflags;
 
@@ -7,22 +7,23 @@ use crate::space::AddressSpace;
 use crate::space::vma::Backing;
 
 bitflags! {
-    /// What there is anywhere in a range.
+    /// The contents found anywhere in a range.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct Contents: u32 {
         /// An address where nothing is mapped.
         const HOLE = 1;
-        /// A file, shared anonymous memory among them.
+        /// A file, including shared anonymous memory.
         const FILE = 2;
-        /// An area of a driver, or of the kernel's own.
+        /// A VMA of a driver, or the kernel's own.
         const SPECIAL = 4;
-        /// An area that cannot be written.
+        /// A VMA that cannot be written.
         const READ_ONLY = 8;
     }
 }
 
 impl AddressSpace {
-    /// What lies in `[start, end)`; of an empty range, nothing. O(log n) and the areas in it.
+    /// Returns the contents of `[start, end)`; nothing for an empty range. O(log n) and the VMAs in
+    /// it.
     ///
     /// ```
     /// use samara_mm::observe::Contents;

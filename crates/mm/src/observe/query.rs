@@ -1,4 +1,5 @@
-//! One area, by address and conditions: `PROCMAP_QUERY` (Documentation/filesystems/proc.rst; Linux 6.11 and later).
+//! One VMA, by address and conditions: `PROCMAP_QUERY` (Documentation/filesystems/proc.rst; Linux
+//! 6.11 and later).
 
 use bitflags::bitflags;
 
@@ -10,26 +11,27 @@ use crate::space::maps::line;
 use crate::space::vma::{Area, Vma};
 
 bitflags! {
-    /// Which area is asked for, and what an area is: `PROCMAP_QUERY_*`.
+    /// The conditions of a query, and the properties of a VMA: `PROCMAP_QUERY_*`.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct QueryFlags: u64 {
-        /// It can be read.
+        /// Readable.
         const READABLE = 1;
-        /// It can be written.
+        /// Writable.
         const WRITABLE = 2;
-        /// It can be executed.
+        /// Executable.
         const EXECUTABLE = 4;
-        /// It is shared.
+        /// Shared.
         const SHARED = 8;
-        /// Not only the area at the address, but the first one from there on that meets the conditions.
+        /// The first VMA at or above the address that meets the conditions, not only the one at the
+        /// address.
         const COVERING_OR_NEXT = 0x10;
-        /// It maps a file.
+        /// Maps a file.
         const FILE_BACKED = 0x20;
     }
 }
 
 impl QueryFlags {
-    /// What an answer tells.
+    /// The properties in an answer.
     const TOLD: Self = Self::READABLE
         .union(Self::WRITABLE)
         .union(Self::EXECUTABLE)
@@ -39,25 +41,26 @@ impl QueryFlags {
 /// The answer: the fields of `struct procmap_query`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Query<'a> {
-    /// First address.
+    /// The first address.
     pub start: u64,
-    /// First address beyond.
+    /// The first address beyond.
     pub end: u64,
-    /// Permissions, and whether it is shared.
+    /// Permissions, and sharing.
     pub flags: QueryFlags,
-    /// Bytes of its pages.
+    /// The page size in bytes.
     pub page_size: u64,
-    /// Offset in the file in bytes; 0 without a file.
+    /// The offset in the file in bytes; 0 without a file.
     pub offset: u64,
     /// Device and inode.
     pub id: FileId,
-    /// As in the map; empty if there is none.
+    /// The name in the map; empty if there is none.
     pub name: &'a str,
 }
 
 impl AddressSpace {
-    /// The area at `address` that meets all of the conditions; with [`QueryFlags::COVERING_OR_NEXT`] the first one from there on that does. O(log n), and the areas
-    /// that are passed over.
+    /// Returns the VMA at `address` that meets all conditions. With
+    /// [`QueryFlags::COVERING_OR_NEXT`] it returns the first one from there on that does. O(log n),
+    /// and the skipped VMAs.
     ///
     /// # Errors
     /// `ENOENT` if there is none, `EINVAL` for unknown flags.
@@ -112,7 +115,7 @@ impl AddressSpace {
     }
 }
 
-/// What of the conditions an area meets.
+/// Returns the properties of a VMA.
 fn properties(vma: &Vma) -> QueryFlags {
     let mut found = QueryFlags::empty();
     for (flag, property) in [

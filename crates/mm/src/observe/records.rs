@@ -1,4 +1,5 @@
-//! Mappings as `perf` records them (`PERF_RECORD_MMAP2` of perf_event_open(2)): all that there are, or each as it is made.
+//! Mappings as `perf` records them (`PERF_RECORD_MMAP2` of perf_event_open(2)): all present ones,
+//! or each as it is made.
 
 use alloc::vec::Vec;
 
@@ -16,23 +17,24 @@ use crate::space::vma::{Area, Vma};
 /// One record, field by field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MmapRecord<'a> {
-    /// First address.
+    /// The first address.
     pub addr: u64,
-    /// Bytes.
+    /// The length in bytes.
     pub len: u64,
-    /// Where in the file, in bytes. Of memory without a file 0 as maps shows it, and its page offset in events.
+    /// The offset in the file, in bytes. Without a file: 0 for present mappings, as in `maps`, and
+    /// the page offset for events.
     pub pgoff: u64,
     /// Device and inode; 0 without a file.
     pub id: FileId,
-    /// As `mmap`'s argument.
+    /// The argument `prot` of `mmap`.
     pub prot: u32,
-    /// The same.
+    /// The argument `flags` of `mmap`.
     pub flags: u32,
     /// The file, `[heap]`, `[stack]`, `[vdso]`, or `//anon`.
     pub filename: &'a str,
 }
 
-/// The name of what has none.
+/// The name of a mapping without a name.
 const ANONYMOUS: &str = "//anon";
 /// `PERF_RECORD_MMAP2`.
 const MMAP2: u32 = 10;
@@ -41,7 +43,7 @@ const MISC_USER: u16 = 2;
 const MISC_DATA: u16 = 1 << 13;
 
 impl<'a> MmapRecord<'a> {
-    /// Of a line of a map.
+    /// Creates the record of a line of a map.
     pub fn of(map: &MapsLine<'a>) -> Self {
         let has = |flag, bit: u32| if map.flags.contains(flag) { bit } else { 0 };
         MmapRecord {
@@ -63,15 +65,16 @@ impl<'a> MmapRecord<'a> {
         }
     }
 
-    /// Whether it is one of those that `perf` asks for as `mmap`, and not as `mmap_data`.
+    /// Returns `true` for a record that `perf` requests as `mmap`, and not as `mmap_data`.
     pub fn is_code(&self) -> bool {
         self.prot & 4 != 0
     }
 
-    /// Appends the record's bytes, as they stand in a ring without `sample_id_all`; `pid` and `tid` are whose it is.
+    /// Appends the record's bytes, as in a ring without `sample_id_all`. `pid` and `tid` are those
+    /// of the mapping thread.
     ///
     /// # Errors
-    /// `ENOMEM`; nothing was appended. `ENAMETOOLONG`: no record holds so long a name.
+    /// `ENOMEM`: nothing was appended. `ENAMETOOLONG`: no record holds such a long name.
     ///
     /// ```
     /// # use samara_mm::{AddressSpace, Config, Layout, Limits, MmapOptions};
@@ -104,7 +107,7 @@ impl<'a> MmapRecord<'a> {
         for word in [self.id.major, self.id.minor] {
             out.extend_from_slice(&word.to_le_bytes());
         }
-        // The generation of the inode is not known here.
+        // The inode's generation is not known here.
         for word in [self.id.inode, 0] {
             out.extend_from_slice(&word.to_le_bytes());
         }
@@ -118,17 +121,20 @@ impl<'a> MmapRecord<'a> {
 }
 
 impl AddressSpace {
-    /// A record for each area, upwards: what `perf` makes up for a process that runs already. O(n).
+    /// Returns a record for each VMA, ascending: what `perf` synthesises for a running process.
+    /// O(n).
     pub fn mmap_records(&self) -> impl Iterator<Item = MmapRecord<'_>> {
         self.maps().map(|map| MmapRecord::of(&map))
     }
 }
 
-/// What `perf` records of one call: it takes part in the call as the owner of its pages, and tells afterwards.
+/// The records of one call. It takes part in the call as the owner of the pages, and returns the
+/// records afterwards.
 ///
-/// Linux records each area that `mmap`, `brk`, `shmat` and `remap_file_pages` make, and each part whose protection `mprotect` changes, as the area
-/// that it has become: with the neighbours that it has joined by then. It records nothing of `mremap`. A stack that
-/// grows by a fault is recorded as a whole ([`of_fault`](Self::of_fault)). The first growth of the heap has no name yet.
+/// Linux records each VMA that `mmap`, `brk`, `shmat` and `remap_file_pages` make, and each part
+/// whose protection `mprotect` changes. The record shows the whole VMA, with the neighbours that it
+/// has merged with by then. `mremap` is not recorded. A stack that grows by a fault is recorded as
+/// a whole ([`of_fault`](Self::of_fault)). The first growth of the heap has no name yet.
 ///
 /// ```
 /// use samara_mm::observe::MmapEvents;
@@ -149,7 +155,7 @@ pub struct MmapEvents {
 }
 
 impl MmapEvents {
-    /// Before the call. The heap's name depends on where it ends until now.
+    /// Prepares for the call. The name of the heap depends on its end before the call.
     pub fn new(space: &AddressSpace, call: &Call) -> Self {
         MmapEvents {
             layout: space.shown_layout(),
@@ -158,7 +164,8 @@ impl MmapEvents {
         }
     }
 
-    /// Before a fault: the growth of a stack is recorded as a mapping is ([`AddressSpace::fault_with`], `Process::fault_with`).
+    /// Prepares for a fault. The growth of a stack is recorded as a mapping
+    /// ([`AddressSpace::fault_with`], `Process::fault_with`).
     ///
     /// ```
     /// # use samara_mm::observe::MmapEvents;
@@ -180,7 +187,8 @@ impl MmapEvents {
         }
     }
 
-    /// The records, in Linux's order, when the call has been performed, also if it has failed half-way. O(log n) for each.
+    /// Returns the records in Linux's order, after the call, also if it failed half-way. O(log n)
+    /// for each.
     pub fn records<'a>(
         &'a self,
         space: &'a AddressSpace,
@@ -190,7 +198,8 @@ impl MmapEvents {
         let both = self.told.iter().zip(next);
         both.filter_map(|(&(start, _), next)| {
             let area = space.areas.at(start)?;
-            // What of this area lies before the next part was as this one has become, and joined it at once.
+            // The part of this VMA before the next part was changed in the same way, and merged at
+            // once.
             let end = if next > start {
                 area.end.min(next)
             } else {
@@ -216,7 +225,7 @@ impl MmapEvents {
 }
 
 impl Pages for MmapEvents {
-    /// For want of memory.
+    /// Refuses for lack of memory.
     fn refuses(&self) -> bool {
         true
     }
@@ -229,7 +238,7 @@ impl Pages for MmapEvents {
         self.note(start, end)
     }
 
-    // Of nothing else there is a record.
+    // Nothing else is recorded.
 
     fn unmap(&mut self, _: u64, _: u64) -> Result<(), Errno> {
         Ok(())

@@ -1,12 +1,14 @@
-//! The three regions that DAMON first watches of an address space (Documentation/mm/damon/design.rst): between a program's lowest and highest address,
-//! all but the two largest gaps. These are usually those below the mappings and below the stack.
+//! The three regions that DAMON first monitors (Documentation/mm/damon/design.rst): the range
+//! between the lowest and the highest address, without the two largest gaps. These are usually the
+//! gaps below the mappings and below the stack.
 
 use core::ops::Range;
 
 use crate::space::AddressSpace;
 
 impl AddressSpace {
-    /// What is left of the whole range of areas without its two largest gaps; of gaps of one size, the lower ones count as larger. `None` with fewer than two gaps. O(n).
+    /// Returns the range of all VMAs without its two largest gaps. Of equal gaps, the lower ones
+    /// count as larger. `None` with fewer than two gaps. O(n).
     ///
     /// ```
     /// # use samara_mm::{AddressSpace, Config, Layout, Limits, MmapOptions};

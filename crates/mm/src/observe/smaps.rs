@@ -13,34 +13,39 @@ use crate::process::{Machine, Platform, Process};
 use crate::space::maps::MapsLine;
 use crate::space::vma::{Backing, Vma};
 
-/// An area of `/proc/PID/smaps`, summed up page by page (`proc_pid_smaps(5)`). Its `Display` are the lines, the last with its line feed.
+/// A VMA of `/proc/PID/smaps`, summed up page by page (`proc_pid_smaps(5)`). Its `Display` is the
+/// lines, with the last line feed.
 ///
-/// A page is referenced if the entry that maps it says so. It is dirty if the entry says so, or if it is a file's or shared memory and some program was let
-/// write to it since it was last written back (shared memory never is). Linux learns of a write by another's entry that was there before only when that
-/// entry goes. Of who has a page by a table that several share ([`ForkMode::Share`](crate::process::ForkMode::Share)), others count one: the proportional
-/// sums may be above Linux's. Pages that were merged and are alone again stay dirty; Linux's entries are clean, since it keeps elsewhere that they must not
-/// be lost.
+/// A page is referenced if the entry that maps it is accessed. It is dirty if the entry is dirty. A
+/// page of a file or of shared memory is also dirty if a program was let write to it since the last
+/// write-back (shared memory is never written back).
+///
+/// Differences from Linux: Linux learns of a write through another existing entry only when that
+/// entry goes. Table sharing ([`ForkMode::Share`](crate::process::ForkMode::Share)) counts each
+/// shared table as one mapping of other processes, so proportional sums may be above Linux's. A
+/// merged page that is alone again stays dirty. Linux's entry is clean, since it records elsewhere
+/// that the page must not be lost.
 #[derive(Clone, Copy, Debug)]
 pub struct Smaps<'a> {
     line: MapsLine<'a>,
     sums: Sums,
-    /// Whether the line that tells of the protection key is there.
+    /// `true` if the line of the protection key is present.
     pkeys: bool,
 }
 
-/// Pages added up.
+/// Sums over pages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sums {
     rss: u64,
-    /// Bytes divided by how many map each, in units of 1/4096 byte.
+    /// The sum of each page's bytes divided by its mappings, in units of 1/4096 byte.
     pss: u64,
     pss_dirty: u64,
-    /// Clean and dirty bytes that several map, and that one maps.
+    /// Clean and dirty bytes with several mappings, and with one.
     shared: [u64; 2],
     private: [u64; 2],
     referenced: u64,
     anonymous: u64,
-    /// Of it, on frames that equal pages were put on.
+    /// The part of it on merged frames.
     merged: u64,
     /// Clean private memory.
     free: u64,
@@ -52,7 +57,7 @@ pub(super) struct Sums {
 }
 
 impl<'a> Smaps<'a> {
-    /// An area without any page.
+    /// Creates the sums of a VMA without pages.
     pub fn new(line: MapsLine<'a>, pkeys: bool) -> Self {
         Smaps {
             line,
@@ -61,7 +66,7 @@ impl<'a> Smaps<'a> {
         }
     }
 
-    /// Whether huge pages may be used: asked for, and an aligned one lies inside.
+    /// Returns `true` if the VMA wants huge pages and contains an aligned one.
     fn may_be_huge(&self) -> bool {
         self.line.flags.contains(VmFlags::HUGEPAGE)
             && whole_stretches(self.line.start, self.line.end).is_some()
@@ -69,10 +74,10 @@ impl<'a> Smaps<'a> {
 }
 
 impl Sums {
-    /// Adds a page of 4 KiB. Pages that are not counted, as the zero page, are none.
+    /// Adds a page of 4 KiB. Uncounted pages, such as the zero page, are left out.
     fn add<P: Platform>(&mut self, machine: &Machine<P>, page: &PageInfo, dirty: bool) {
         let Some(frame) = page.frame else { return };
-        // The entry of a shared table is one mapping for each that uses it.
+        // The entry of a shared table is one mapping for each process that uses the table.
         let mappings = u64::from(frame.mappings.max(1)) + u64::from(page.users.max(1)) - 1;
         let part = (PAGE_SIZE << 12) / mappings;
         self.rss += PAGE_SIZE;
@@ -92,11 +97,11 @@ impl Sums {
         let anonymous = frame.kind == Kind::Anon;
         if anonymous {
             self.anonymous += PAGE_SIZE;
-            // Who merged it keeps a reference.
+            // KSM has a reference on a merged frame.
             if frame.references > 0 && machine.is_merged(page.phys) {
                 self.merged += PAGE_SIZE;
             }
-            // It becomes clean by `MADV_FREE` alone, but may be needed then.
+            // Only `MADV_FREE` makes it clean, but it may still be needed.
             if !dirty && !machine.is_needed(page.phys) {
                 self.free += PAGE_SIZE;
             }
@@ -110,13 +115,13 @@ impl Sums {
         }
     }
 
-    /// Adds a page in swap that so many have.
+    /// Adds a page in swap with this many users.
     fn add_swapped(&mut self, users: u32) {
         self.swap += PAGE_SIZE;
         self.swap_pss += (PAGE_SIZE << 12) / u64::from(users.max(1));
     }
 
-    /// The lines from the clean and dirty pages on; `locked` in bytes.
+    /// Writes the lines from the clean and dirty pages on. `locked` is in bytes.
     fn rest(&self, f: &mut fmt::Formatter<'_>, locked: u64) -> fmt::Result {
         for (label, bytes) in [
             ("Shared_Clean:", self.shared[0]),
@@ -142,7 +147,7 @@ impl Sums {
     }
 }
 
-/// Whether pages of an area that are not private are shared memory's, not a file's.
+/// Returns `true` if the VMA maps shared memory, and not a file. For pages that are not private.
 pub(super) fn is_shared_memory(vma: &Vma) -> bool {
     match &vma.backing {
         Backing::SharedAnonymous(_) | Backing::Shm { .. } => true,
@@ -187,15 +192,16 @@ impl fmt::Display for Smaps<'_> {
     }
 }
 
-/// What `/proc/PID/smaps_rollup` says of a whole process. Its `Display` are the lines, the last with its line feed.
+/// The sums of `/proc/PID/smaps_rollup` over a whole process. Its `Display` is the lines, with the
+/// last line feed.
 #[derive(Clone, Copy, Debug)]
 pub struct Rollup {
     start: u64,
     end: u64,
     all: Sums,
-    /// As the whole, of private pages, of files' and of shared memory.
+    /// As the total, for private pages, pages of files, and shared memory.
     pss: [u64; 3],
-    /// The proportional part of locked areas.
+    /// The proportional part of locked VMAs.
     locked: u64,
 }
 
@@ -232,7 +238,8 @@ impl fmt::Display for Rollup {
 }
 
 impl<P: Platform> Process<P> {
-    /// Writes what `/proc/PID/smaps` would print. Calls wait meanwhile; faults do not. O(areas and pages).
+    /// Writes what `/proc/PID/smaps` prints. Calls wait meanwhile, and faults do not. O(VMAs and
+    /// pages).
     ///
     /// # Errors
     /// Those of `out`.
@@ -258,9 +265,10 @@ impl<P: Platform> Process<P> {
         })
     }
 
-    /// What `/proc/PID/smaps_rollup` would say. Calls wait meanwhile; faults do not. O(areas and pages).
+    /// Returns the sums of `/proc/PID/smaps_rollup`. Calls wait meanwhile, and faults do not.
+    /// O(VMAs and pages).
     ///
-    /// `None` without any area: Linux's is empty then.
+    /// `None` without any VMA: Linux's file is empty then.
     pub fn rollup(&self) -> Option<Rollup> {
         let space = self.mm.space.read();
         let swap = self.machine().swap();

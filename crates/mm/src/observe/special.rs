@@ -1,4 +1,5 @@
-//! Where the kernel's own pages are, `[vdso]` and its like: found by their name, and followed while a program moves them.
+//! The kernel's own VMAs, `[vdso]` and similar: found by name, and tracked while a program moves
+//! them.
 
 use core::ops::Range;
 
@@ -6,8 +7,9 @@ use crate::pages::Watch;
 use crate::space::AddressSpace;
 use crate::space::vma::{Area, Backing, SpecialObject, Vma};
 
-/// Where an area is that the kernel has installed, kept up to date as architectures keep it for each process: it takes part in each call as the owner of the
-/// pages, and answers without a search. A program can move such an area (`mremap`) or give it up; it cannot cut it.
+/// The address of a VMA that the kernel has installed, kept up to date as architectures do for each
+/// process. It takes part in each call as the owner of the pages, and answers without a search. A
+/// program can move such a VMA (`mremap`) or unmap it, but cannot split it.
 ///
 /// ```
 /// # use samara_mm::{AddressSpace, Call, Config, Layout, Limits, SeedVma, VmFlags};
@@ -40,7 +42,7 @@ pub struct Special {
 }
 
 impl Special {
-    /// The lowest one of this name. O(n).
+    /// Finds the lowest VMA of this name. O(n).
     pub fn find(space: &AddressSpace, name: &str) -> Option<Self> {
         let area = space.special(name)?;
         let Backing::Special(object) = &area.vma.backing else {
@@ -52,19 +54,19 @@ impl Special {
         })
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         self.object.name()
     }
 
-    /// Where it is; `None` if the program has given it up.
+    /// Returns the range; `None` if the program has unmapped it.
     pub fn place(&self) -> Option<Range<u64>> {
         self.place.clone()
     }
 }
 
 impl Watch for Special {
-    /// A call that is undone brings it back.
+    /// An undone call maps it again.
     fn map(&mut self, start: u64, end: u64, vma: &Vma) {
         if matches!(&vma.backing, Backing::Special(object) if *object == self.object) {
             self.place = Some(start..end);
@@ -88,14 +90,14 @@ impl Watch for Special {
 }
 
 impl AddressSpace {
-    /// The areas that the kernel has installed and that are not the program's own memory, upwards: `[vvar]`, `[vdso]` and their like, wherever a program has
-    /// moved them to. O(n).
+    /// Returns the VMAs that the kernel has installed and that are not the program's own memory,
+    /// ascending: `[vvar]`, `[vdso]` and similar, wherever a program has moved them. O(n).
     pub fn specials(&self) -> impl DoubleEndedIterator<Item = Area<'_>> {
         let is = |area: &Area<'_>| matches!(area.vma.backing, Backing::Special(_));
         self.areas.iter().filter(is)
     }
 
-    /// The lowest of them that has this name. O(n).
+    /// Returns the lowest of them with this name. O(n).
     ///
     /// ```
     /// # use samara_mm::{AddressSpace, Config, Layout, Limits};

@@ -1,22 +1,24 @@
-//! Areas one after the other, with the map let go in between: what a program of BPF sees of a task (`bpf_iter_task_vma`).
+//! Iteration over VMAs that does not hold the map between steps, as a BPF program iterates over a
+//! task's (`bpf_iter_task_vma`).
 
 use crate::space::AddressSpace;
 use crate::space::vma::Area;
 
-/// Where an iteration over areas goes on: by address, so that the map may change between two steps. No area is left out that is there all the
-/// time above what was shown. One that has grown upwards since it was shown, or was joined with one above, is shown once more, whole.
+/// The position of an iteration over VMAs: an address, so that the map may change between two
+/// steps. A VMA that exists all the time above the position is not left out. A VMA that has grown
+/// upwards since it was returned, or has merged with one above, is returned once more, as a whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskVmas {
     next: u64,
 }
 
 impl TaskVmas {
-    /// From this address on.
+    /// Creates an iteration from this address on.
     pub const fn from(addr: u64) -> Self {
         TaskVmas { next: addr }
     }
 
-    /// The next area, in the map as it is now. O(log n).
+    /// Returns the next VMA, in the map as it is now. O(log n).
     ///
     /// ```
     /// use samara_mm::observe::TaskVmas;

@@ -1,11 +1,12 @@
-//! The map as `/proc/PID/maps` prints it, all of it.
+//! The whole map as `/proc/PID/maps` prints it.
 
 use core::fmt;
 
 use crate::space::AddressSpace;
 
 impl AddressSpace {
-    /// Writes what `/proc/PID/maps` would print, without `[vsyscall]`, which is in no address space. O(n), and no allocation.
+    /// Writes what `/proc/PID/maps` prints, without `[vsyscall]`, which is in no address space.
+    /// O(n), and no allocation.
     ///
     /// # Errors
     /// Those of `out`.

@@ -1,39 +1,41 @@
-//! Bytes from one process to another, as `process_vm_readv(2)` and `process_vm_writev(2)` copy them.
+//! Copies from one process to another, as `process_vm_readv(2)` and `process_vm_writev(2)`.
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags};
 use crate::process::{Platform, Process};
 
-/// Bytes that are on their way at once: on the stack, which is small in a kernel.
+/// The size of the copy buffer in bytes. It is on the stack, which is small in a kernel.
 const PIECE: usize = 512;
 
-/// A range of a program's memory, in a list of such: `struct iovec`.
+/// A range of a program's memory, in a list: `struct iovec`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IoVec {
-    /// First address.
+    /// The first address.
     pub base: u64,
-    /// Bytes.
+    /// The length in bytes.
     pub len: u64,
 }
 
-/// Ranges in a list.
+/// The most ranges in a list.
 const MOST: usize = 1024;
 
-/// Which side is the caller's.
+/// The direction of the copy.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Read,
     Write,
 }
 
-/// The bytes of a list, one range after the other.
+/// The remaining bytes of a list of ranges.
 struct Rest<'a> {
     list: &'a [IoVec],
-    /// How far the first has been used up.
+    /// The number of used bytes of the first range.
     done: u64,
 }
 
 impl<'a> Rest<'a> {
+    /// Creates the state at the start of a list.
+    ///
     /// # Errors
     /// `EINVAL`: too many ranges or bytes.
     fn new(list: &'a [IoVec]) -> Result<Self, Errno> {
@@ -46,7 +48,8 @@ impl<'a> Rest<'a> {
             .ok_or(Errno::EINVAL)
     }
 
-    /// What comes next, without ranges that are empty: its address, unless it is beyond all addresses, and its length.
+    /// Returns the address and the length of the next non-empty range. The address is `None` beyond
+    /// all addresses.
     fn next(&mut self) -> Option<(Option<u64>, u64)> {
         while let Some((first, others)) = self.list.split_first() {
             if self.done < first.len {
@@ -59,14 +62,16 @@ impl<'a> Rest<'a> {
 }
 
 impl<P: Platform> Process<P> {
-    /// `process_vm_readv(2)`: copies bytes of `remote`, from one list of ranges to another, into this process, until one of them ends. The number of
-    /// bytes copied: fewer at the first that cannot be read or written. What the other process may not read itself is not read; its stacks do not grow.
-    /// `flags` are 0.
+    /// Copies bytes of `remote`, from one list of ranges to another, into this process
+    /// (`process_vm_readv(2)`). It returns the number of bytes.
     ///
-    /// Neither process waits for the other's calls any longer than for a page.
+    /// It ends with the shorter list, or at the first byte that cannot be read or written. Pages
+    /// that the other process may not read itself are not read, and its stacks do not grow. `flags`
+    /// must be 0. Neither process waits for the other's calls for longer than one page takes.
     ///
     /// # Errors
-    /// `EFAULT`: not one byte could be copied. `EINVAL`: flags, more than 1,024 ranges, more bytes than an `ssize_t` counts.
+    /// `EFAULT`: no byte could be copied. `EINVAL`: flags, more than 1,024 ranges, or more bytes
+    /// than fit in an `ssize_t`.
     ///
     /// ```
     /// # use samara_mm::process::{Machine, Platform, Process};
@@ -96,7 +101,8 @@ impl<P: Platform> Process<P> {
         self.vm_copy(local, remote, remote_list, flags, Way::Read)
     }
 
-    /// `process_vm_writev(2)`: the same from this process into `remote`.
+    /// Copies bytes from this process into `remote` (`process_vm_writev(2)`), as
+    /// [`vm_readv`](Self::vm_readv).
     ///
     /// # Errors
     /// As [`vm_readv`](Self::vm_readv).
@@ -128,7 +134,7 @@ impl<P: Platform> Process<P> {
             let (Some(at), Some(to)) = (at, to) else {
                 return result(done);
             };
-            // What is allowed is asked page by page.
+            // Permissions are tested page by page.
             let page = PAGE_SIZE - to % PAGE_SIZE;
             let len = left.min(room).min(page).min(PIECE as u64) as usize;
             let bytes = &mut bytes[..len];
@@ -155,7 +161,7 @@ impl<P: Platform> Process<P> {
         Ok(done)
     }
 
-    /// Whether another process may use the page at an address as this way asks.
+    /// Returns `true` if another process may use the page at an address in this direction.
     fn lets(&self, addr: u64, way: Way) -> bool {
         let need = match way {
             Way::Read => VmFlags::READ,
@@ -169,7 +175,7 @@ impl<P: Platform> Process<P> {
     }
 }
 
-/// What is told of a copy that ended early.
+/// Returns the result of a copy that ended early.
 fn result(done: usize) -> Result<usize, Errno> {
     if done > 0 {
         Ok(done)
@@ -179,9 +185,12 @@ fn result(done: usize) -> Result<usize, Errno> {
 }
 
 impl<P: Platform> Process<P> {
-    /// Copies `len` bytes from `addr` on to `to_addr` of another process, which may be this one and may run on another machine; faults are taken on both
-    /// sides. The number of bytes copied: fewer at the first that cannot be read or written. Ranges that overlap in one process are copied upwards, piece
-    /// by piece.
+    /// Copies `len` bytes from `addr` to `to_addr` of another process, and returns their number.
+    /// The other process may be this one, and may run on another machine.
+    ///
+    /// Faults are handled on both sides. The number is smaller than asked for at the first byte
+    /// that cannot be read or written. Overlapping ranges in one process are copied in ascending
+    /// order, buffer by buffer.
     pub fn copy_to<Q: Platform>(
         &self,
         addr: u64,

@@ -1,4 +1,4 @@
-//! Areas, holes, pages and guards, in the order of their addresses: one walk for all that look at pages.
+//! The page walk: VMAs, holes, pages and guards, in ascending order. All observers of pages use it.
 
 use core::fmt;
 use core::ops::{ControlFlow, Range};
@@ -9,25 +9,28 @@ use crate::process::{Platform, Process, Swapped};
 use crate::space::AddressSpace;
 use crate::space::vma::Area;
 
-/// What a [walk](Process::walk) meets.
+/// An item of a [walk](Process::walk).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Seen<'a> {
-    /// Addresses where nothing is mapped.
+    /// Addresses without a mapping.
     Hole(Range<u64>),
-    /// An area, all of it, also where it reaches beyond what is walked; [`MapsLine::of`](crate::MapsLine::of) makes its line. Its pages follow.
+    /// A VMA as a whole, also if it reaches beyond the walked range.
+    /// [`MapsLine::of`](crate::MapsLine::of) makes its line. Its pages follow.
     Area(Area<'a>),
-    /// A page of 4 KiB at its first address; of a huge page, one part after the other.
+    /// A page of 4 KiB, by its first address. A huge page comes part by part.
     Page(u64, PageInfo),
-    /// A page that is in swap.
+    /// A page in swap.
     Swapped(u64, Swapped),
-    /// A page that faults whatever its area allows (`MADV_GUARD_INSTALL`).
+    /// A page that faults whatever its VMA permits (`MADV_GUARD_INSTALL`).
     Guard(u64),
 }
 
 impl<P: Platform> Process<P> {
-    /// Calls `visit` for what is in a range of addresses, upwards, until it breaks. Calls wait meanwhile, and `visit` must not make one; faults do not
-    /// wait, and what comes or goes by them is seen or not. Pages that are not in memory are passed over. O(areas and pages in memory).
+    /// Calls `visit` with the items in a range of addresses, in ascending order, until it breaks.
+    ///
+    /// Calls wait meanwhile, and `visit` must not make one. Faults do not wait, and pages that they
+    /// map or replace are visited or not. Absent pages are skipped. O(VMAs and present pages).
     ///
     /// ```
     /// # use core::ops::ControlFlow;
@@ -62,6 +65,8 @@ impl<P: Platform> Process<P> {
     }
 
     /// The same with the map locked.
+    ///
+    /// Preconditions: the caller holds the lock of the address space.
     pub(crate) fn walk_in<'s>(
         &self,
         space: &'s AddressSpace,
@@ -73,7 +78,7 @@ impl<P: Platform> Process<P> {
         }
         let tables = &self.mm.tables;
         let mut areas = space.areas.in_range(range.clone());
-        // What is before it has been visited, but for pages of the area that it is the end of.
+        // Everything below was visited, except the pages of the VMA that ends here.
         let mut at = range.start;
         let mut pass = |to: u64, visit: &mut dyn FnMut(Seen<'s>) -> ControlFlow<()>| {
             while at <= to
@@ -115,7 +120,8 @@ impl<P: Platform> Process<P> {
         ControlFlow::Continue(())
     }
 
-    /// Writes a text of each area, upwards, `end` after each: `begin` makes it, and `add` adds what is seen in the area.
+    /// Writes a text for each VMA, in ascending order, with `end` after each. `begin` creates it,
+    /// and `add` adds each item of the VMA.
     pub(crate) fn write_areas<'s, T: fmt::Display>(
         &self,
         space: &'s AddressSpace,

@@ -1,5 +1,5 @@
-//! Which memory of a process is used, by sampling (Documentation/mm/damon/design.rst): a page stands for its region, and regions are divided and
-//! joined so that they are used alike.
+//! Access sampling (Documentation/mm/damon/design.rst): one page stands for its region, and regions
+//! are split and merged so that each is accessed uniformly.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -9,20 +9,20 @@ use samara_paging::{Attrs, Change, PAGE_SIZE};
 use crate::errno::Errno;
 use crate::process::{Platform, Process};
 
-/// A stretch of addresses that is taken to be used alike.
+/// A range of addresses that counts as accessed uniformly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DamonRegion {
-    /// First address.
+    /// The first address.
     pub start: u64,
-    /// First address beyond.
+    /// The first address beyond.
     pub end: u64,
-    /// Samples since the last aggregation that found its page used.
+    /// The number of samples since the last aggregation that found its page accessed.
     pub accesses: u32,
-    /// Aggregations since it began to be used like this.
+    /// The number of aggregations with a similar number of accesses.
     pub age: u32,
-    /// The page that is sampled.
+    /// The sampled page.
     sample: u64,
-    /// Accesses at the last aggregation.
+    /// The number of accesses at the last aggregation.
     last: u32,
 }
 
@@ -43,21 +43,25 @@ impl DamonRegion {
     }
 }
 
-/// The regions of one process. It keeps as many as it may have at most, whatever the size of the process.
+/// The regions of one process. Memory is reserved for the most regions, whatever the size of the
+/// process.
 #[derive(Debug)]
 pub struct Damon {
     regions: Vec<DamonRegion>,
     most: usize,
-    /// Of a generator of numbers at random (splitmix64).
+    /// The state of the random generator (splitmix64).
     seed: u64,
 }
 
 impl Damon {
-    /// Begins with `targets`, which ascend and do not overlap, such as [`three_regions`](crate::AddressSpace::three_regions): each is divided evenly, so
-    /// that there are at least `least` regions in all; there are never more than `most`, or the targets if these are more.
+    /// Creates regions from `targets`, which ascend and do not overlap, for example
+    /// [`three_regions`](crate::AddressSpace::three_regions).
+    ///
+    /// Each target is split evenly, so that there are at least `least` regions in all. There are
+    /// never more than `most`, or one for each target if there are more targets.
     ///
     /// # Errors
-    /// `EINVAL`: targets that are empty, not of whole pages, or in disorder; `ENOMEM`.
+    /// `EINVAL`: targets that are empty, not of whole pages, or out of order; `ENOMEM`.
     ///
     /// ```
     /// # use samara_mm::process::{Machine, Platform, Process};
@@ -98,7 +102,7 @@ impl Damon {
         for (at, target) in targets.iter().enumerate() {
             let pages = (target.end - target.start) / PAGE_SIZE;
             let part = (all / PAGE_SIZE).div_ceil(least.max(1) as u64).max(1);
-            // Each target that is to come needs one.
+            // Each later target needs one.
             let room = damon.most - damon.regions.len() - (targets.len() - at - 1);
             let pieces = pages.div_ceil(part).min(room as u64).max(1);
             let mut start = target.start;
@@ -113,16 +117,18 @@ impl Damon {
         Ok(damon)
     }
 
-    /// The regions, upwards.
+    /// Returns the regions, in ascending order.
     pub fn regions(&self) -> &[DamonRegion] {
         &self.regions
     }
 
-    /// One sample: counts the regions whose page was used since the last, and chooses for each another page, at random, which is marked as not used.
-    /// Calls of the process wait meanwhile; faults do not. O(log n) for each region.
+    /// Takes one sample: counts the regions whose page was accessed since the last sample, and
+    /// marks another random page of each as not accessed.
+    ///
+    /// Calls of the process wait meanwhile, and faults do not. O(log n) for each region.
     ///
     /// # Errors
-    /// `ENOMEM`: a table that is shared after a fork could not be divided.
+    /// `ENOMEM`: a table that is shared after a fork could not be split.
     pub fn sample<P: Platform>(&mut self, process: &Process<P>) -> Result<(), Errno> {
         let _space = process.mm.space.read();
         let (tables, tlb) = (&process.mm.tables, process.mm.machine.tlb());
@@ -136,7 +142,7 @@ impl Damon {
             }
             region.sample = region.start + random % (region.len() / PAGE_SIZE) * PAGE_SIZE;
             let range = region.sample..region.sample + PAGE_SIZE;
-            // Of a huge page, all of it is marked: it is not divided for this.
+            // A huge page is marked as a whole, and is not split for this.
             if let Some(page) = tables.page(region.sample) {
                 let start = region.sample & !(page.size.bytes() - 1);
                 let range = if page.size == samara_paging::PageSize::Small {
@@ -153,8 +159,9 @@ impl Damon {
         Ok(())
     }
 
-    /// Ends an aggregation: neighbours whose accesses differ by no more than `threshold` become one; `tell` is shown them; and then each is divided in
-    /// two at random, as long as there are no more than half of the most. O(regions).
+    /// Ends an aggregation. Neighbours whose accesses differ by at most `threshold` are merged.
+    /// `report` gets the regions. Then each region is split in two at random, if there are at most
+    /// half of the most. O(regions).
     pub fn aggregate(&mut self, threshold: u32, report: impl FnOnce(&[DamonRegion])) {
         for region in &mut self.regions {
             if region.accesses.abs_diff(region.last) > threshold {
@@ -172,10 +179,12 @@ impl Damon {
         self.split_regions();
     }
 
-    /// The map has changed: regions are cut to the new targets, what lies in none goes, and what is new is a region for each piece.
+    /// Changes the targets after a change of the map. Regions are cut to the new targets, regions
+    /// outside are dropped, and uncovered parts become regions.
     ///
     /// # Errors
-    /// `EINVAL` as for [`new`](Self::new), and for more targets than there may be regions; `ENOMEM`. Nothing has changed then.
+    /// `EINVAL` as for [`new`](Self::new), and for more targets than the most regions; `ENOMEM`.
+    /// Nothing has changed then.
     pub fn update(&mut self, targets: &[Range<u64>]) -> Result<(), Errno> {
         check(targets)?;
         let mut regions: Vec<DamonRegion> = Vec::new();
@@ -193,7 +202,8 @@ impl Damon {
                 regions.push(DamonRegion::new(start, target.end));
                 continue;
             }
-            // Holes between regions go to the region above, and what is beyond the last to that.
+            // A hole between regions goes to the region above. The part beyond the last region goes
+            // to that.
             while let Some(region) = inside.next() {
                 let end = match inside.peek() {
                     Some(_) => region.end.min(target.end),
@@ -224,7 +234,7 @@ impl Damon {
             let alike = upper.accesses.abs_diff(lower.accesses) <= threshold;
             let joined = alike && lower.end == upper.start;
             if joined {
-                // By their sizes.
+                // Weighted by their sizes.
                 let (a, b) = (lower.len() / PAGE_SIZE, upper.len() / PAGE_SIZE);
                 let mean = |x: u32, y: u32| {
                     let sum = u128::from(x) * u128::from(a) + u128::from(y) * u128::from(b);
@@ -253,7 +263,7 @@ impl Damon {
             if pages < 2 {
                 continue;
             }
-            // From a tenth to nine tenths of it, as DAMON does.
+            // Between a tenth and nine tenths of it, as DAMON does.
             let part = (u128::from(pages) * (1 + u128::from(random % 9)) / 10) as u64;
             let middle = region.start + part.clamp(1, pages - 1) * PAGE_SIZE;
             let mut lower = region;
@@ -266,7 +276,7 @@ impl Damon {
                 }
             }
             self.regions[at] = lower;
-            // There is room: it was reserved.
+            // The memory was reserved.
             self.regions.insert(at + 1, upper);
         }
     }
@@ -280,7 +290,7 @@ impl Damon {
     }
 }
 
-/// No page has been chosen yet.
+/// No page was chosen yet.
 const NEVER: u64 = u64::MAX;
 
 fn check(targets: &[Range<u64>]) -> Result<(), Errno> {

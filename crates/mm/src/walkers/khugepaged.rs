@@ -1,4 +1,5 @@
-//! Small pages become huge ones, area by area, for programs that have asked for it (Documentation/admin-guide/mm/transhuge.rst).
+//! Replaces small pages by huge ones, for VMAs that have asked for it
+//! (Documentation/admin-guide/mm/transhuge.rst).
 
 use samara_paging::{Asid, Attrs, Entry, Kind, PageSize};
 
@@ -7,14 +8,14 @@ use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags, whole_stretches};
 use crate::process::{Machine, Mm, Platform, Swapped};
 use crate::space::vma::Vma;
 
-/// Of the 512 pages of 2 MiB, how many may be otherwise than in memory and the process's own. The names and what they are at first are Linux's.
+/// The most exceptions among the 512 pages of 2 MiB. Names and defaults are Linux's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollapseLimits {
-    /// Missing, or zeroes.
+    /// Pages that are absent or zero pages.
     pub max_ptes_none: u32,
-    /// Had by others, too.
+    /// Pages that other processes share.
     pub max_ptes_shared: u32,
-    /// In swap.
+    /// Pages in swap.
     pub max_ptes_swap: u32,
 }
 
@@ -28,18 +29,18 @@ impl Default for CollapseLimits {
     }
 }
 
-/// What a part of a pass has come to.
+/// The result of a part of a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CollapseStats {
-    /// Stretches of 2 MiB looked at.
+    /// The number of scanned stretches of 2 MiB.
     pub scanned: u64,
-    /// Of them, those that got a huge page.
+    /// The number of stretches that got a huge page.
     pub collapsed: u64,
-    /// Whether the pass is over: the next begins anew.
+    /// `true` if the pass is complete. The next call begins a new one.
     pub finished: bool,
 }
 
-/// Where the scan of a machine goes on.
+/// The position of a scan of a machine.
 #[derive(Clone, Debug, Default)]
 pub struct Khugepaged {
     limits: CollapseLimits,
@@ -47,7 +48,7 @@ pub struct Khugepaged {
 }
 
 impl Khugepaged {
-    /// Before the first stretch.
+    /// Creates a scan at the first stretch.
     pub const fn new(limits: CollapseLimits) -> Self {
         Khugepaged {
             limits,
@@ -55,12 +56,14 @@ impl Khugepaged {
         }
     }
 
-    /// Looks at up to so many whole stretches of 2 MiB of areas with `MADV_HUGEPAGE`, and puts a huge page in the place of those that are within the
-    /// limits, and of which a page was used. What is pinned stays. Faults on a stretch, and calls of its process, wait while its pages are copied. O(log
-    /// n) and 512 for each.
+    /// Scans up to `stretches` whole stretches of 2 MiB of VMAs with `MADV_HUGEPAGE`. It replaces
+    /// those by a huge page that are within the limits and have an accessed page.
+    ///
+    /// Pinned pages stay. Faults on a stretch, and calls of its process, wait while its pages are
+    /// copied. O(log n), and 512 steps for each.
     ///
     /// # Errors
-    /// `ENOMEM`: there is no block of memory; the scan goes on behind at the next call.
+    /// `ENOMEM`: there is no block of memory. The next call continues after this stretch.
     ///
     /// ```
     /// # use samara_mm::process::{Machine, Platform, Process};
@@ -104,7 +107,7 @@ impl Khugepaged {
             };
             self.next.1 = start + PMD_SIZE;
             stats.scanned += 1;
-            // Looked at first without keeping anybody.
+            // Tested first without the write lock.
             if mm.is_collapsible(start, self.limits) {
                 stats.collapsed += u64::from(mm.collapse_if(start, self.limits)?);
             }
@@ -113,7 +116,7 @@ impl Khugepaged {
     }
 }
 
-/// Whether pages of an area may become huge by themselves.
+/// Returns `true` if khugepaged may collapse pages of a VMA.
 fn is_eligible(vma: &Vma) -> bool {
     let flags = vma.flags;
     flags.contains(VmFlags::HUGEPAGE)
@@ -123,7 +126,7 @@ fn is_eligible(vma: &Vma) -> bool {
         && vma.anon().is_some()
 }
 
-/// The first whole stretch from an address on.
+/// Returns the first whole stretch at or above an address.
 fn next_stretch<P: Platform>(mm: &Mm<P>, from: u64) -> Option<u64> {
     let space = mm.space.read();
     let end = space.config.task_size;
@@ -137,7 +140,7 @@ fn next_stretch<P: Platform>(mm: &Mm<P>, from: u64) -> Option<u64> {
 }
 
 impl<P: Platform> Mm<P> {
-    /// Whether a stretch is within the limits.
+    /// Returns `true` if a stretch is within the limits.
     fn is_collapsible(&self, start: u64, limits: CollapseLimits) -> bool {
         let (mut there, mut shared, mut out, mut used) = (0, 0, 0, false);
         let mut fits = true;
@@ -168,7 +171,7 @@ impl<P: Platform> Mm<P> {
             && out <= limits.max_ptes_swap
     }
 
-    /// Collapses a stretch if it still is within the limits.
+    /// Collapses a stretch if it is still within the limits.
     fn collapse_if(&self, start: u64, limits: CollapseLimits) -> Result<bool, Errno> {
         let mut space = self.space.write();
         space.areas.close_locks(start, start + PMD_SIZE);

@@ -1,12 +1,16 @@
-//! Equal pages of several areas become one (Documentation/admin-guide/mm/ksm.rst): those that a program has asked it for (`MADV_MERGEABLE`).
+//! Merges equal pages (Documentation/admin-guide/mm/ksm.rst) of VMAs that have asked for it
+//! (`MADV_MERGEABLE`).
 //!
-//! # How
+//! # Protocol
 //!
-//! A page is looked at with a reference on its frame and without permission to write, so that its bytes stay as they are: whoever writes gets a copy,
-//! by the fault that any write to a page with another reference takes. Then it is compared with those that were merged before, and with those of this
-//! pass that were alone. The frame that is kept has a reference of its own for as long as any page is on it, so that a write never changes it. No
-//! lock is held from one page to the next: each exchange looks again whether the page is what it was, and whether its area still asks for it. Whoever takes
-//! that back (`MADV_UNMERGEABLE`) gives each merged page of the area a frame of its own: the machine knows which frames those are.
+//! A page is compared with a reference on its frame, and without permission to write. So its bytes
+//! stay the same: a write faults and copies, because the page has another reference. It is compared
+//! with the merged pages, and with the unmerged pages of this pass.
+//!
+//! A merged frame has a reference of its own for as long as any page is on it, so no write changes
+//! it. No lock is held from one page to the next. Each exchange tests again if the page is the
+//! same, and if its VMA is still mergeable. `MADV_UNMERGEABLE` gives each merged page of the VMA a
+//! frame of its own: the machine has a list of these frames.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -20,13 +24,13 @@ use crate::heap::counted::Counted;
 use crate::process::{Machine, Mm, PAGE_BYTES, Platform};
 use crate::space::AddressSpace;
 
-/// A frame that several pages are on.
+/// A frame with several merged pages.
 struct Merged {
     sum: u64,
     pin: FrameRef,
 }
 
-/// A page that was alone when this pass came by.
+/// A page without an equal one in this pass so far.
 #[derive(Clone, Copy)]
 struct Single {
     sum: u64,
@@ -34,32 +38,33 @@ struct Single {
     page: u64,
 }
 
-/// What a pass, or a part of one, has come to.
+/// The result of a pass or a part of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KsmStats {
-    /// Pages looked at.
+    /// The number of scanned pages.
     pub scanned: u64,
-    /// Pages that were put on the frame of another.
+    /// The number of pages that were moved to the frame of an equal page.
     pub merged: u64,
-    /// Whether the pass is over: the next begins anew.
+    /// `true` if the pass is complete. The next call begins a new one.
     pub finished: bool,
 }
 
-/// The scan of one machine: merged frames, and where it goes on. It keeps a word for each merged frame and for each page that was alone in this pass.
+/// The scan of one machine: merged frames, and its position. It keeps a few words for each merged
+/// frame, and for each unmerged page of this pass.
 pub struct Ksm<P: Platform> {
     machine: Machine<P>,
-    /// By sum.
+    /// Sorted by checksum.
     merged: Vec<Merged>,
-    /// By sum.
+    /// Sorted by checksum.
     singles: Vec<Single>,
     next: (Asid, u64),
 }
 
-/// Looked at with one lock of an address space.
+/// The number of pages found under one lock of an address space.
 const BATCH: usize = 32;
 
 impl<P: Platform> Ksm<P> {
-    /// Before the first pass.
+    /// Creates a scan before its first pass.
     pub fn new(machine: &Machine<P>) -> Self {
         Ksm {
             machine: machine.clone(),
@@ -69,10 +74,11 @@ impl<P: Platform> Ksm<P> {
         }
     }
 
-    /// Looks at up to so many pages, beside everything else. O(log n) for each, and the pages that are equal by their sum.
+    /// Scans up to `pages` pages, concurrently with everything else. O(log n) for each, and the
+    /// pages with an equal checksum.
     ///
     /// # Errors
-    /// `ENOMEM`: the pass goes on at the next call.
+    /// `ENOMEM`: the next call continues the pass.
     ///
     /// ```
     /// # use samara_mm::process::{Machine, Platform, Process};
@@ -125,7 +131,8 @@ impl<P: Platform> Ksm<P> {
         Ok(stats)
     }
 
-    /// Frames that several pages are on, and the pages: `pages_shared` and the sum of it and `pages_sharing`. O(frames).
+    /// Returns the number of merged frames (`pages_shared`), and of pages on them (`pages_shared`
+    /// plus `pages_sharing`). O(frames).
     pub fn counts(&self) -> (u64, u64) {
         let frames = self.machine.physical().frames();
         let mappings = |merged: &Merged| Some(u64::from(frames.info(merged.pin.phys())?.mappings));
@@ -136,7 +143,8 @@ impl<P: Platform> Ksm<P> {
             })
     }
 
-    /// A reference on a private page that nobody writes to any more as long as it lasts; `None` if it is none, or others have a reference, too.
+    /// Returns a reference on a private page, whose bytes do not change while the reference lasts.
+    /// `None` if it is not private, or has another reference.
     fn pin_stable(&self, mm: &Mm<P>, page: u64) -> Option<FrameRef> {
         let (tables, tlb) = (&mm.tables, mm.machine.tlb());
         let before = tables.page(page)?;
@@ -149,7 +157,7 @@ impl<P: Platform> Ksm<P> {
         let pin = tables.get_page(page, Attrs::READ).ok()?;
         let range = page..page + PAGE_SIZE;
         let protected = tables.protect(range, Change::without(Attrs::WRITE), tlb);
-        // What was pinned before that has another reference; what is pinned after it is a copy.
+        // An earlier pin is another reference. A later pin gets a copy.
         let after = tables.page(page).filter(|after| after.phys == before.phys);
         let same = pin.phys() == before.phys
             && (after.and_then(|after| after.frame)).is_some_and(|after| {
@@ -162,7 +170,8 @@ impl<P: Platform> Ksm<P> {
         None
     }
 
-    /// The pass is over: what was alone may have changed, and merged frames go that no page is on.
+    /// Ends a pass: forgets unmerged pages, which may have changed, and frees merged frames without
+    /// pages.
     fn finish(&mut self) {
         self.next = (0, 0);
         self.singles.clear();
@@ -180,7 +189,7 @@ impl<P: Platform> Ksm<P> {
         }
     }
 
-    /// Merges a page, if there is another like it; how many pages have come to be on another's frame.
+    /// Merges a page if there is an equal one. Returns the number of pages moved to another frame.
     fn scan_page(&mut self, mm: &Mm<P>, page: u64) -> Result<u64, Errno> {
         self.merged.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         self.singles.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
@@ -190,7 +199,8 @@ impl<P: Platform> Ksm<P> {
             return Ok(0);
         };
         let bytes = |phys| {
-            // SAFETY: a whole frame that a reference keeps, and that nobody writes to: see the head of this file.
+            // SAFETY: a whole frame that a reference keeps, and that is not written: see the head
+            // of this file.
             unsafe { physical.to_virt(phys).cast::<[u8; PAGE_BYTES]>().as_ref() }
         };
         let sum = checksum(bytes(pin.phys()));
@@ -227,7 +237,8 @@ impl<P: Platform> Ksm<P> {
             };
             if kept.phys() != pin.phys() && bytes(kept.phys()) == bytes(pin.phys()) {
                 let entered = machine.enter_merged(kept.phys());
-                // Asked again: whoever takes the advice back from now on finds the frame among the merged ones, and who has done so before is seen here.
+                // Tested again after the frame is in the list. A later `MADV_UNMERGEABLE` finds the
+                // frame there, and an earlier one is seen here.
                 let done = entered.is_ok()
                     && is_candidate(&other, single.page)
                     && merge_into(mm, page, &pin, kept.phys());
@@ -251,7 +262,8 @@ impl<P: Platform> Ksm<P> {
 }
 
 impl<P: Platform> Drop for Ksm<P> {
-    /// Pages that are merged stay so, and are from then on like those that a fork has left.
+    /// Merged pages stay merged. From then on they are like pages that processes share after a
+    /// fork.
     fn drop(&mut self) {
         for merged in mem::take(&mut self.merged) {
             self.machine.leave_merged(merged.pin.phys());
@@ -268,7 +280,7 @@ impl<P: Platform> core::fmt::Debug for Ksm<P> {
     }
 }
 
-/// The first pages from an address on that may be merged.
+/// Finds the first mergeable pages at or above an address.
 fn candidates<P: Platform>(mm: &Counted<Mm<P>>, from: u64, most: usize) -> ([u64; BATCH], usize) {
     let mut found = [0; BATCH];
     let mut count = 0;
@@ -303,7 +315,7 @@ fn candidates<P: Platform>(mm: &Counted<Mm<P>>, from: u64, most: usize) -> ([u64
     (found, count)
 }
 
-/// Whether a page is in an area that asks for it.
+/// Returns `true` if a page is in a mergeable VMA.
 fn is_candidate<P: Platform>(mm: &Mm<P>, page: u64) -> bool {
     is_mergeable(&mm.space.read(), page)
 }
@@ -312,15 +324,15 @@ fn is_mergeable(space: &AddressSpace, page: u64) -> bool {
     (space.areas.at(page)).is_some_and(|area| area.vma.flags.contains(VmFlags::MERGEABLE))
 }
 
-/// Puts a page on another frame, unless it has changed or its area no longer asks for it.
+/// Moves a page to another frame, unless it has changed, or its VMA is no longer mergeable.
 fn merge_into<P: Platform>(mm: &Mm<P>, page: u64, was: &FrameRef, frame: u64) -> bool {
-    // No call takes the advice back meanwhile.
+    // No call changes the advice meanwhile.
     let space = mm.space.read();
     let tlb = mm.machine.tlb();
     is_mergeable(&space, page) && mm.tables.merge(page, was.phys(), frame, tlb).is_ok()
 }
 
-/// A sum of a page's words: FNV-1a, a word at a time.
+/// Returns the checksum of a page: FNV-1a over its words.
 fn checksum(bytes: &[u8; PAGE_BYTES]) -> u64 {
     let (words, _) = bytes.as_chunks::<8>();
     words.iter().fold(0xcbf2_9ce4_8422_2325, |sum: u64, word| {

@@ -1,14 +1,14 @@
-//! Walkers: what goes over the areas and pages of processes and does something with them. None has a list of pages of its own, but for KSM, which
-//! remembers what it has merged and what was alone in this pass.
+//! Walkers: passes over the VMAs and pages of processes that change them. None has a list of pages,
+//! except KSM, which records the merged and the unmerged pages of its pass.
 //!
 //! | file | concept | in Linux |
 //! |---|---|---|
-//! | `pin` | references on pages for devices and debuggers | `get_user_pages`, `pin_user_pages` |
-//! | `ksm` | equal pages become one | KSM |
+//! | `damon` | access sampling by regions | DAMON |
 //! | `khugepaged` | small pages become huge ones | `khugepaged` |
-//! | `numa_scan` | pages fault once, so that it is seen who uses them; charges of pages move | NUMA balancing, memory control |
-//! | `damon` | regions that are used alike, by sampling | DAMON |
-//! | `reap` | the memory of a process that is being ended | the OOM reaper |
+//! | `ksm` | equal pages become one | KSM |
+//! | `numa_scan` | hinting faults, which show the accessing processor; moving charges of pages | NUMA balancing, memory control |
+//! | `pin` | references on pages for devices and debuggers | `get_user_pages`, `pin_user_pages` |
+//! | `reap` | early release of the memory of a killed process | the OOM reaper |
 //!
 //! Swap is with the faults that bring pages back: [`SwapDevice`](crate::process::SwapDevice).
 

@@ -1,4 +1,5 @@
-//! Pages are made to fault once, so that it is seen which processor uses them (Documentation/admin-guide/sysctl/kernel.rst, `numa_balancing`).
+//! NUMA hinting faults: each page faults once, which shows the accessing processor
+//! (Documentation/admin-guide/sysctl/kernel.rst, `numa_balancing`).
 
 use core::ops::ControlFlow;
 
@@ -9,33 +10,38 @@ use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
 use crate::process::{Platform, Process};
 use crate::space::vma::Vma;
 
-/// Where the scan of a process goes on: an address, so that the map may change in between.
+/// The position of a scan of a process: an address, so that the map may change between two parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NumaScan {
     next: u64,
 }
 
-/// What a part of a scan has come to.
+/// The result of a part of a scan.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NumaStats {
-    /// Pages that will fault at their next use.
+    /// The number of pages that will fault at their next access.
     pub pages: u64,
-    /// Whether the end was reached: the next part begins at the start.
+    /// `true` if the end was reached. The next part begins at the start.
     pub finished: bool,
 }
 
 impl NumaScan {
-    /// Where it goes on.
+    /// Returns the address at which the scan continues.
     pub fn next(&self) -> u64 {
         self.next
     }
 
-    /// Takes access away from pages until it was so many, in steps of up to 2 MiB; or until eight times as many pages of addresses have been passed. The
-    /// next use of each gives it back, by a fault, in which its owner learns who uses it. Left alone are areas of one policy's nodes, of which pages do
-    /// not move, without access, and files' that are only read (code and libraries). Calls of the process wait meanwhile; faults do not.
+    /// Removes all permissions from up to `pages` pages, in steps of up to 2 MiB. It ends earlier
+    /// after eight times as many pages of addresses.
+    ///
+    /// The next access to each page faults, which restores the permissions and shows the caller the
+    /// accessing processor. Left out are VMAs bound to one policy's nodes, VMAs without access, and
+    /// VMAs of files that are only read (code and libraries). Calls of the process wait meanwhile,
+    /// and faults do not.
     ///
     /// # Errors
-    /// `ENOMEM`: a table that is shared after a fork could not be divided; the scan goes on behind.
+    /// `ENOMEM`: a table that is shared after a fork could not be split. The next call continues
+    /// after it.
     ///
     /// ```
     /// # use samara_mm::process::{Access, Machine, Platform, Process};
@@ -49,7 +55,7 @@ impl NumaScan {
     /// let mut scan = NumaScan::default();
     /// assert_eq!(scan.scan(&process, 100)?.pages, 1);
     /// assert_eq!(process.translate(start), None);
-    /// process.fault(start, Access::WRITE).unwrap(); // and now it is known by whom
+    /// process.fault(start, Access::WRITE).unwrap(); // shows the accessing processor
     /// assert!(process.translate(start).is_some());
     /// # Ok(())
     /// # }
@@ -105,16 +111,18 @@ fn is_scanned(vma: &Vma) -> bool {
         && !flags.intersects(VmFlags::SPECIAL | VmFlags::HUGETLB)
         && !vma.is_special()
         && (vma.is_anonymous() || !only_read)
-        // Bound to one set of nodes.
+        // The policy binds it to one set of nodes.
         && vma.policy.mode & 0xfff != 2
 }
 
-/// Whose memory a page is counted as (`Documentation/admin-guide/cgroup-v1/memory.rst`, "Move charges at task migration").
+/// A memory control group (`Documentation/admin-guide/cgroup-v1/memory.rst`, "Move charges at task
+/// migration").
 pub trait Charges {
-    /// The frame at this physical address becomes the new group's; false: that group is full, and the walk ends before this page.
+    /// Charges the frame at this physical address to the new group. Returns `false` if the group is
+    /// full: the walk ends before this page.
     fn charge(&mut self, frame: u64) -> bool;
 
-    /// The same of a place in swap.
+    /// Charges a slot in swap in the same way.
     fn charge_swapped(&mut self, place: u32) -> bool {
         let _ = place;
         true
@@ -122,9 +130,11 @@ pub trait Charges {
 }
 
 impl<P: Platform> Process<P> {
-    /// Moves the charges of pages from `from` on, when the process goes from one group to another: private memory and pages in swap that it has alone,
-    /// and with `files` pages of files that it maps. The address from which to go on, if the new group is full. Calls wait meanwhile; faults do not.
-    /// O(areas and pages).
+    /// Moves the charges of pages from `from` on, when the process changes its group. Returns the
+    /// address at which to continue if the new group is full.
+    ///
+    /// Charged are private memory and pages in swap that no other process shares, and with `files`
+    /// pages of mapped files. Calls wait meanwhile, and faults do not. O(VMAs and pages).
     ///
     /// ```
     /// # use samara_mm::process::{Machine, Platform, Process};

@@ -1,15 +1,19 @@
-//! References on a program's pages, for those who read and write memory themselves: devices, debuggers (Documentation/core-api/pin_user_pages.rst).
+//! Pins: references on a program's pages for devices and debuggers, which access memory themselves
+//! (Documentation/core-api/pin_user_pages.rst).
 //!
-//! # The fast way
+//! # The fast path
 //!
-//! Pages that are there, and may be used as they are, are pinned without the lock of the address space or of the area: the way down takes no lock,
-//! and then that of the last-level table, under which the entry is looked at again and the reference taken. (A reference without any lock cannot be
-//! had: who holds the lock of a table may store to the counts of a frame that only this table maps. That is what makes a fork cheap.)
+//! Present pages with the needed permissions are pinned without the lock of the address space or of
+//! the VMA. The walk takes no lock down to the last-level table. Then it takes the lock of that
+//! table, tests the entry again, and takes the reference. (A reference without any lock is not
+//! possible: the holder of a table's lock may store to the counts of a frame that only this table
+//! maps. That makes a fork cheap.)
 //!
-//! *Next to a fork.* A fork copies entries under the same table's lock. If the pin comes first, the fork finds the frame pinned and copies its bytes; if the fork
-//! comes first, the pin finds the page had by two, and gives the process one of its own. Whole tables are not copied under their locks where they are
-//! shared, so that a fork shares none once [`Mm::set_forks_by_copy`] was called. That is called with the lock of the address space held, before the
-//! first page is pinned; the fast way goes only where it has been.
+//! *Concurrent fork.* A fork copies entries under the same table's lock. If the pin comes first,
+//! the fork finds the frame pinned and copies its bytes. If the fork comes first, the pin finds the
+//! page shared, and gives the process a copy of its own. Shared tables are not copied under their
+//! locks. So a fork shares none after [`Mm::set_forks_by_copy`]. That is called with the lock of
+//! the address space held, before the first page is pinned. The fast path requires it.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -24,43 +28,47 @@ use crate::process::{Fault, Machine, Platform, Process};
 use crate::space::vma::{Area, Vma};
 
 bitflags! {
-    /// How pages are asked for; the names are those of Linux's `FOLL_` flags.
+    /// How pages are pinned. The names are those of Linux's `FOLL_` flags.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct PinFlags: u32 {
-        /// They will be written.
+        /// The pages will be written.
         const WRITE = 1;
-        /// A plain reference, which keeps the frame and not the place: after a fork, or a write by another, the program may have another frame there.
+        /// A plain reference, which keeps the frame but not its place. After a fork, or a write by
+        /// another process, the program may have another frame there.
         const GET = 2;
-        /// Nothing is faulted in: the first page that would have to be ends the call.
+        /// Nothing is faulted in. The first absent page ends the call.
         const NOFAULT = 4;
-        /// As a debugger: the area need not allow the access as long as it could be made to. A write goes to a copy in private memory.
+        /// As a debugger: the VMA may forbid the access, if it could be made to permit it. A write
+        /// goes to a copy in private memory.
         const FORCE = 8;
-        /// For longer than a system call takes. What is read is made the process's own, so that its later writes are seen; pages of files that must be told of
-        /// writes are refused for writing.
+        /// For longer than a system call. A page pinned for reading is unshared, so that later
+        /// writes of the program are seen. Pages of files that must be notified of writes are
+        /// refused for writing.
         const LONGTERM = 16;
         /// Only anonymous memory.
         const ANON = 32;
     }
 }
 
-/// Pages that stay where they are until this is dropped; they stay also if the program unmaps them, or ends.
+/// Pinned pages. They keep their frames until this is dropped, also if the program unmaps them or
+/// ends.
 pub struct PinnedPages<P: Platform> {
     machine: Machine<P>,
     pins: Vec<FrameRef>,
 }
 
 impl<P: Platform> PinnedPages<P> {
-    /// How many.
+    /// Returns the number of pages.
     pub fn len(&self) -> usize {
         self.pins.len()
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no pages.
     pub fn is_empty(&self) -> bool {
         self.pins.is_empty()
     }
 
-    /// The physical addresses, page by page.
+    /// Returns the physical addresses, page by page.
     pub fn frames(&self) -> impl ExactSizeIterator<Item = u64> {
         self.pins.iter().map(FrameRef::phys)
     }
@@ -80,9 +88,9 @@ impl<P: Platform> fmt::Debug for PinnedPages<P> {
     }
 }
 
-/// Why a page was not pinned.
+/// The reason why a page was not pinned.
 enum Refusal {
-    /// The area must get its owner of private pages first.
+    /// The VMA must get its owner of private pages first.
     Unowned,
     Final(Errno),
 }
@@ -107,16 +115,19 @@ impl From<Error> for Refusal {
 }
 
 impl<P: Platform> Process<P> {
-    /// References on `pages` pages from that of `addr` on, faulting in what is missing: fewer if one cannot be had. Stacks do not grow.
+    /// Pins `pages` pages from that of `addr` on, and faults absent ones in. Returns fewer pages if
+    /// one cannot be had. Stacks do not grow.
     ///
-    /// While a page of private memory is pinned it stays the process's own: what it writes is seen by who has pinned it, and a fork gives the child a copy.
+    /// A pinned page of private memory stays the process's own: the holder of the pin sees the
+    /// process's writes, and a fork gives the child a copy.
     ///
-    /// Once pages of a process have been pinned, those that are there are pinned without the lock of its address space. Otherwise calls wait meanwhile; faults do
-    /// not. O(log n) for each page.
+    /// Once pages of a process have been pinned, present pages are pinned without the lock of its
+    /// address space. Otherwise calls wait meanwhile, and faults do not. O(log n) for each page.
     ///
     /// # Errors
-    /// Linux's, if not one can be had: `EFAULT` where nothing is mapped, where the area does not allow the access, or is no ordinary memory; `ENOMEM`. `EDEADLK` from
-    /// within an [atomic operation](Process::atomic_u32) on this process.
+    /// Linux's, if no page can be had: `EFAULT` if nothing is mapped, if the VMA forbids the access
+    /// or is not ordinary memory; `ENOMEM`. `EDEADLK` from within an [atomic
+    /// operation](Process::atomic_u32) on this process.
     ///
     /// ```
     /// # use samara_mm::process::{ForkMode, Machine, Platform, Process};
@@ -190,7 +201,7 @@ impl<P: Platform> Process<P> {
         }
     }
 
-    /// Pins a page that is there and may be used as it is, if nothing else has to be looked at.
+    /// Pins a present page, if the page-table entry alone permits it.
     fn pin_fast(&self, page: u64, flags: PinFlags) -> Option<FrameRef> {
         let asks = PinFlags::FORCE | PinFlags::LONGTERM | PinFlags::ANON;
         if flags.intersects(asks) || self.mm.has_execute_only() {
@@ -202,7 +213,7 @@ impl<P: Platform> Process<P> {
             Attrs::READ
         };
         let pin = self.get_page(page, need, flags).ok()?;
-        // A page that is not counted may be a device's, of whose area this is not to be known here.
+        // An uncounted page may be a device's, which only its VMA tells.
         if !pin.counted() {
             pin.put(self.machine().physical());
             return None;
@@ -242,7 +253,8 @@ impl<P: Platform> Process<P> {
         loop {
             match self.get_page(page, need, flags) {
                 Ok(pin) => {
-                    // What is read for long, and is not the process's own yet, would not be what it writes later.
+                    // A page pinned for long reading that is not the process's own yet would miss
+                    // later writes.
                     let cow = vma.is_private() && vma.flags.contains(VmFlags::MAYWRITE);
                     let long = flags.contains(PinFlags::LONGTERM) && !flags.contains(PinFlags::GET);
                     let frames = self.machine().physical().frames();
@@ -270,7 +282,7 @@ impl<P: Platform> Process<P> {
     }
 }
 
-/// Whether pages of an area may be had like this.
+/// Checks that pages of a VMA may be pinned with these flags.
 fn check_access(vma: &Vma, flags: PinFlags) -> Result<(), Errno> {
     let refused = Err(Errno::EFAULT);
     if vma.flags.intersects(VmFlags::IO | VmFlags::PFNMAP) {

@@ -1,4 +1,4 @@
-//! A process that is ended where memory runs out loses its memory at once, and not when its threads come to their ends.
+//! Early release of a killed process's memory, before its threads come to their ends.
 
 use samara_paging::UnmapFilter;
 
@@ -6,11 +6,12 @@ use crate::flags::VmFlags;
 use crate::process::{Platform, Process};
 
 impl<P: Platform> Process<P> {
-    /// Gives up the pages of private areas that are not locked, beside faults and copies of the process, and before it ends. Calls wait meanwhile, and it
-    /// does nothing while one is under way, since that one may take long: false, and it can be tried again. O(areas and pages).
+    /// Frees the pages of private VMAs that are not locked, concurrently with faults and copies of
+    /// the process. Returns `false`, without effect, while a call is running, since that may take
+    /// long. The caller may try again. Calls wait meanwhile. O(VMAs and pages).
     ///
-    /// From now on what is missing raises `SIGBUS` instead of coming back as zeroes. (A fault that is under way may still map one page.) What has been
-    /// pinned stays with who has pinned it.
+    /// From now on an access to an absent page raises `SIGBUS` instead of finding zeroes. (A
+    /// running fault may still map one page.) Pinned frames stay with the pins.
     ///
     /// ```
     /// # use samara_mm::process::{Access, Fault, Machine, Platform, Process};
@@ -29,12 +30,13 @@ impl<P: Platform> Process<P> {
         let Some(space) = self.mm.space.try_read() else {
             return false;
         };
-        // Before the first page goes: who finds it gone finds this.
+        // Before the first page goes: a fault that finds the page gone sees this.
         self.mm.set_reaped();
         let kept = VmFlags::LOCKED | VmFlags::PFNMAP | VmFlags::HUGETLB | VmFlags::SHARED;
         for area in space.areas.iter() {
             if !area.vma.flags.intersects(kept) {
-                // A table that several share and that cannot be divided, for want of memory, goes with the process.
+                // A shared table that cannot be split for lack of memory stays until the process
+                // ends.
                 let _ = self.mm.tables.unmap_with(
                     area.start..area.end,
                     UnmapFilter::Pages,

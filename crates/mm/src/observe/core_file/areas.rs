@@ -1,4 +1,4 @@
-//! Which areas go into a core dump, and how much of each.
+//! The VMAs in a core dump, and the dumped part of each.
 
 use bitflags::bitflags;
 
@@ -7,7 +7,7 @@ use crate::flags::VmFlags;
 use crate::space::vma::{Area, Backing};
 
 bitflags! {
-    /// What goes into a core dump: `/proc/PID/coredump_filter` (`core(5)`).
+    /// The contents of a core dump: `/proc/PID/coredump_filter` (`core(5)`).
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub struct Filter: u32 {
         /// Private memory.
@@ -24,9 +24,9 @@ bitflags! {
         const HUGE_PRIVATE = 0x20;
         /// Shared huge pages of hugetlbfs.
         const HUGE_SHARED = 0x40;
-        /// Private mappings of memory that is a file system.
+        /// Private mappings of files in memory (DAX).
         const DAX_PRIVATE = 0x80;
-        /// Shared ones.
+        /// Shared mappings of files in memory (DAX).
         const DAX_SHARED = 0x100;
     }
 }
@@ -37,10 +37,12 @@ impl Default for Filter {
     }
 }
 
-/// How many bytes from its start on an area has in a core dump. `is_elf` is asked whether a mapping of a file's beginning begins as an ELF file does.
+/// Returns the number of bytes of a VMA, from its start, in a core dump. `is_elf` is asked if a
+/// mapping of a file's beginning begins as an ELF file.
 ///
-/// What the kernel installs is always dumped, areas with `MADV_DONTDUMP` and of devices never. Private mappings of files are dumped as private memory once the program has
-/// written to them. O(1).
+/// VMAs that the kernel installs are always dumped, and VMAs with `MADV_DONTDUMP` and of devices
+/// never. Private mappings of files are dumped as private memory once the program has written to
+/// them. O(1).
 ///
 /// ```
 /// use samara_mm::observe::core_file::{dumped, Filter};
@@ -100,7 +102,7 @@ pub fn dumped(area: &Area<'_>, filter: Filter, is_elf: impl FnOnce() -> bool) ->
     0
 }
 
-/// A segment of an area, of which so many bytes are in the file.
+/// Returns the segment of a VMA, with this number of bytes in the file.
 pub fn segment(area: &Area<'_>, dumped: u64) -> Segment {
     let mut flags = 0;
     for (flag, bit) in [(VmFlags::EXEC, 1), (VmFlags::WRITE, 2), (VmFlags::READ, 4)] {

@@ -1,6 +1,6 @@
-//! Structures that are written field by field.
+//! Structures written field by field.
 
-/// Fields one after the other, little-endian.
+/// Consecutive fields, little-endian.
 pub(super) struct Fields<const N: usize> {
     pub(super) bytes: [u8; N],
     at: usize,
@@ -14,7 +14,7 @@ impl<const N: usize> Fields<N> {
         }
     }
 
-    /// What does not fit is left out: each structure here has its length.
+    /// Appends a field. Bytes beyond the end are dropped: each structure here has its length.
     pub(super) fn put(mut self, field: &[u8]) -> Self {
         if let Some(place) = self.bytes.get_mut(self.at..self.at + field.len()) {
             place.copy_from_slice(field);
@@ -35,7 +35,7 @@ impl<const N: usize> Fields<N> {
         self.put(&number.to_le_bytes())
     }
 
-    /// Goes on at a place of the structure.
+    /// Continues at this offset of the structure.
     pub(super) fn to(mut self, at: usize) -> Self {
         self.at = at;
         self

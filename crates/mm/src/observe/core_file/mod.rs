@@ -1,12 +1,13 @@
 //! Core dumps: ELF64 core files (`core(5)`, `elf(5)`), written as a stream.
 //!
-//! The writer takes what it is given once, from the lowest address to the highest, and holds one page. Who knows the threads makes the notes; which areas go into the file
-//! is [`dumped`]'s to say; the bytes come from a [`Source`] and go to a [`Sink`], which leaves holes where there are only zeroes.
+//! The writer goes once from the lowest address to the highest, and holds one page. The caller,
+//! which knows the threads, makes the notes. [`dumped`] decides which VMAs go into the file. The
+//! bytes come from a [`Source`] and go to a [`Sink`], which may leave holes for zeroes.
 //!
 //! ```
 //! use samara_mm::observe::core_file::{self, Segment, Source, EM_X86_64};
 //!
-//! /// Ones in the first page, nothing in the others.
+//! /// Ones in the first page, zeroes in the others.
 //! struct Ones;
 //!
 //! impl Source for Ones {
@@ -42,24 +43,24 @@ pub use notes::{
     NT_X86_XSTATE, Note, ProcessInfo, ThreadStatus, files,
 };
 
-/// Bytes of a page.
+/// The size of a page in bytes.
 const PAGE: usize = 4096;
 const EHDR: u64 = 64;
 const PHDR: u64 = 56;
 const SHDR: u64 = 64;
 const PT_LOAD: u32 = 1;
 const PT_NOTE: u32 = 4;
-/// So many program headers are told in the section header instead.
+/// From this number on, the section header holds the number of program headers.
 const PN_XNUM: u64 = 0xffff;
 /// Zeroes, for padding.
 static ZEROES: [u8; PAGE] = [0; PAGE];
 
-/// The machine of x86-64, for [`write()`].
+/// The machine number of x86-64, for [`write()`].
 pub const EM_X86_64: u16 = 62;
 
-/// Where a core file goes.
+/// The destination of a core file.
 pub trait Sink {
-    /// Why it does not go there.
+    /// The error of a failed write.
     type Error;
 
     /// Appends bytes.
@@ -68,7 +69,7 @@ pub trait Sink {
     /// The sink's.
     fn write(&mut self, bytes: &[u8]) -> Result<(), Self::Error>;
 
-    /// Appends so many zeroes, which need not be stored.
+    /// Appends zeroes, which need not be stored.
     ///
     /// # Errors
     /// The sink's.
@@ -83,7 +84,7 @@ pub trait Sink {
     }
 }
 
-/// A file in memory, for tests and small ones: it allocates as vectors do.
+/// A file in memory, for tests and small files. It allocates as vectors do.
 impl Sink for Vec<u8> {
     type Error = Infallible;
 
@@ -93,25 +94,27 @@ impl Sink for Vec<u8> {
     }
 }
 
-/// Where the bytes of pages come from.
+/// The source of the bytes of pages.
 pub trait Source {
-    /// The first page from `addr` on, and below `end`, that may hold something: its address, a multiple of 4,096. Those before it are zeroes.
+    /// Returns the address, a multiple of 4,096, of the first page in `addr .. end` that may hold
+    /// something. The pages before it are zeroes.
     fn next(&mut self, addr: u64, end: u64) -> Option<u64>;
 
-    /// The page at `addr`, which [`next`](Self::next) has named. False if it cannot be read: it counts as zeroes.
+    /// Reads the page at `addr`, which [`next`](Self::next) returned. Returns `false` if it cannot
+    /// be read: it counts as zeroes.
     fn page(&mut self, addr: u64, into: &mut [u8; PAGE]) -> bool;
 }
 
-/// A piece of the address space.
+/// A part of the address space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// First address.
+    /// The first address.
     pub start: u64,
-    /// First address beyond.
+    /// The first address beyond.
     pub end: u64,
     /// Permissions: 1 execute, 2 write, 4 read.
     pub flags: u32,
-    /// Bytes from the start on that are in the file; a multiple of 4,096, at most all.
+    /// The number of bytes from the start that are in the file; a multiple of 4,096, at most all.
     pub dumped: u64,
 }
 
@@ -125,7 +128,8 @@ impl Segment {
     }
 }
 
-/// Writes a core file: the headers, the notes, and the bytes of all segments, which come in ascending order and are gone through three times.
+/// Writes a core file: the headers, the notes, and the bytes of all segments. The segments come in
+/// ascending order, and are iterated three times.
 ///
 /// # Errors
 /// The sink's.
@@ -198,7 +202,7 @@ pub fn write<S: Sink>(
         bytes(to, &segment, from)?;
     }
     if many {
-        // The first section has the number of program headers for its information.
+        // The field `sh_info` of the first section holds the number of program headers.
         let section = Fields::<{ SHDR as usize }>::new()
             .to(44)
             .word(u32::try_from(count).unwrap_or(u32::MAX));
@@ -207,14 +211,14 @@ pub fn write<S: Sink>(
     Ok(())
 }
 
-/// Writes what a segment has in the file.
+/// Writes the bytes of a segment in the file.
 fn bytes<S: Sink>(to: &mut S, segment: &Segment, from: &mut dyn Source) -> Result<(), S::Error> {
     let end = segment.start + segment.dumped();
     let mut page = [0; PAGE];
-    // Zeroes that were found and not written yet.
+    // The start of zeroes that were found and not written yet.
     let mut at = segment.start;
     let mut written = at;
-    // A source may answer what it likes.
+    // A source is not trusted.
     let whole = |at: u64, next: u64| next >= at && next < end && end - next >= PAGE as u64;
     while let Some(next) = from.next(at, end).filter(|&next| whole(at, next)) {
         at = next + PAGE as u64;

@@ -1,4 +1,4 @@
-//! Notes: what a core file tells beside the memory.
+//! Notes: information in a core file besides the memory.
 
 use alloc::vec::Vec;
 
@@ -7,7 +7,7 @@ use super::{PAGE, Sink};
 use crate::errno::Errno;
 use crate::space::AddressSpace;
 
-/// The name of notes that Linux and the System V interface have.
+/// The name of notes of the System V interface.
 pub const CORE: &[u8] = b"CORE";
 /// The name of Linux's own notes.
 pub const LINUX: &[u8] = b"LINUX";
@@ -15,30 +15,30 @@ pub const LINUX: &[u8] = b"LINUX";
 pub const NT_PRSTATUS: u32 = 1;
 /// Floating-point registers of a thread.
 pub const NT_PRFPREG: u32 = 2;
-/// What the process is.
+/// Identity of the process.
 pub const NT_PRPSINFO: u32 = 3;
 /// The auxiliary vector.
 pub const NT_AUXV: u32 = 6;
 /// The signal that a thread got.
 pub const NT_SIGINFO: u32 = 0x5349_4749;
-/// The files that are mapped.
+/// The mapped files.
 pub const NT_FILE: u32 = 0x4649_4c45;
 /// All other registers of a thread.
 pub const NT_X86_XSTATE: u32 = 0x202;
 
-/// A note: what a reader is told beside the memory.
+/// A note of a core file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Note<'a> {
-    /// Whose kind it is, [`CORE`] or [`LINUX`]; without the zero at its end.
+    /// The owner of its kind, [`CORE`] or [`LINUX`]; without the zero at its end.
     pub name: &'a [u8],
     /// Its kind.
     pub kind: u32,
-    /// What it says.
+    /// Its content.
     pub bytes: &'a [u8],
 }
 
 impl Note<'_> {
-    /// Bytes that it takes, with what fills it up.
+    /// Returns the size of the note in bytes, with padding.
     pub(super) fn len(&self) -> u64 {
         let name = (self.name.len() as u64 + 1).next_multiple_of(4);
         12 + name + (self.bytes.len() as u64).next_multiple_of(4)
@@ -51,7 +51,7 @@ impl Note<'_> {
         head[8..].copy_from_slice(&self.kind.to_le_bytes());
         to.write(&head)?;
         to.write(self.name)?;
-        // A zero at least.
+        // At least one zero.
         to.skip((self.name.len() as u64 + 1).next_multiple_of(4) - self.name.len() as u64)?;
         to.write(self.bytes)?;
         let length = self.bytes.len() as u64;
@@ -59,7 +59,7 @@ impl Note<'_> {
     }
 }
 
-/// Who a process or a thread is, in the kernel's numbers.
+/// The identity of a process or a thread, in the kernel's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Ids {
     /// The thread's, or the process's.
@@ -72,25 +72,25 @@ pub struct Ids {
     pub session: u32,
 }
 
-/// A thread on x86-64: what [`NT_PRSTATUS`] says.
+/// A thread on x86-64: the content of [`NT_PRSTATUS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadStatus {
     /// The signal that it got, or 0.
     pub signal: u16,
-    /// Signals that wait, bit by bit.
+    /// Pending signals, bit by bit.
     pub pending: u64,
-    /// Signals that are blocked.
+    /// Blocked signals.
     pub blocked: u64,
-    /// Who it is.
+    /// Its identity.
     pub ids: Ids,
-    /// The 27 general registers as `struct user_regs_struct` has them.
+    /// The 27 general registers in the order of `struct user_regs_struct`.
     pub registers: [u64; 27],
-    /// Whether there is a note with floating-point registers.
+    /// `true` if there is a note with floating-point registers.
     pub has_fp: bool,
 }
 
 impl ThreadStatus {
-    /// The note's bytes: `struct elf_prstatus`.
+    /// Returns the note's bytes: `struct elf_prstatus`.
     pub fn bytes(&self) -> [u8; 336] {
         let mut fields = Fields::new()
             .word(u32::from(self.signal))
@@ -103,7 +103,7 @@ impl ThreadStatus {
             .word(self.ids.parent)
             .word(self.ids.group)
             .word(self.ids.session)
-            // Four times, which nobody reads.
+            // Four times, which no reader uses.
             .to(112);
         for register in self.registers {
             fields = fields.long(register);
@@ -112,10 +112,10 @@ impl ThreadStatus {
     }
 }
 
-/// A process: what [`NT_PRPSINFO`] says.
+/// A process: the content of [`NT_PRPSINFO`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProcessInfo<'a> {
-    /// The letter of its state, as `/proc/PID/stat` has it.
+    /// The letter of its state, as in `/proc/PID/stat`.
     pub state: u8,
     /// The nice value.
     pub nice: i8,
@@ -123,16 +123,16 @@ pub struct ProcessInfo<'a> {
     pub flags: u64,
     /// User and group.
     pub user: (u32, u32),
-    /// Who it is.
+    /// Its identity.
     pub ids: Ids,
     /// The file's name; the first 15 bytes are kept.
     pub name: &'a [u8],
-    /// Its arguments with spaces between; the first 79 bytes are kept.
+    /// Its arguments, separated by spaces; the first 79 bytes are kept.
     pub arguments: &'a [u8],
 }
 
 impl ProcessInfo<'_> {
-    /// The note's bytes: `struct elf_prpsinfo`.
+    /// Returns the note's bytes: `struct elf_prpsinfo`.
     pub fn bytes(&self) -> [u8; 136] {
         let number = b"RSDTZW".iter().position(|&state| state == self.state);
         let start = |text: &[u8], longest: usize| text.len().min(longest);
@@ -158,9 +158,10 @@ impl ProcessInfo<'_> {
     }
 }
 
-/// Returns the bytes of [`NT_FILE`]: the files that areas map, in ascending order. As in the
-/// kernel's core files, shared anonymous memory (`/dev/zero (deleted)`), segments and files in
-/// memory are among them, though gdb warns that it cannot open these. O(n).
+/// Returns the bytes of [`NT_FILE`]: the mapped files, in ascending order.
+///
+/// As in the kernel's core files, they include shared anonymous memory (`/dev/zero (deleted)`),
+/// segments, and files in memory, although gdb warns that it cannot open these. O(n).
 ///
 /// # Errors
 /// `ENOMEM`.
