@@ -1,10 +1,13 @@
-//! Operations on one page by address: reference counting for users of a frame (`get_page`,
-//! `pin_page`), accesses as a processor makes them (`access`, `refill`), and added attributes. This
-//! is the page-table part only: `samara-mm`'s `process/fault/` decides what a fault does, and its
-//! `space/fault.rs` decides whether a VMA permits the access.
+//! The page-table part of a fault, for one page by address. `samara-mm` has the other two parts: its
+//! `process/fault/` decides what a fault does, and its `space/fault.rs` whether a VMA permits the
+//! access.
+//!
+//! It has references on frames for their users (`get_page`, `pin_page`), accesses as a processor
+//! makes them (`access`, `refill`), and added attributes (`add_attrs`). The steps that map and copy
+//! are in [`PteRef`](crate::PteRef).
 //!
 //! A fault has read the entry without a lock. Each of these calls locks the page's table and checks
-//! that the entry is unchanged. [`PteRef`](crate::PteRef) has the steps that map and copy.
+//! that the entry is unchanged.
 
 use crate::cursor::{Cursor, Stop, may_be_in_tlb};
 use crate::entry::{Attrs, Entry, PAGE_SIZE, index, next, span, tag};
