@@ -91,7 +91,7 @@ impl fmt::Display for Memory {
 }
 
 impl<P: Platform> Process<P> {
-    /// Counts the pages of the process. Calls wait meanwhile, and faults do not. O(VMAs and pages).
+    /// Counts the pages of the process. Calls wait until it returns, and faults do not. O(VMAs and pages).
     pub fn memory(&self) -> Memory {
         let space = self.mm.space.read();
         let mut memory = Memory {

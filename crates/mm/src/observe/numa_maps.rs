@@ -110,7 +110,7 @@ impl fmt::Display for NumaLine<'_> {
 
 impl<P: Platform> Process<P> {
     /// Writes what `/proc/PID/numa_maps` prints. `node` returns the node of a physical address, 0
-    /// to 63. Calls wait meanwhile, and faults do not. O(VMAs and pages).
+    /// to 63. Calls wait until it returns, and faults do not. O(VMAs and pages).
     ///
     /// # Errors
     /// Those of `out`.

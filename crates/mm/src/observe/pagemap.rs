@@ -54,7 +54,7 @@ fn word(page: &PageInfo, at: u64, exclusive: bool) -> u64 {
 
 impl<P: Platform> Process<P> {
     /// Writes the words of the pages from `addr` on to `into`, as root reads them in
-    /// `/proc/PID/pagemap` at `addr / 4096 * 8`. A guard has no frame. Calls wait meanwhile. O(VMAs
+    /// `/proc/PID/pagemap` at `addr / 4096 * 8`. A guard has no frame. Calls wait until it returns. O(VMAs
     /// and pages).
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 //! Mappings as `perf` records them (`PERF_RECORD_MMAP2` of perf_event_open(2)): all present ones,
-//! or each as it is made.
+//! or each when it is made.
 
 use alloc::vec::Vec;
 

@@ -238,7 +238,7 @@ impl fmt::Display for Rollup {
 }
 
 impl<P: Platform> Process<P> {
-    /// Writes what `/proc/PID/smaps` prints. Calls wait meanwhile, and faults do not. O(VMAs and
+    /// Writes what `/proc/PID/smaps` prints. Calls wait until it returns, and faults do not. O(VMAs and
     /// pages).
     ///
     /// # Errors
@@ -265,7 +265,7 @@ impl<P: Platform> Process<P> {
         })
     }
 
-    /// Returns the sums of `/proc/PID/smaps_rollup`. Calls wait meanwhile, and faults do not.
+    /// Returns the sums of `/proc/PID/smaps_rollup`. Calls wait until it returns, and faults do not.
     /// O(VMAs and pages).
     ///
     /// `None` without any VMA: Linux's file is empty then.

@@ -18,7 +18,7 @@ impl TaskVmas {
         TaskVmas { next: addr }
     }
 
-    /// Returns the next VMA, in the map as it is now. O(log n).
+    /// Returns the next VMA, in the current map. O(log n).
     ///
     /// ```
     /// use samara_mm::observe::TaskVmas;

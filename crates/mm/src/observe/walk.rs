@@ -29,7 +29,7 @@ pub enum Seen<'a> {
 impl<P: Platform> Process<P> {
     /// Calls `visit` with the items in a range of addresses, in ascending order, until it breaks.
     ///
-    /// Calls wait meanwhile, and `visit` must not make one. Faults do not wait, and pages that they
+    /// Calls wait until it returns, and `visit` must not make one. Faults do not wait, and pages that they
     /// map or replace are visited or not. Absent pages are skipped. O(VMAs and present pages).
     ///
     /// ```

@@ -64,7 +64,7 @@ impl<P: Platform> Process<P> {
     /// Calls `op` with the 32 bits at `addr`, for example a futex word. A fault for writing is
     /// handled.
     ///
-    /// The lock of the page's table keeps the page in its place meanwhile. So `op` must not call
+    /// The lock of the page's table keeps the page in its place during the operation. So `op` must not call
     /// into this process, nor change the cached pages of files. With the feature `hosted`, calls,
     /// faults and forks from there return [`EDEADLK`](crate::Errno::EDEADLK) or
     /// [`Fault::Deadlock`], and copies copy nothing. A look at the map or the pages is not

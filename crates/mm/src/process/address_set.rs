@@ -91,7 +91,7 @@ impl<P: Platform> AddressSet<P> {
         self.any.load(Ordering::Relaxed)
     }
 
-    /// Adds a range. Without memory the set stays as it is, which only makes reports less exact.
+    /// Adds a range. Without memory the set stays unchanged, which only makes reports less exact.
     #[cold]
     pub(super) fn set(&self, range: Range<u64>) {
         let mut marked = self.marked.lock();

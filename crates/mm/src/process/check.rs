@@ -26,7 +26,7 @@ impl<P: Platform> Process<P> {
 
 impl<P: Platform> Machine<P> {
     /// Checks every process, and counts all frames again from all tables. No other thread may use
-    /// the machine meanwhile.
+    /// the machine during the call.
     ///
     /// # Errors
     /// A description of the violation.

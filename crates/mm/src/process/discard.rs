@@ -19,7 +19,7 @@ use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::process::retained_tables::Discarded;
 
-/// The longest range in bytes. Calls that change the VMA spin meanwhile, so longer ranges use the
+/// The longest range in bytes. Calls that change the VMA spin until it ends, so longer ranges use the
 /// lock that sleeps.
 const LONGEST: u64 = PMD_SIZE;
 

@@ -23,7 +23,7 @@ use crate::process::platform::Platform;
 use crate::space::AddressSpace;
 use crate::space::vma::Vma;
 
-/// How a child gets its pages.
+/// The way in which a child gets its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForkMode {
     /// Copies entry by entry. Frames are copied at the first write.
@@ -69,7 +69,7 @@ impl<P: Platform> Process<P> {
             child.mm.set_may_need_split();
         }
         // One invalidation at the end is enough. Until the child is handed out, no thread reads
-        // what a processor still writes through a stale entry. Meanwhile nothing of the parent is
+        // what a processor still writes through a stale entry. Until then nothing of the parent is
         // freed or split.
         let pending = Pending {
             changed: Cell::new(Changed::empty()),

@@ -95,7 +95,7 @@ impl<P: Platform> Process<P> {
         &self.mm.machine
     }
 
-    /// Calls `look` with the map. Calls wait meanwhile, so `look` must not make one.
+    /// Calls `look` with the map. Calls wait until it returns, so `look` must not make one.
     pub fn with_space<R>(&self, look: impl FnOnce(&AddressSpace) -> R) -> R {
         look(&self.mm.space.read())
     }

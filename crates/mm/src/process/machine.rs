@@ -290,7 +290,7 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Calls `look` with all processes. None is added or removed meanwhile.
+    /// Calls `look` with all processes. None is added or removed during the call.
     pub(super) fn with_processes<R>(&self, look: impl FnOnce(&[Counted<Mm<P>>]) -> R) -> R {
         look(&self.inner.processes.lock())
     }

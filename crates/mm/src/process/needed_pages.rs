@@ -49,7 +49,7 @@ impl<P: Platform> NeededPages<P> {
         self.has_locked.load(Ordering::Relaxed)
     }
 
-    /// Adds or removes a frame. Without memory the set stays as it is, which affects only reports
+    /// Adds or removes a frame. Without memory the set stays unchanged, which affects only reports
     /// and reclaim.
     fn set(&self, frame: u64, needed: bool) {
         let range = frame..frame + PAGE_SIZE;

@@ -31,9 +31,9 @@ pub trait Platform: Sized + 'static {
     type Format: Format;
     /// The source of frames, and access to their bytes.
     type Backing: FrameAllocator + PhysMem + Send + Sync;
-    /// How walks of the tables are waited for.
+    /// The way to wait for walks of the tables.
     type Reclaim: Reclaim + Send + Sync;
-    /// How processors invalidate translations.
+    /// The receiver of invalidations.
     type Tlb: Invalidate + Send + Sync;
     /// The lock of short critical sections: a file's pages, the lists of a machine.
     type Mutex: RawMutex + Send + Sync;

@@ -125,7 +125,7 @@ impl Damon {
     /// Takes one sample: counts the regions whose page was accessed since the last sample, and
     /// marks another random page of each as not accessed.
     ///
-    /// Calls of the process wait meanwhile, and faults do not. O(log n) for each region.
+    /// Calls of the process wait until it returns, and faults do not. O(log n) for each region.
     ///
     /// # Errors
     /// `ENOMEM`: a table that is shared after a fork could not be split.

@@ -326,7 +326,7 @@ fn is_mergeable(space: &AddressSpace, page: u64) -> bool {
 
 /// Moves a page to another frame, unless it has changed, or its VMA is no longer mergeable.
 fn merge_into<P: Platform>(mm: &Mm<P>, page: u64, was: &FrameRef, frame: u64) -> bool {
-    // No call changes the advice meanwhile.
+    // No call changes the advice during the merge.
     let space = mm.space.read();
     let tlb = mm.machine.tlb();
     is_mergeable(&space, page) && mm.tables.merge(page, was.phys(), frame, tlb).is_ok()

@@ -36,7 +36,7 @@ impl NumaScan {
     ///
     /// The next access to each page faults, which restores the permissions and shows the caller the
     /// accessing processor. Left out are VMAs bound to one policy's nodes, VMAs without access, and
-    /// VMAs of files that are only read (code and libraries). Calls of the process wait meanwhile,
+    /// VMAs of files that are only read (code and libraries). Calls of the process wait until it returns,
     /// and faults do not.
     ///
     /// # Errors
@@ -134,7 +134,7 @@ impl<P: Platform> Process<P> {
     /// address at which to continue if the new group is full.
     ///
     /// Charged are private memory and pages in swap that no other process shares, and with `files`
-    /// pages of mapped files. Calls wait meanwhile, and faults do not. O(VMAs and pages).
+    /// pages of mapped files. Calls wait until it returns, and faults do not. O(VMAs and pages).
     ///
     /// ```
     /// # use samara_mm::process::{Machine, Platform, Process};

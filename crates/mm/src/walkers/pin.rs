@@ -28,7 +28,7 @@ use crate::process::{Fault, Machine, Platform, Process};
 use crate::space::vma::{Area, Vma};
 
 bitflags! {
-    /// How pages are pinned. The names are those of Linux's `FOLL_` flags.
+    /// Options of a pin. The names are those of Linux's `FOLL_` flags.
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
     pub struct PinFlags: u32 {
         /// The pages will be written.
@@ -122,7 +122,7 @@ impl<P: Platform> Process<P> {
     /// process's writes, and a fork gives the child a copy.
     ///
     /// Once pages of a process have been pinned, present pages are pinned without the lock of its
-    /// address space. Otherwise calls wait meanwhile, and faults do not. O(log n) for each page.
+    /// address space. Otherwise calls wait until it returns, and faults do not. O(log n) for each page.
     ///
     /// # Errors
     /// Linux's, if no page can be had: `EFAULT` if nothing is mapped, if the VMA forbids the access

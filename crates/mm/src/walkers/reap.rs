@@ -8,7 +8,7 @@ use crate::process::{Platform, Process};
 impl<P: Platform> Process<P> {
     /// Frees the pages of private VMAs that are not locked, concurrently with faults and copies of
     /// the process. Returns `false`, without effect, while a call is running, since that may take
-    /// long. The caller may try again. Calls wait meanwhile. O(VMAs and pages).
+    /// long. The caller may try again. Calls wait until it returns. O(VMAs and pages).
     ///
     /// From now on an access to an absent page raises `SIGBUS` instead of finding zeroes. (A
     /// running fault may still map one page.) Pinned frames stay with the pins.

@@ -221,7 +221,7 @@ impl<P: Platform> Mm<P> {
                 frame.keep();
                 Ok(Step::Done)
             }
-            // The other owners have given it up meanwhile.
+            // The other owners have given it up by now.
             Ok(false) => Ok(Step::Done),
             Err(Error::NotMapped) => Ok(Step::Again),
             Err(error) => Err(error.into()),

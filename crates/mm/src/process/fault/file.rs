@@ -62,7 +62,7 @@ impl<P: Platform> Mm<P> {
         if vma.is_private() {
             let attrs = dirty_attrs(vma.flags);
             if self.machine.physical().get(phys).is_err() {
-                // The frame has the highest count that fits. The locked cache keeps it meanwhile.
+                // The frame has the highest count that fits. The locked cache keeps it during the copy.
                 let frame = self.copy_to_new(phys)?;
                 return self.map_new(page, frame, attrs);
             }

@@ -10,7 +10,7 @@
 //! - nothing is mapped there (a stack may grow), or a call is changing the VMA;
 //! - the VMA forbids the access, or has a protection key, which only the map can decide;
 //! - the VMA has no owner of private pages yet;
-//! - a page of a file must be read, because calls would spin for the VMA's lock meanwhile.
+//! - a page of a file must be read, because calls would spin for the VMA's lock during the read.
 
 use crate::process::fault::{Blocking, Step};
 use crate::process::handle::Process;

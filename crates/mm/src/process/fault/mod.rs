@@ -350,7 +350,7 @@ impl<P: Platform> Mm<P> {
         let need = if write { Attrs::WRITE } else { Attrs::READ };
         match self.tables.access(page, need, |_| ()) {
             Ok(()) => Step::Done,
-            // It has changed meanwhile.
+            // It has changed concurrently.
             Err(_) => Step::Again,
         }
     }

@@ -3,7 +3,7 @@
 //! The cache has one reference on each of its frames. Mappings are counted separately.
 //!
 //! A page is read into a frame without the lock, and inserted with it. If another thread inserted
-//! the page first, that page is used. If pages were cut off meanwhile (`cuts`), the bytes may be
+//! the page first, that page is used. If pages were cut off during the read (`cuts`), the bytes may be
 //! out of date, and the page is read again.
 //!
 //! Pages are mapped with the lock held. Truncation first takes pages out of the cache, and so finds

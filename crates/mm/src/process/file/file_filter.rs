@@ -26,7 +26,7 @@ impl FileFilter {
     pub(crate) fn add(&self, inode: &Inode) {
         let (word, bit) = self.place(inode);
         // Relaxed: truncation takes that lock before it asks. Either it finds this bit, or the page
-        // was mapped after truncation, from the file as it is now.
+        // was mapped after truncation, from the truncated file.
         if word.load(Ordering::Relaxed) & bit == 0 {
             word.fetch_or(bit, Ordering::Relaxed);
         }
@@ -39,7 +39,7 @@ impl FileFilter {
         word.load(Ordering::Relaxed) & bit != 0
     }
 
-    /// Adds the parent's files. No fault of the parent maps a page meanwhile.
+    /// Adds the parent's files. No fault of the parent maps a page during the fork.
     pub(crate) fn inherit(&self, parent: &Self) {
         for (own, parents) in self.0.iter().zip(&parent.0) {
             // Relaxed: truncation visits the child after the parent, and the parent after the fork.

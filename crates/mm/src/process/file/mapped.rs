@@ -2,7 +2,7 @@
 //!
 //! Processes that may have pages of the file (see `file_filter`) are visited one after the other.
 //! Each visit locks one address space for reading, and no other lock. A concurrent fault maps the
-//! file as it is now: see `cache`.
+//! changed file: see `cache`.
 
 use core::ops::{ControlFlow, Range};
 
@@ -208,8 +208,8 @@ impl<P: Platform> Machine<P> {
     }
 
     /// Takes the permission to write from the pages `first .. end` in all shared mappings. A page
-    /// written after this is dirty again, by a fault. A page written before is written back as it
-    /// is then.
+    /// written after this is dirty again, by a fault. A page written before is written back
+    /// with these bytes.
     ///
     /// # Errors
     /// `ENOMEM`.
@@ -296,7 +296,7 @@ impl<P: Platform> Mm<P> {
             let ControlFlow::Break(first) = found else {
                 return;
             };
-            // A page that another process maps meanwhile is in its tables when these pages are
+            // A page that another process maps concurrently is in its tables when these pages are
             // unlocked.
             let mut pages = cache.lock();
             let mut gone = 0;

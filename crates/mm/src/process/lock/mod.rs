@@ -24,8 +24,8 @@
 //! - A before 2: 2 finds the lock free, and W has it. Or another thread has it, and releases it
 //!   later, as H.
 //!
-//! A woken thread begins at 1 again, since another thread may have taken the lock first. Meanwhile
-//! it is in no list. But it takes the lock, or finds it held and sets `WAITING` again. So while the
+//! A woken thread begins at 1 again, since another thread may have taken the lock first. Until
+//! then it is in no list. But it takes the lock, or finds it held and sets `WAITING` again. So while the
 //! lock is free and threads sleep, there is an awake thread about to take it, or a releaser between
 //! A and C.
 //!
@@ -92,7 +92,7 @@ const SPINNING: u32 = 3;
 /// own allocate on every system.
 ///
 /// Waiting threads get the lock in order of arrival. Running threads may take it first, but only a
-/// few times. A thread that reads must not read again meanwhile: if a writer waits in between, all
+/// few times. A thread that reads must not read again before it ends: if a writer waits in between, all
 /// wait forever.
 ///
 /// ```

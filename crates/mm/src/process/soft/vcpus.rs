@@ -193,7 +193,7 @@ impl<R: RawMutex> Invalidate for Vcpus<R> {
 ///
 /// # Safety
 /// [`vcpus`](Self::vcpus) returns the same `Vcpus` each time. It lives as long as `self`, and does
-/// not move meanwhile. [`invalidate`](Invalidate::invalidate) calls that of these `Vcpus` with the
+/// not move before it is dropped. [`invalidate`](Invalidate::invalidate) calls that of these `Vcpus` with the
 /// same arguments before it returns.
 pub unsafe trait TellsVcpus<R: RawMutex>: Invalidate {
     /// Returns the virtual processors.

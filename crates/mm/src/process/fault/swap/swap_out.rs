@@ -16,7 +16,7 @@ impl<P: Platform> Process<P> {
     /// Swaps private pages of `[start, end)` out, and returns their number.
     ///
     /// Pages that other processes share, pinned pages, and locked VMAs are left out. It stops when
-    /// swap is full or the device fails. Calls and faults of the process wait meanwhile. O(VMAs and
+    /// swap is full or the device fails. Calls and faults of the process wait until it returns. O(VMAs and
     /// pages).
     pub fn swap_out(&self, start: u64, end: u64) -> u64 {
         let mut space = self.mm.space.write();
