@@ -45,7 +45,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// What `make` makes, and the bytes that it has asked for and not given back: what a structure holds, if that is all
+/// Returns the result of `make`, and the bytes that it allocated and did not free: the memory of a
+/// structure, if that is all
 /// that `make` leaves. Zero unless [`Counting`] is the global allocator. For a program of one thread at that moment.
 pub fn held<T>(make: impl FnOnce() -> T) -> (T, usize) {
     BYTES.store(0, Ordering::Relaxed);

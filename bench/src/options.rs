@@ -31,7 +31,7 @@ impl Options {
         }
     }
 
-    /// Whether a row of this name was asked for.
+    /// Returns `true` if a row of this name was requested.
     pub fn wants(&self, name: &str) -> bool {
         self.only.as_deref().is_none_or(|part| name.contains(part))
     }

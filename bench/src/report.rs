@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// The figures of the runs of one subject, in the unit that the row states.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Sample {
-    /// Who was measured.
+    /// The measured subject.
     pub subject: String,
     /// The smallest figure.
     pub min: f64,
@@ -14,7 +14,7 @@ pub struct Sample {
     pub median: f64,
     /// The largest one.
     pub max: f64,
-    /// How many runs were counted.
+    /// The number of counted runs.
     pub runs: usize,
 }
 
@@ -52,27 +52,27 @@ pub enum Sense {
     More,
 }
 
-/// What ours is to reach, as a multiple of a rival's figure of the same run.
+/// The target as a multiple of a rival's figure in the same run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Limit {
     /// The rival.
     pub rival: String,
     /// Ours divided by the rival's: at most this, or (of figures that should be large) at least.
     pub ratio: f64,
-    /// What the rival's figure was on the machine on which the target was set.
+    /// The rival's figure on the machine of the target.
     pub figure: f64,
 }
 
-/// What a row is to reach.
+/// The target of a row.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Target {
     /// The figure on the machine on which the target was set.
     pub figure: f64,
     /// Relative to each rival that was measured there. Without one, `figure` counts, times how much slower this machine is.
     pub limits: Vec<Limit>,
-    /// What Linux's own tree took there.
+    /// Linux's own tree there.
     pub linux: Option<f64>,
-    /// Whether all of it is reached; set by [`Report::judge`].
+    /// `true` if all of it is reached. Set by [`Report::judge`].
     pub met: Option<bool>,
 }
 
@@ -112,7 +112,7 @@ pub struct Row {
     pub ratios: Vec<f64>,
     /// Median over the runs of ours divided by the other's in the same run.
     pub median_ratios: Vec<f64>,
-    /// What is to be reached.
+    /// The target.
     pub target: Option<Target>,
 }
 
@@ -162,11 +162,12 @@ impl Row {
 /// A named set of rows in one unit.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Report {
-    /// What was measured.
+    /// The measured subject.
     pub title: String,
     /// Unit of all figures, for example `ns`.
     pub unit: String,
-    /// How much slower this machine is than the one on which the targets were set: the median over the rivals' figures.
+    /// The slowdown of this machine compared with the one of the targets: the median over the
+    /// rivals' figures.
     pub slower: Option<f64>,
     /// The rows in the order of measurement.
     pub rows: Vec<Row>,

@@ -5,7 +5,7 @@ use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 
 use crate::{Areas, PAGE};
 
-/// Where mappings without an address go: below this, as high as there is room.
+/// The upper bound of mappings without an address, which take the highest gap.
 const TOP: u64 = 0x7fff_f7ff_f000;
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -21,7 +21,8 @@ const BASE: u64 = 0x1_0000_0000;
 const LOW: u64 = 0x2_0000_0000;
 const RUNS: usize = 9;
 
-/// What the benchmark asks of a set of areas. Protections are `PROT_READ` with `PROT_WRITE` or without.
+/// The operations that the benchmark needs. Protections are `PROT_READ` with or without
+/// `PROT_WRITE`.
 trait Areas: Sized {
     const NAME: &'static str;
     fn new() -> Self;
@@ -81,7 +82,7 @@ struct Row {
     name: &'static str,
     median_ns: f64,
     least_ns: f64,
-    /// The median beside that of the first in the row.
+    /// The median divided by that of the first in the row.
     ratio: f64,
 }
 
@@ -104,7 +105,7 @@ fn mix<A: Areas>() -> f64 {
     nanoseconds(began, CALLS)
 }
 
-/// So many areas of four pages, two pages apart, every second one only for reading.
+/// Returns `count` areas of four pages, two pages apart, every second one read-only.
 fn populated<A: Areas>(count: u64) -> A {
     let mut areas = A::new();
     for i in 0..count {

@@ -90,7 +90,7 @@ fn fill(tree: &MapleTree, items: &[Item]) {
     let store: StoreGfp = black_box(mas_store_gfp);
     let mut mas = state(tree, 0, 0);
     for &(first, end, value) in items {
-        // SAFETY: tree and state are valid, and nobody else uses them.
+        // SAFETY: tree and state are valid, and this thread alone uses them.
         unsafe {
             set_range(&mut mas, first, end - 1);
             let error = store(&mut mas, entry(value), GFP_KERNEL);
@@ -106,7 +106,7 @@ fn empty_trees(count: u32) -> Vec<MapleTree> {
 fn duplicate_all(from: &mut MapleTree, copies: &mut [MapleTree]) {
     let dup: Dup = black_box(mtree_dup);
     for copy in copies {
-        // SAFETY: both trees are valid, and nobody else uses them.
+        // SAFETY: both trees are valid, and this thread alone uses them.
         let error = unsafe { dup(from, copy, GFP_KERNEL) };
         assert_eq!(error, 0);
     }
@@ -115,7 +115,7 @@ fn duplicate_all(from: &mut MapleTree, copies: &mut [MapleTree]) {
 fn destroy_all(copies: &mut [MapleTree]) {
     let destroy: Destroy = black_box(__mt_destroy);
     for copy in copies {
-        // SAFETY: the tree is valid, and nobody else uses it.
+        // SAFETY: the tree is valid, and this thread alone uses it.
         unsafe { destroy(copy) };
     }
 }
@@ -147,7 +147,7 @@ fn destroy(entries: u64, count: u32) -> u32 {
     count
 }
 
-/// What a fork does: a duplicate, and then another entry in the place of each.
+/// Performs a fork's operations: duplicates the tree, and replaces each entry.
 fn fork(entries: u64, count: u32) -> u32 {
     let (mut from, mut copies) = forked(entries, count);
     let dup: Dup = black_box(mtree_dup);
@@ -155,7 +155,7 @@ fn fork(entries: u64, count: u32) -> u32 {
     let store: Store = black_box(mas_store);
     measured(|| {
         for copy in &mut copies {
-            // SAFETY: the trees and the state are valid, and nobody else uses them.
+            // SAFETY: the trees and the state are valid, and this thread alone uses them.
             unsafe {
                 let error = dup(&mut from, copy, GFP_KERNEL);
                 assert_eq!(error, 0);
@@ -184,7 +184,7 @@ fn find(entries: u64) -> u32 {
     measured(|| {
         let mut mas = state(&tree, 0, 0);
         loop {
-            // SAFETY: tree and state are valid, and nobody else uses them.
+            // SAFETY: tree and state are valid, and this thread alone uses them.
             let entry = unsafe { find(&mut mas, c_ulong::MAX) };
             if entry.is_null() {
                 break;
@@ -205,7 +205,7 @@ fn prev(entries: u64) -> u32 {
     measured(|| {
         let mut mas = state(&tree, usize::MAX, usize::MAX);
         loop {
-            // SAFETY: tree and state are valid, and nobody else uses them.
+            // SAFETY: tree and state are valid, and this thread alone uses them.
             let entry = unsafe { prev(&mut mas, 0) };
             if entry.is_null() {
                 break;
@@ -223,7 +223,7 @@ fn append() -> u32 {
     THOUSAND as u32
 }
 
-/// In random order, with nobody's place known.
+/// In random order, with no cursor's position known.
 fn insert() -> u32 {
     let (ranges, mut random) = ranges(ENTRIES);
     let items = ranges.shuffled(&mut random);
@@ -243,7 +243,7 @@ fn replace() -> u32 {
     measured(|| {
         let mut mas = state(&tree, 0, 0);
         for &(first, end, value) in &items {
-            // SAFETY: tree and state are valid, and nobody else uses them.
+            // SAFETY: tree and state are valid, and this thread alone uses them.
             unsafe {
                 set_range(&mut mas, first, end - 1);
                 let before = store(&mut mas, entry(value ^ 1));
@@ -262,7 +262,7 @@ fn gap(search: Search) -> u32 {
     measured(|| {
         for _ in 0..LOOKUPS {
             let mut mas = state(&tree, 0, 0);
-            // SAFETY: tree and state are valid, and nobody else uses them.
+            // SAFETY: tree and state are valid, and this thread alone uses them.
             let error = unsafe { search(&mut mas, 0, ranges.end, GAP) };
             assert_eq!(error, 0);
             black_box(mas.index);

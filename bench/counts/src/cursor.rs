@@ -86,7 +86,7 @@ macro_rules! operations {
 operations!(map, Tree::with_gaps(), map => &mut map);
 operations!(sync, Shared::with_gaps(Waiting::new()), map => map.write());
 
-/// A reader's cursor, beside which there may be a writer.
+/// A reader's cursor, concurrent with a possible writer.
 fn reader() -> u32 {
     let (ranges, _) = ranges(ENTRIES);
     let map = Shared::with_gaps(Waiting::new());

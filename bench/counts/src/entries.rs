@@ -63,7 +63,7 @@ fn sync() -> SyncMapleTree<u64, u32, Waiting> {
     SyncMapleTree::from_exclusive(filled_in(SharedPool::new()), Waiting::new())
 }
 
-/// A reader's iterator, beside which there may be a writer.
+/// A reader's iterator, concurrent with a possible writer.
 fn sync_next() -> u32 {
     let map = sync();
     let reader = map.read();
@@ -148,7 +148,7 @@ fn descend() -> u32 {
     ENTRIES as u32
 }
 
-/// Entries in this order, one by one, beside readers.
+/// Inserts entries in this order, one by one, with readers allowed.
 fn sync_inserted(entries: &mut dyn Iterator<Item = (Range<u64>, i32)>) -> u32 {
     let map: SyncMapleTree<u64, i32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
     let mut writer = map.write();

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 #[global_allocator]
 static ARENA: arena::Arena = arena::Arena::new();
 
-/// Where counting is switched on: callgrind's `--toggle-collect=samara_measured`.
+/// The function in which callgrind counts (`--toggle-collect=samara_measured`).
 #[inline(never)]
 #[unsafe(no_mangle)]
 fn samara_measured(work: &mut dyn FnMut()) {

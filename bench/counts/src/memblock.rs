@@ -1,5 +1,6 @@
-//! The boot allocator with as many regions as its first array holds, like those that firmware tells of: ranges of memory with holes between them,
-//! some beside each other.
+//! The boot allocator with as many regions as its first array holds, like those of a firmware's
+//! map: ranges of memory with holes between them,
+//! some of them adjacent.
 
 use std::hint::black_box;
 
@@ -18,12 +19,12 @@ pub(crate) const ALL: &[(&str, Operation)] = &[
 
 /// Ranges that are added.
 const RANGES: u64 = 128;
-/// How many memblocks are filled.
+/// The number of memblocks that are filled.
 const ROUNDS: u32 = 16;
 /// Calls that allocate.
 const ALLOCATIONS: u32 = 1_000;
 
-/// Base and size: 1 to 64 MiB, every eighth range beside the one before.
+/// Base and size: 1 to 64 MiB, every eighth range adjacent to the one before.
 fn ranges(random: &mut Random) -> Vec<(u64, u64)> {
     let mut at = 0x10_0000;
     let range = |i| {

@@ -62,7 +62,8 @@ fn empty() -> AddressSpace {
     }
 }
 
-/// So many areas of four pages, two pages apart, downwards from the top of the window; every second one may be executed instead of written.
+/// Returns `count` areas of four pages, two pages apart, downwards from the top of the window.
+/// Every second one is executable instead of writable.
 fn populated(areas: u64) -> (AddressSpace, Vec<u64>) {
     let mut space = empty();
     let top = space.layout().mmap_base;
@@ -74,7 +75,8 @@ fn populated(areas: u64) -> (AddressSpace, Vec<u64>) {
     (space, starts)
 }
 
-/// What the throughput example does: fixed mappings, unmappings, changes of protection and first writes at random, in 256 pages.
+/// The mix of the throughput example: random fixed mappings, unmappings, changes of protection and
+/// first writes in 256 pages.
 fn mix() -> u32 {
     const BASE: u64 = 0x1_0000_0000;
     let mut space = empty();

@@ -13,7 +13,7 @@ type Tree = MapleTree<u64, u32>;
 pub(crate) const ENTRIES: u64 = 10_000;
 /// Entries of a tree that is duplicated and destroyed: as many as a small program has areas, in the seed's experiment.
 pub(crate) const SMALL: u64 = 134;
-/// How many of the small ones.
+/// The number of small trees.
 pub(crate) const COPIES: u32 = 64;
 /// Calls that look something up.
 pub(crate) const LOOKUPS: usize = 10_000;
@@ -279,7 +279,7 @@ fn gap_aligned_none() -> u32 {
     CALLS
 }
 
-/// Beside a reader of the same thread, which stays.
+/// With a reader of the same thread that stays.
 fn rcu_pair_reading() -> u32 {
     const PAIRS: usize = 1_000;
     let (ranges, mut random) = ranges(ENTRIES);

@@ -45,9 +45,9 @@ pub(crate) const ALL: &[(&str, Operation)] = &[
 
 const PAGE: u64 = 4096;
 const STRETCH: u64 = 512 * PAGE;
-/// Where the pages are that are counted.
+/// The address of the counted pages.
 const BASE: u64 = 0x10_0000_0000;
-/// Where other areas are.
+/// The address of the other areas.
 const OTHERS: u64 = 0x2_0000_0000;
 /// Areas of a process that takes faults.
 const AREAS: u64 = 1_000;
@@ -63,7 +63,7 @@ fn machine(frames: u64) -> Machine<Hosted> {
     }
 }
 
-/// A process with so many areas of four pages, and one of `pages` at [`BASE`].
+/// Returns a process with `areas` areas of four pages, and one of `pages` at [`BASE`].
 fn process(machine: &Machine<Hosted>, areas: u64, pages: u64) -> Process<Hosted> {
     let process = Process::new(
         machine,
@@ -220,7 +220,7 @@ fn map_and_unmap(areas: u64, written: bool, alone: bool) -> u32 {
     PAIRS
 }
 
-/// What is done to a range of pages.
+/// The counted step on a range of pages.
 #[derive(Clone, Copy)]
 enum Step {
     Populate,

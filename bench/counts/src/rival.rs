@@ -1,4 +1,5 @@
-//! The same calls on a `BTreeMap` used as a range map: what our counts are read beside. Not part of the gate.
+//! The same calls on a `BTreeMap` used as a range map, to compare our counts with. Not part of the
+//! gate.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;

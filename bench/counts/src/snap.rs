@@ -18,7 +18,7 @@ pub(crate) const ALL: &[(&str, Operation)] = &[
     ("snap-store-beside", || after_each(BESIDE, store)),
 ];
 
-/// Writes beside one snapshot.
+/// Writes while one snapshot exists.
 const BESIDE: usize = 100;
 /// Writes in all.
 const WRITES: usize = 1_000;

@@ -1,4 +1,5 @@
-//! `mmap` and `munmap` of a page, where tables follow; and ranges beside `page_table_multiarch` with `memory_set`.
+//! `mmap` and `munmap` of a page with page tables, and ranges compared with `page_table_multiarch`
+//! and `memory_set`.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -66,7 +67,7 @@ fn pair(system: &impl System, touch: bool) -> f64 {
     all / f64::from(PAIRS)
 }
 
-// ---- beside other crates ----
+// ---- compared with other crates ----
 
 struct Frames;
 
@@ -197,7 +198,7 @@ fn step(mut work: impl FnMut(u64)) -> f64 {
 fn clear(frames: &[*mut u8]) -> f64 {
     let all = time(|| {
         for &frame in frames {
-            // SAFETY: a frame of tables that nobody runs on.
+            // SAFETY: a frame of page tables that no processor uses.
             unsafe { black_box(frame).write_bytes(0, 4096) };
         }
     });

@@ -1,4 +1,4 @@
-//! Faults of one thread, beside what they do to the bytes.
+//! Faults of one thread, without the time to clear and copy bytes.
 
 use std::hint::black_box;
 
@@ -65,8 +65,9 @@ fn each(work: impl FnMut(u64)) -> f64 {
     time(|| (0..PAGES).for_each(work)) / PAGES as f64
 }
 
-/// Means over the rounds of a run, after one that is not counted: the kernel's forks, in the run before, have made all memory of this program read-only, and who
-/// writes there first takes a fault of the host's for each page.
+/// Returns means over the rounds of a run, after an uncounted one. The kernel's forks of the
+/// previous run made all memory of this program read-only, so the next write
+/// to each page faults in the host.
 fn means<const N: usize>(mut round: impl FnMut() -> [f64; N]) -> [f64; N] {
     let mut sums = [0.0; N];
     round();
@@ -105,7 +106,7 @@ fn faults(cli: &Cli, threads: bool) -> Vec<Row> {
             .expect("mapped");
         let first = each(|i| write(&process, page(i)));
         let frames = bytes(&machine, &process);
-        // SAFETY: frames of a process that nobody runs.
+        // SAFETY: frames of a process that does not run.
         let clear = each(|i| unsafe { black_box(frames[i as usize]).write_bytes(0, 4096) });
         let there = each(|i| write(&process, page(i)));
         // With a child that has the pages, too; then it has gone.

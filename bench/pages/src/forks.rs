@@ -8,7 +8,7 @@ use crate::kernel;
 use crate::world::{BASE, Hosted, PAGE, machine, map_at, process, read_write, time, write};
 use crate::{Cli, collect};
 
-/// Fork and exit of a process that has written so many pages.
+/// Measures fork and exit of a process that wrote `pages` pages.
 pub(crate) fn pages(cli: &Cli) -> Vec<Row> {
     let pages = cli.pages;
     // The kernel's memory is given back before ours is taken.
@@ -98,7 +98,7 @@ pub(crate) fn pages(cli: &Cli) -> Vec<Row> {
     ]
 }
 
-/// As it was before a fork: all pages may be written, and nobody else has them.
+/// Restores the state before a fork: all pages are writable and unshared.
 fn own(parent: &Process<Hosted>, pages: u64) {
     for prot in [samara_mm::Prot::READ, read_write()] {
         parent.mprotect(BASE, pages * PAGE, prot).expect("mapped");
@@ -121,8 +121,10 @@ pub(crate) fn areas(cli: &Cli) -> Vec<Row> {
                 .map(|_| with_areas(count))
                 .fold(f64::INFINITY, f64::min);
             let theirs = theirs / count as f64;
-            // Now the kernel has made all memory of this program read-only. Whoever writes there first takes a fault of the host's for each page, which would be
-            // most of the time of a fork of ours: the first of each writes to the memory that the second gets.
+            // The kernel's fork made all memory of this program read-only. The next write to each
+            // page faults in the host, which would take
+            // most of the time of our fork. So each of ours runs once first, and writes to the
+            // memory that the second run gets.
             let second = |work: &dyn Fn() -> f64| {
                 work();
                 work()
@@ -144,7 +146,7 @@ pub(crate) fn areas(cli: &Cli) -> Vec<Row> {
     rows
 }
 
-/// Nanoseconds of so many calls, without dropping what they make.
+/// Returns nanoseconds of `count` calls, without dropping their results.
 fn several<T>(times: u64, make: impl Fn() -> T) -> f64 {
     let mut made = Vec::with_capacity(times as usize);
     time(|| (0..times).for_each(|_| made.push(make())))
@@ -171,7 +173,7 @@ fn inserted(space: &AddressSpace) -> AddressSpace {
     copy
 }
 
-/// Nanoseconds of a fork of the kernel's with so many areas more.
+/// Returns nanoseconds of a fork by the kernel with `areas` more areas.
 fn with_areas(count: u64) -> f64 {
     let (addr, len) = kernel::areas(count);
     let mut pid = 0;

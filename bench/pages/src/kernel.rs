@@ -11,7 +11,7 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    /// With files of so many bytes in the folder for temporary ones.
+    /// Makes files of `bytes` bytes in the folder for temporary files.
     pub(crate) fn new(bytes: u64) -> Self {
         Kernel {
             files: std::array::from_fn(|_| file(bytes)),
@@ -133,7 +133,7 @@ pub(crate) fn private(pages: u64) -> u64 {
     map(pages * PAGE, PRIVATE, -1)
 }
 
-/// So many areas that do not join, and what to unmap afterwards.
+/// Maps areas that do not merge. Returns the range to unmap afterwards.
 pub(crate) fn areas(count: u64) -> (u64, u64) {
     let len = 2 * count * PAGE;
     // SAFETY: a new mapping, parts of which are changed.
@@ -169,12 +169,12 @@ impl System for Kernel {
     }
 
     fn discard(&self, addr: u64, len: u64) {
-        // SAFETY: mapped by `map`; nobody needs the bytes.
+        // SAFETY: mapped by `map`, and the bytes are not needed.
         unsafe { libc::madvise(addr as *mut libc::c_void, len as usize, libc::MADV_DONTNEED) };
     }
 
     fn brk(&self, pages: u64) {
-        // SAFETY: above the heap's end, and back to it, while nobody allocates.
+        // SAFETY: moves the heap's end up and back, and no allocation happens in between.
         unsafe { libc::syscall(libc::SYS_brk, self.heap + pages * PAGE) };
     }
 

@@ -2,14 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What one run has measured.
+/// The figures of one run.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Figures {
     /// A row for each operation.
     pub rows: Vec<Row>,
-    /// How far each would go on more processors, from a model.
+    /// The projection of each to more processors.
     pub projections: Vec<Projection>,
-    /// How many programs wanted to run meanwhile, this one included. With more than there are processors, rows of several threads say nothing.
+    /// The machine's load during the run, this program included. Above the number of processors,
+    /// rows of several threads mean nothing.
     pub load: f64,
 }
 
@@ -20,18 +21,18 @@ pub struct Row {
     pub name: String,
     /// The unit of the figures.
     pub unit: String,
-    /// Whether larger figures are better.
+    /// `true` if larger figures are better.
     pub more: bool,
     /// The first one is ours.
     pub samples: Vec<Sample>,
-    /// What is to be reached.
+    /// The target.
     pub target: Option<Target>,
 }
 
 /// The figures of one subject over the runs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Sample {
-    /// Who was measured.
+    /// The measured subject.
     pub subject: String,
     /// The median of the runs.
     pub median: f64,
@@ -41,12 +42,12 @@ pub struct Sample {
     pub ratio: f64,
 }
 
-/// What a row is to reach.
+/// The target of a row.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Target {
     /// The limit: of the figure, or of ours divided by that of `beside`.
     pub limit: f64,
-    /// Whose figure it is relative to.
+    /// The subject that it is relative to.
     pub beside: Option<String>,
 }
 
@@ -59,7 +60,7 @@ pub struct Projection {
     pub alone: f64,
     /// Nanoseconds of it that no two processors can spend at once.
     pub serial: f64,
-    /// Nanoseconds that it takes longer beside another processor that does the same.
+    /// Additional nanoseconds while another processor does the same.
     pub shared: f64,
     /// Processors, and operations a second in millions.
     pub points: Vec<(u32, f64)>,
@@ -98,7 +99,7 @@ impl Row {
         self
     }
 
-    /// The median is to be at most (or at least) this.
+    /// Sets the target: the median is at most (or at least) this.
     #[must_use]
     pub fn limit(mut self, limit: f64) -> Self {
         let beside = None;
@@ -106,7 +107,7 @@ impl Row {
         self
     }
 
-    /// Ours divided by that of another is to be at most (or at least) this.
+    /// Sets the target: ours divided by that of another is at most (or at least) this.
     #[must_use]
     pub fn beside(mut self, beside: &str, limit: f64) -> Self {
         let beside = Some(beside.to_owned());
@@ -114,7 +115,7 @@ impl Row {
         self
     }
 
-    /// Whether the target is met.
+    /// Returns `true` if the target is met.
     pub fn met(&self) -> Option<bool> {
         let target = self.target.as_ref()?;
         let figure = match &target.beside {

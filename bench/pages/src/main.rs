@@ -1,4 +1,5 @@
-//! Processes with pages beside the running kernel: forks, faults, calls, threads. Each row is the median of several runs, in which the
+//! Processes with pages compared with the running kernel: forks, faults, calls, threads. Each row
+//! is the median of several runs, in which the
 //! subjects take turns.
 //!
 //! `cargo run --release -p samara-pages`, and `-- --help`.
@@ -17,7 +18,7 @@ use std::error::Error;
 use clap::{Parser, ValueEnum};
 use samara_pages::Figures;
 
-/// Processes with pages beside the running kernel, in turn and in one run.
+/// Processes with pages and the running kernel, in turn and in one run.
 #[derive(Parser)]
 pub(crate) struct Cli {
     /// Print the figures as JSON instead of a table.
@@ -40,7 +41,7 @@ enum Group {
     Fork,
     Fault,
     Call,
-    /// Page tables beside other crates.
+    /// Page tables and other crates.
     Rival,
     Thread,
     /// The operations of will-it-scale.
@@ -106,8 +107,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What is freed stays with the program's allocator. Otherwise it goes back to the host after each run, which must give it again for the next: an area of a
-/// child would cost a part of a fault of the host's, whoever made it.
+/// Keeps freed memory in the program's allocator. Otherwise the host takes it back after each run
+/// and must provide it again for the next: an area of a
+/// child would cost a part of a fault of the host.
 fn keep_memory() {
     // SAFETY: settings of the allocator.
     unsafe {

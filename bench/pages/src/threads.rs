@@ -1,4 +1,5 @@
-//! Several threads in one process: faults beside faults and calls, and the operations that will-it-scale is known for.
+//! Several threads in one process: faults concurrent with faults and calls, and the operations of
+//! will-it-scale.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +17,7 @@ use crate::{Cli, collect};
 const PAGES: u64 = 1 << 16;
 /// Pages that are faulted in and given back again and again: what is written to them, and what the engine notes of them, stays in the caches of one processor.
 const STRETCH: u64 = 16;
-/// So many faults on these.
+/// The number of faults on these.
 const TIMES: u64 = 1 << 18;
 /// Too large for the holes between areas.
 const SEPARATOR: u64 = 16 * PAGE;
@@ -47,7 +48,8 @@ fn kept_waiting() -> f64 {
     waited.unwrap_or(0.0) / 1e9
 }
 
-/// Millions of faults a second of so many threads, each in an area of its own, until the first of them has done; with another one that maps and unmaps.
+/// Returns millions of faults a second of `threads` threads, each in its own area, until the first
+/// has finished, with another thread that maps and unmaps.
 /// Each takes the system of its number, and the other one the last. And how many millions of times a second that one has mapped and unmapped.
 ///
 /// Three threads have two processors. Of near pages, the time is taken off in which a thread waits for the other's turn to end, so that the figures are those of a
@@ -236,7 +238,7 @@ const TOUCHED: u64 = 8 << 20;
 struct Operation<S> {
     name: &'static str,
     run: fn(&S, u64) -> u64,
-    /// Whether all of it is done with the address space locked.
+    /// Returns `true` if the whole operation holds the lock of the address space.
     call: bool,
 }
 
@@ -312,7 +314,7 @@ fn operations<S: System>() -> [Operation<S>; 8] {
     ]
 }
 
-/// Millions of operations a second of so many threads.
+/// Returns millions of operations a second of `threads` threads.
 fn rate<S: System>(system: &S, threads: usize, run: fn(&S, u64) -> u64) -> f64 {
     const LONG: Duration = Duration::from_millis(60);
     let (start, total) = (Barrier::new(threads), AtomicU64::new(0));
@@ -337,7 +339,7 @@ fn rate<S: System>(system: &S, threads: usize, run: fn(&S, u64) -> u64) -> f64 {
 
 /// A row for one thread and one for two of each; the projections.
 pub(crate) fn will_it_scale(cli: &Cli) -> (Vec<Row>, Vec<Projection>) {
-    // As many as both threads of `faults` fill, beside the pages of their files.
+    // As many as both threads of `faults` fill, in addition to the pages of their files.
     let machine = machine(2 * PAGES + FILES * TOUCHED / PAGE + 4096);
     let ours = Engine::new(&machine, 24);
     ours.process.expect_threads();
@@ -409,7 +411,8 @@ fn allocation(machine: &samara_mm::process::Machine<crate::world::Hosted>) -> f6
     all / (TIMES * batch.len()) as f64
 }
 
-/// The model. An operation takes `alone` on one processor, and `shared` more beside others that do the same: so much longer it takes here with two threads. Of `alone`,
+/// The model. An operation takes `alone` on one processor. With others that do the same, it takes
+/// `shared` more, as measured here with two threads. Of `alone`,
 /// `serial` is spent under a lock that all need: `locked` of a fault, all of a call. `shared` is taken for time that goes by on one thing that all want, and in which no
 /// other processor gets on. So `n` processors together do `n` operations in `alone + shared`, and no more than one in `serial + shared`.
 fn project(name: &str, locked: Option<f64>, measured: Vec<(u32, f64)>) -> Projection {

@@ -13,7 +13,7 @@ use samara_paging::{Arena, HostMemory};
 pub(crate) const PAGE: u64 = 4096;
 /// The first of many areas, upwards.
 pub(crate) const OTHERS: u64 = 0x2_0000_0000;
-/// Where the pages are that are measured.
+/// The address of the measured pages.
 pub(crate) const BASE: u64 = 0x10_0000_0000;
 
 pub(crate) type Hosted = samara_mm::process::Hosted<HostMemory>;
@@ -27,7 +27,7 @@ pub(crate) fn read_write() -> Prot {
     Prot::READ | Prot::WRITE
 }
 
-/// A process with so many areas of four pages, every second one only for reading.
+/// Returns a process with `areas` areas of four pages, every second one read-only.
 pub(crate) fn process(machine: &Machine<Hosted>, areas: u64) -> Process<Hosted> {
     let (config, limits, layout) = (Config::default(), Limits::default(), Layout::default());
     let process = Process::new(machine, config, limits, layout).expect("memory");
@@ -39,7 +39,7 @@ pub(crate) fn process(machine: &Machine<Hosted>, areas: u64) -> Process<Hosted> 
     process
 }
 
-/// An area of so many pages at an address, with its owner of private pages.
+/// Maps an area of `pages` pages at an address, with its `anon_vma`.
 pub(crate) fn map_at(process: &Process<Hosted>, addr: u64, pages: u64) {
     let area = MmapOptions::anonymous(pages * PAGE).prot(read_write());
     process.mmap(&area.fixed(addr)).expect("room");
@@ -100,7 +100,7 @@ fn file(inode: u64) -> Counted<File> {
     .expect("memory")
 }
 
-/// What is mapped; of files, the one that the thread of this number has.
+/// The kind of a mapping. Files are chosen by the thread's number.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum What {
     Anonymous,
@@ -111,13 +111,13 @@ pub(crate) enum What {
 /// Files that there are.
 pub(crate) const FILES: u64 = 2;
 
-/// Who takes calls and faults; several threads use it at once.
+/// The subject that takes calls and faults. Several threads use it at once.
 pub(crate) trait System: Sync {
     fn map(&self, what: What, len: u64) -> u64;
     fn unmap(&self, addr: u64, len: u64);
     /// Gives the pages of anonymous memory back, and keeps the mapping.
     fn discard(&self, addr: u64, len: u64);
-    /// Moves the end of the heap to so many pages above where it was at first.
+    /// Moves the end of the heap to `pages` pages above its initial place.
     fn brk(&self, pages: u64);
     /// Writes to a page.
     fn touch(&self, addr: u64);

@@ -1,4 +1,5 @@
-//! Page tables beside `page_table_multiarch`, and forks of a process that touched 4 GiB in pages of 4 KiB.
+//! Page tables compared with `page_table_multiarch`, and forks of a process that touched 4 GiB in
+//! pages of 4 KiB.
 //!
 //! Both map the same pages on the same frames in x86-64's format, in memory of the host. Ours is measured counting frames (`counted`) and not
 //! (`special`), which is what the rival does.

@@ -1,4 +1,5 @@
-//! What the page of a recording costs a reader: milliseconds to its first picture, and frames a second while the recording is scrubbed, lists shown, and the
+//! The cost of a recording's page: milliseconds to its first picture, and frames a second while the
+//! recording is scrubbed, lists shown, and the
 //! picture zoomed. The calls are those of a random storm.
 //!
 //! Debian's Chromium runs in real time, without a display and without a graphics processor: what is drawn is drawn by the

@@ -23,7 +23,7 @@ struct Cli {
     /// Files of C in the build.
     #[arg(long, default_value_t = 500)]
     files: u32,
-    /// Where programs and recordings go, and stay; otherwise nothing is left of them.
+    /// A folder in which programs and recordings are kept. Without it they are deleted.
     #[arg(long)]
     keep: Option<PathBuf>,
 }

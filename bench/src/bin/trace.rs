@@ -1,4 +1,5 @@
-//! What tracing costs: each program runs untraced, under `samara trace` at its default settings and under
+//! The cost of tracing: each program runs untraced, under `samara trace` at its default settings
+//! and under
 //! `strace -f -e trace=memory,process`, in turn within each run. The figure is the time from start to end.
 //!
 //! strace writes to `/dev/null`, which favours it. A second report replays a recorded trace without comparing maps.

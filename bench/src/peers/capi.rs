@@ -79,7 +79,7 @@ fn value(entry: *mut c_void) -> u32 {
     ((entry.addr() >> 4) - 0x1000) as u32
 }
 
-// SAFETY of all calls below: the tree and the states are valid, and nobody else uses them.
+// SAFETY of all calls below: the tree and the states are valid, and this thread alone uses them.
 impl Capi {
     /// `MA_STATE(mas, tree, 0, 0)`.
     fn state(&self) -> MaState {
@@ -146,7 +146,8 @@ impl Capi {
         assert_eq!(error, 0);
     }
 
-    /// What a fork does: a duplicate, and then, by `mas_for_each` and `mas_store`, another entry in the place of each.
+    /// Performs a fork's operations: duplicates the tree, and replaces each entry by `mas_for_each`
+    /// and `mas_store`.
     pub fn fork(&self, copy: &mut Self) {
         self.duplicate(copy);
         let mut mas = copy.state();

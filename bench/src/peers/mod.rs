@@ -22,7 +22,7 @@ pub use rangemap::Rangemap;
 pub use samara_bench_data::Item;
 pub use vec::SortedVec;
 
-/// What is measured.
+/// The measured operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Looking up a page that is in a range.
@@ -88,7 +88,8 @@ pub trait RangeMap: Default {
     /// Maps of this kind have `split_off` and `append`.
     const MOVES_PARTS: bool = false;
 
-    /// Whether this map has an operation: by default all that have no default below.
+    /// Returns `true` if this map has an operation. By default these are all that have no default
+    /// below.
     fn offers(kind: Kind) -> bool {
         !matches!(
             kind,

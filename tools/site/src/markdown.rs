@@ -9,14 +9,14 @@ use pulldown_cmark::{CowStr, Event, Options, Parser, Tag, TagEnd, html};
 use crate::place;
 
 const STYLE: &str = include_str!("../pages/site.css");
-/// Where the project's files are that are no pages of the site.
+/// The address of project files that are not pages of the site.
 const REPOSITORY: &str = "https://github.com/samara-mm/samara/blob/main/";
 
 /// A page, ready to be framed.
 pub(crate) struct Page {
     pub(crate) title: String,
     body: String,
-    /// How many folders deep it lies.
+    /// The number of folders above it.
     depth: usize,
 }
 

@@ -49,7 +49,7 @@ const RULES: &str = r##"
         const groups = document.querySelectorAll("#stage g.node"), cells = document.querySelectorAll("#stage g.slot");
         if (groups.length !== drawn.length) tell("groups", groups.length);
         if (cells.length !== drawn.reduce((sum, node) => sum + node.slots.length, 0)) tell("cells", cells.length);
-        // The tree's own iterator beside the slots of the leaves.
+        // Compares the tree's own iterator with the slots of the leaves.
         const entries = step.entries.map(entry => [entry.first, entry.last, entry.value].join()).join(" ");
         const leaves = drawn.filter(node => node.kind === "leaf").sort((a, b) => BigInt(a.slots[0].first) < BigInt(b.slots[0].first) ? -1 : 1);
         const slots = leaves.flatMap(node => node.slots);

@@ -1,4 +1,4 @@
-//! The picture of the kernel beside Linux: what part of Linux's instructions each operation takes.
+//! The picture of the kernel compared with Linux: each operation's share of Linux's instructions.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use samara_pages::Figures;
 
 use crate::Outcome;
 
-/// Where bars begin, and pixels for as many instructions as Linux takes.
+/// The left edge of bars, and the pixels of Linux's instructions.
 const LEFT: i32 = 270;
 const WHOLE: f64 = 440.0;
 const LINE: i32 = 20;

@@ -24,7 +24,8 @@ impl Figures {
     }
 }
 
-/// How much longer the standard map takes here than where Linux's tree was measured.
+/// Returns the time of the standard map here, divided by its time on the machine of Linux's
+/// figures.
 fn slower(report: &Report) -> f64 {
     report.slower.unwrap_or(1.0)
 }

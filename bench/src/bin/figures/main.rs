@@ -91,7 +91,7 @@ fn linux(row: &Row) -> Option<f64> {
     Some(target.linux? / limit.figure)
 }
 
-/// Whether a row's target is reached.
+/// Returns the text of the column "target reached".
 fn reached(row: &Row) -> &'static str {
     match row.target.as_ref().and_then(|target| target.met) {
         Some(true) => "yes",

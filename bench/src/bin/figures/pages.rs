@@ -1,4 +1,5 @@
-//! Processes with pages: the table of operations beside the running kernel, and the picture of what a model says of more processors.
+//! Processes with pages: the table of operations and the kernel's figures, and the projection to
+//! more processors.
 
 use std::fmt::Write as _;
 use std::path::Path;

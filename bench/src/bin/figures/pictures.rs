@@ -79,7 +79,7 @@ fn draw_key(area: &Area<'_>, subjects: &[&str]) -> Outcome<()> {
 }
 
 fn draw_operation(panel: &Area<'_>, name: &str, report: &Report) -> Outcome<()> {
-    /// What takes no measurable time is drawn here.
+    /// The value at which operations without measurable time are drawn.
     const LEAST: f64 = 0.001;
     let mut lines: BTreeMap<&str, Vec<(f64, f64)>> = BTreeMap::new();
     let mut across = (f64::MAX, f64::MIN);

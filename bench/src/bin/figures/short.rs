@@ -1,4 +1,4 @@
-//! The short table, for those who meet the tree for the first time: a dozen of operations beside the maps that everybody knows.
+//! The short table for newcomers: some operations of the tree and of well-known maps.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use samara_bench::{Report, Sense};
 
 use crate::{STANDARD, digits, linux};
 
-/// What the table and the picture call Linux's tree.
+/// The name of Linux's tree in the table and the picture.
 pub(crate) const LINUX: &str = "Linux's tree";
 
 /// The rows that are shown, and what they are called there. Those in which the tree loses are among them.
@@ -65,14 +65,14 @@ pub(crate) fn rows(report: &Report) -> Vec<Line> {
                 ours: format!("{} {unit}", digits(ours)),
                 standard,
                 rangemap: worse("rangemap"),
-                // Linux's tree was measured elsewhere, beside the same standard map.
+                // Linux's tree was measured elsewhere, together with the same standard map.
                 linux: linux(row).map(|ratio| standard * times(ratio, 1.0, row.sense)),
             })
         })
         .collect()
 }
 
-/// How many times worse `its` is than `ours`.
+/// Returns the factor by which `its` is worse than `ours`.
 fn times(its: f64, ours: f64, sense: Sense) -> f64 {
     match sense {
         Sense::Less => its / ours,

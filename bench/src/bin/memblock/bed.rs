@@ -29,7 +29,8 @@ pub type Boot = Memblock<'static, Identity>;
 
 /// The same memory as C sees it.
 pub fn as_c(m: &mut Boot) -> &mut CMemblock {
-    // SAFETY: a memblock begins with these fields, in this order; nothing else refers to it meanwhile.
+    // SAFETY: a memblock begins with these fields, in this order, and no other reference to it is
+    // used.
     unsafe { &mut *(&raw mut *m).cast() }
 }
 
@@ -52,7 +53,7 @@ pub fn boot<const N: usize>() -> Boot {
 /// Distance from one region to the next, and the length of each.
 pub const STEP: u64 = 0x4000;
 pub const LEN: u64 = 0x1000;
-/// Where the first one is; below is room for additions in front.
+/// The base of the first region. Additions in front go below.
 pub const BASE: u64 = 1 << 40;
 
 /// `n` regions with gaps, and an array with the capacity that doubling from 128 gives.
@@ -94,7 +95,7 @@ impl Bed {
         }
     }
 
-    /// Where the region at an index begins.
+    /// Returns the base of the region at an index.
     pub fn base_of(&self, place: usize) -> u64 {
         self.template[place].base
     }

@@ -139,7 +139,8 @@ fn range(call: Call, n: usize, k: usize, region: u64) -> (u64, u64) {
     match call {
         Call::Sequential => (BASE + (n + k) as u64 * STEP, LEN),
         Call::Reverse => (BASE - (k as u64 + 1) * STEP, LEN),
-        // In the gap after a region, not touching; the same place may come twice in a batch, which is as rare as it is small.
+        // In the gap after a region, not touching. A batch rarely repeats a place, and the effect
+        // is small.
         Call::Random => (region + LEN + 0x100 + (k as u64) * 0x100, 0x80),
         Call::Covered => (region + 0x100, 0x200),
         Call::Over8 => (region + 0x100, 8 * STEP - 0x200),

@@ -159,7 +159,7 @@ impl World {
         }
     }
 
-    /// Allocations in both directions, beside reserved ranges, and what they return is looked at.
+    /// Allocates in both directions, next to reserved ranges, and checks the results.
     fn allocations(&mut self) {
         for bottom_up in [false, true] {
             for case in 0..40u64 {
@@ -193,14 +193,14 @@ impl World {
             self.allocations();
         }
         self.beside += self.stretch();
-        // Each addition lies between two readings, and so does what is beside it.
+        // Each addition lies between two clock readings, and so does the other work.
         let reading = self.adds as f64 * cost_of_ticks;
         let (in_add, beside) = (self.in_add as f64 - reading, self.beside as f64 - reading);
         100.0 * in_add.max(0.0) / (in_add.max(0.0) + beside)
     }
 }
 
-/// What one reading costs, as seen between two of them.
+/// Returns the cost of a clock reading, as measured between two of them.
 fn cost_of_ticks() -> f64 {
     (0..1000)
         .map(|_| {

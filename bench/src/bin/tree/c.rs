@@ -1,5 +1,6 @@
-//! The C interface: the operations that C programs of Linux's tree spend their time in, in programs with hooks and without, beside `BTreeMap` in the same run
-//! and beside what Linux's own tree took.
+//! The C interface: the operations that dominate C programs with Linux's tree, with and without
+//! hooks, compared with `BTreeMap` in the same run
+//! and with the figures of Linux's own tree.
 //!
 //! Linux's figures are data, not measured here: its source compiled in user space with a fast node pool, nanoseconds on the machine of the
 //! [table's](crate::table) targets or one like it. `BTreeMap`'s figures there are known for some rows; the median of how much longer it takes here
@@ -12,18 +13,18 @@ use samara_bench::{Options, Report, Row, Sample, Sense, Target};
 
 use crate::work::{Data, IN_CACHE, Order, Subject, per, subjects, whole};
 
-/// What the row of Linux's figures is called.
+/// The name of the row of Linux's figures.
 const LINUX: &str = "Linux's tree, elsewhere";
 
 struct Operation {
     name: &'static str,
     kind: Kind,
     entries: u64,
-    /// What Linux's tree took.
+    /// Linux's tree there.
     linux: f64,
     /// Ours divided by that: at most this, with hooks and without.
     target: f64,
-    /// What `BTreeMap` took there.
+    /// `BTreeMap` there.
     standard: Option<f64>,
 }
 

@@ -5,7 +5,7 @@ use samara_bench::{Options, Report, Row, Sense};
 
 use crate::work::{Data, subjects};
 
-/// What is drawn: name, operation, and whether the figure is divided by the entries.
+/// The drawn lines: name, operation, and `true` if the figure is divided by the entries.
 const OPERATIONS: &[(&str, Kind, bool)] = &[
     ("get", Kind::Get, false),
     ("get 16 at once, a key", Kind::GetMany, false),

@@ -1,4 +1,5 @@
-//! The maple tree beside its rivals: a table of operations with what each is to reach, or the growth of each operation
+//! The maple tree and its rivals: a table of operations with their targets, or the growth of each
+//! operation
 //! with the number of entries.
 //!
 //! Data: ranges of 1 to 64 pages, half of them followed by a hole of 1 to 64 pages, in page numbers; keys hit uniformly
@@ -32,10 +33,10 @@ struct Cli {
     /// Numbers of entries for `--growth`, smallest first.
     #[arg(long, value_delimiter = ',', default_values_t = [100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000])]
     sizes: Vec<u64>,
-    /// Readers beside each other and beside a writer instead of the table.
+    /// Concurrent readers, with and without a writer, instead of the table.
     #[arg(long, conflicts_with = "growth")]
     readers: bool,
-    /// The C interface beside Linux's figures instead of the table.
+    /// The C interface and Linux's figures instead of the table.
     #[arg(long, conflicts_with_all = ["growth", "readers"])]
     c: bool,
 }

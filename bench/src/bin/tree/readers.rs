@@ -1,4 +1,4 @@
-//! Readers beside each other, and beside a writer: millions of calls a second, for a fixed time.
+//! Concurrent readers, with and without a writer: millions of calls a second, for a fixed time.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -19,7 +19,7 @@ struct Rates {
     pairs: f64,
 }
 
-/// Rows for one to all readers, and for a reader beside a writer.
+/// Returns rows for one to all readers, and for a reader with a concurrent writer.
 pub(crate) fn report(options: &Options, quick: bool) -> Report {
     let mut report = Report::new("Readers and a writer, 100,000 entries", "M/s");
     report.rows = rows(options, quick, true);
@@ -97,7 +97,8 @@ pub(crate) fn rows(options: &Options, quick: bool, all: bool) -> Vec<Row> {
 /// Entries that a reader goes through before it leaves.
 const SCANNED: usize = 4_000;
 
-/// Rows for writers beside readers that stay, where writers wait for readers: those of their own thread, and one that goes through thousands of entries.
+/// Returns rows for writers with long-running readers: a reader of the writer's own thread, and one
+/// that scans thousands of entries.
 fn staying(options: &Options, ranges: &Ranges, time: Duration) -> Vec<Row> {
     const OWN: &str = "erase + store pairs beside a reader of the same thread";
     const SCAN: &str = "erase + store pairs beside a reader of 4,000 entries a section";
@@ -128,7 +129,7 @@ fn staying(options: &Options, ranges: &Ranges, time: Duration) -> Vec<Row> {
     rows
 }
 
-/// Millions of pairs a second beside a thread that reads section after section.
+/// Returns millions of pairs a second while a thread reads section after section.
 fn beside_scans(map: &MapleWaiting, items: &[samara_bench::peers::Item], time: Duration) -> f64 {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -1,7 +1,9 @@
-//! The table: every operation that a user of range maps chooses by, beside its rivals, and what it is to reach.
+//! The table: the operations by which users choose a range map, their rivals, and their targets.
 //!
-//! Targets are given as they were set: nanoseconds on one machine, beside the figures of rivals and of Linux's tree (its
-//! source compiled in user space, with a fast node pool) on that machine. What counts is the ratio to the rival.
+//! Targets are given as they were set: nanoseconds on one machine, with the figures of rivals and
+//! of Linux's tree (its
+//! source compiled in user space, with a fast node pool) on that machine. Only the ratio to the
+//! rival counts.
 
 use samara_bench::peers::Kind;
 use samara_bench::{Options, Report, Row, Sense, Target};
@@ -16,7 +18,7 @@ struct Operation {
     target: Option<Figures>,
 }
 
-/// What was measured when the target was set.
+/// The figures from which the target was derived.
 #[derive(Clone, Copy)]
 struct Figures {
     ours: f64,

@@ -67,7 +67,7 @@ impl Data {
         order
     }
 
-    /// How often to do the whole of something that takes `each` calls.
+    /// Returns the number of repetitions of work that takes `each` calls.
     pub(crate) fn repeats(&self, each: usize) -> usize {
         (self.calls / each.max(1)).max(1)
     }
@@ -119,7 +119,8 @@ fn filled<M: RangeMap>(items: &[Item]) -> M {
     map
 }
 
-/// Entries of all copies that are made before they are dropped: few enough for the first-level cache, as where a copy is
+/// Entries of all copies that are made before they are dropped. They fit the first-level cache, as
+/// where a copy is
 /// used as soon as it is made. Copies are dropped outside of the time, and their memory is used again.
 pub(crate) const IN_CACHE: usize = 536;
 
@@ -193,7 +194,8 @@ fn one_after_another<M>(
     time / (repeats * calls) as f64
 }
 
-/// The time of one call, whose maps are made before and dropped after it: the least of several, as a call is short beside what the clock and the scheduler do.
+/// Returns the minimum time of one call over several, since a call is short compared with the
+/// clock's and the scheduler's noise. Its maps are made before and dropped after it.
 fn one_call<M, T>(new: impl Fn() -> M, work: impl Fn(&mut M) -> T) -> f64 {
     const CALLS: usize = 5;
     let times = (0..CALLS).map(|_| {

@@ -11,9 +11,9 @@ pub trait Board {
     fn store(&mut self, first: u64, last: u64, value: u16) -> String;
     /// Makes a range a hole.
     fn erase(&mut self, first: u64, last: u64) -> String;
-    /// What is at an index.
+    /// Returns the entry at an index.
     fn get(&self, key: u64) -> String;
-    /// The lowest or highest place for so many indices.
+    /// Returns the lowest or highest gap of `size` indices.
     fn gap(&self, low: u64, high: u64, size: u64, highest: bool) -> String;
     /// Figures, check, entries and nodes.
     fn describe(&self, out: &mut String);

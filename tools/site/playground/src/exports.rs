@@ -1,4 +1,4 @@
-//! What the page calls. There is one tree; a page has one thread.
+//! The functions that the page calls. There is one tree, and a page has one thread.
 
 use std::cell::RefCell;
 
@@ -38,7 +38,7 @@ pub extern "C" fn gap(low: u64, high: u64, size: u64, highest: u32) {
     PLAY.with_borrow_mut(|play| play.gap(low, high, size, highest != 0));
 }
 
-/// Where the answer begins in memory; it stays there until the next call.
+/// Returns the address of the answer, which is valid until the next call.
 #[unsafe(no_mangle)]
 pub extern "C" fn answer() -> *const u8 {
     PLAY.with_borrow(|play| play.said().as_ptr())

@@ -24,7 +24,7 @@ impl Default for Play {
 }
 
 impl Play {
-    /// An empty tree whose nodes have at most so many slots: 4, 8 or 16 (others count as 16).
+    /// Makes an empty tree whose nodes have at most `slots` slots: 4, 8 or 16 (others count as 16).
     #[must_use]
     pub fn new(slots: u32, gaps: bool) -> Self {
         notes::listen();
@@ -62,7 +62,7 @@ impl Play {
         self.answer(&said);
     }
 
-    /// Searches for so many free indices between two, ends included: the lowest, or the highest.
+    /// Searches for `size` free indices in `low..=high`: the lowest, or the highest.
     pub fn gap(&mut self, low: u64, high: u64, size: u64, highest: bool) {
         let said = if low > high || size == 0 {
             "nothing to search for".to_owned()

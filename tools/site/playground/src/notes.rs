@@ -1,4 +1,4 @@
-//! What the tree tells of its writes, by `tracing`.
+//! Events of the tree's writes, by `tracing`.
 
 use std::cell::RefCell;
 use std::fmt::{Debug, Write as _};
@@ -13,11 +13,11 @@ thread_local! {
 
 /// Listens to the tree from now on.
 pub(crate) fn listen() {
-    // It fails when somebody listens already: ourselves.
+    // This fails if our listener is installed already.
     let _ = tracing::subscriber::set_global_default(Listener);
 }
 
-/// What was told since the last time.
+/// Returns the events since the last call.
 pub(crate) fn take() -> Vec<String> {
     NOTES.with_borrow_mut(std::mem::take)
 }

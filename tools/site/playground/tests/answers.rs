@@ -16,7 +16,7 @@ fn entries(answer: &str) -> Vec<(u64, u64, u16)> {
         .collect()
 }
 
-/// Random stores and erases beside an array, for each fanout, with gaps and without.
+/// Compares random stores and erases with an array, for each fanout, with gaps and without.
 #[test]
 fn answers_agree_with_an_array() {
     let mut state = 11_u64;
