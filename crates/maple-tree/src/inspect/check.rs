@@ -104,7 +104,9 @@ impl<K: Key, S: Shape> Walk<'_, K, S> {
         if end >= capacity {
             return damage("the end is beyond the slots");
         }
-        if level > 1 && max != K::MAX && node.used() < Geometry::<K, S>::least(node.kind()) {
+        // The outermost leaves, and the last inner nodes, may have any number.
+        let exempt = level == 1 || max == K::MAX || (min == K::MIN && node.is_leaf());
+        if !exempt && node.used() < Geometry::<K, S>::least(node.kind()) {
             return damage("a node has too few slots");
         }
         let mut first = min;

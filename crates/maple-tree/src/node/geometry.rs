@@ -57,8 +57,8 @@ impl<K: Key, S: Shape> Geometry<K, S> {
         }
     }
 
-    /// The fewest used slots in a node of a kind, except the root and the last node of each
-    /// level. Three eighths full: low enough that neither half of a split, nor of a rebalanced
+    /// The fewest used slots in a node of a kind, except the root, the last node of each
+    /// level, and the first leaf. Three eighths full: low enough that neither half of a split, nor of a rebalanced
     /// pair, is near it.
     #[inline(always)]
     pub(crate) const fn least(kind: Kind) -> usize {

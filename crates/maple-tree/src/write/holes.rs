@@ -137,17 +137,27 @@ pub(crate) fn tell_last<K: Key, S: Shape>(node: Node<K, S>, gap: K) {
     }
 }
 
-/// As [`tell_from`], of the first gap node above the leaves: what is below its slot `at` begins with a hole up to `key`, and all that is after that may be less. Then
-/// that hole is the largest for all nodes above, as it is where ranges come in descending order from the top.
+/// As [`tell_from`], of the first gap node above the leaves, below whose slot `at` an entry has been stored at `key`, in the hole that comes first of all.
+///
+/// What is left of that hole mostly is the largest for the nodes above, as it is where ranges come in descending order: as long as it has no fewer indices than
+/// what a node covers behind it, the other holes of the node need not be looked at.
 #[inline(never)]
 pub(crate) fn tell_first<K: Key, S: Shape>(node: Node<K, S>, at: usize, key: K, gap: K) {
-    if gap != key.wrapping_sub(K::MIN) || gap <= K::MAX.wrapping_sub(key) {
+    if at != 0 || gap != key.wrapping_sub(K::MIN) {
         return tell_from(node, at, key, gap);
     }
-    let mut next = Some(node);
-    while let Some(node) = next {
+    let mut node = node;
+    loop {
+        let old = node.gap(0);
         node.set_gap(0, gap);
-        next = node.parent(Kind::Gap);
+        let Some(above) = node.parent(Kind::Gap) else {
+            return;
+        };
+        // In a node of one slot this is the largest key.
+        if above.pivot(0).wrapping_sub(key) > gap {
+            return tell_change(node, key, old, gap);
+        }
+        node = above;
     }
 }
 

@@ -172,6 +172,120 @@ fn what_is_cut_out_can_be_put_back() {
     }
 }
 
+/// Splits maps of many sizes at all keys near both ends, with each allocation refused once, and puts them together again.
+fn every_split_near_an_end<K: Index, S: Shape>(seed: u64, gaps: bool) {
+    let mut rng = Rng(seed);
+    let nodes = Countdown::kept();
+    let (sizes, near): (&[usize], _) = if cfg!(miri) {
+        (&[14], 6)
+    } else {
+        (&[2, 6, 9, 12, 17, 25, 70], 40)
+    };
+    for &size in sizes {
+        for way in [0, 1, 2, 3, 5] {
+            let from = rng.below(2);
+            let (all, end) = entries::<K>(&mut rng, size, from);
+            let mut map = Some(made::<K, S>(nodes, gaps, &all, way));
+            let low = 0..near.min(end + 1);
+            for at in low
+                .clone()
+                .chain(low.end.max((end + 1).saturating_sub(near))..end + 1)
+            {
+                let key = add(K::MIN, at);
+                let [within, without] = cut_apart(&all, key, K::MAX);
+                let splits = within.len() + without.len() > all.len();
+                let mut high = None;
+                let mut low = map.take().unwrap();
+                nodes.insist(
+                    || {
+                        let context = || format!("{size} way {way} at {key}");
+                        match low.split_off(key) {
+                            Ok(split) => {
+                                same(&split, &within, |v| v, &context);
+                                same(&low, &without, |v| v, &context);
+                                high = Some(split);
+                            }
+                            Err(error) => {
+                                same(&low, &all, |v| v, &context);
+                                assert_eq!(error == EraseError::Splits, splits);
+                                return splits;
+                            }
+                        }
+                        let living = low.stats().nodes() + high.as_ref().unwrap().stats().nodes();
+                        assert_eq!(living, nodes.live(), "{}", context());
+                        true
+                    },
+                    || {},
+                );
+                // Both are maps as any other, at the ends that are new.
+                if let Some(split) = &mut high {
+                    for (map, first) in [(split, true), (&mut low, false)] {
+                        let gone = if first {
+                            map.pop_first()
+                        } else {
+                            map.pop_last()
+                        };
+                        assert!(map.check().is_ok());
+                        if let Some((range, value)) = gone.unwrap() {
+                            map.insert_range(range, value).unwrap();
+                            assert!(map.check().is_ok());
+                        }
+                    }
+                }
+                // Every other time the map is made anew, as appending changes its nodes.
+                match high {
+                    Some(mut high) if at % 2 == 0 => low.append(&mut high).unwrap(),
+                    Some(_) => low = made::<K, S>(nodes, gaps, &all, way),
+                    None => {}
+                }
+                map = Some(low);
+            }
+            drop(map);
+            assert_eq!(nodes.live(), 0);
+        }
+    }
+}
+
+#[test]
+fn maps_are_split_near_their_ends() {
+    for (seed, gaps) in [(1, false), (2, true)] {
+        every_split_near_an_end::<u64, Fanout<4>>(seed, gaps);
+        every_split_near_an_end::<i32, Fanout<5>>(seed, gaps);
+        every_split_near_an_end::<u64, Native>(seed, gaps);
+    }
+}
+
+/// Where few entries are split off, at either end, nodes are taken for them alone: for the leaves of the others none, whatever becomes of these.
+#[test]
+fn a_split_near_an_end_takes_nodes_for_the_few_entries_alone() {
+    let nodes = Counted::new(Global);
+    let count = if cfg!(miri) { 200 } else { 5000 };
+    for gaps in [false, true] {
+        // How many entries are few, at most: with holes they take two leaves, and a node above.
+        for (step, few, most) in [(1, 10, 1), (2, 7, 1), (2, 10, 3)] {
+            for at in [few, count - few] {
+                let mut map: MapleTree<u64, u16, _> = if gaps {
+                    MapleTree::with_gaps_in(&nodes)
+                } else {
+                    MapleTree::new_in(&nodes)
+                };
+                map.try_extend((0..count).map(|i| (step * i..=step * i, i as u16)))
+                    .unwrap();
+                let before = nodes.allocated();
+                let high = map.split_off(step * at).unwrap();
+                let taken = nodes.allocated() - before;
+                assert!(
+                    taken <= most,
+                    "{taken} nodes at {at} of {count}, step {step}"
+                );
+                assert_eq!((map.len() as u64, high.len() as u64), (at, count - at));
+                assert!(map.check().is_ok() && high.check().is_ok());
+            }
+        }
+    }
+    assert_eq!(nodes.live(), 0);
+}
+
 /// Each allocation is refused once: both maps are as they were then, and no value is lost.
 #[test]
 fn a_refused_cut_or_append_changes_nothing() {

@@ -1,15 +1,16 @@
 //! Parts of maps that go from one to another with their nodes.
 
+use core::mem::swap;
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
-use crate::alloc::{AllocError, NodeAlloc, Reserve};
+use crate::alloc::{AllocError, Fork, NodeAlloc, Reserve, TakeNodes};
 use crate::base::{EraseError, Key, Ref, Shape, Value};
 use crate::face::merge::Made;
 use crate::face::{Host, MapleTree};
 use crate::node::{LAYOUT, RawTree, Root, Unread};
 use crate::read::{Found, descend};
-use crate::write::halves::{Sides, most_for_join, most_for_split};
+use crate::write::halves::{End, Sides, most_for_join, most_for_split};
 
 /// Splits and joins trees with nodes from a reserve, and gives back those that are in none of them any more.
 struct Hands<'a, A: NodeAlloc> {
@@ -82,6 +83,52 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
             // It is the entry that is there already.
             self.carry_out_with(&plan, reserve, None, |_, _, _| {});
         }
+    }
+
+    /// Takes the entries from `key` on out of the map, as a map of its own, if few are below the key or few are not: those are copied, and neither map needs the
+    /// nodes of the other. `None`, and nothing has changed, if there are many on both sides, or an end needs more than that.
+    pub(super) fn split_few(&mut self, key: K) -> Result<Option<Self>, AllocError>
+    where
+        A: Fork,
+    {
+        let Some(end) = End::of(&self.raw, key) else {
+            return Ok(None);
+        };
+        let mut new = Self::from_parts(self.raw.empty_like(), self.alloc.fork());
+        let mut reserve = new.reserved_run(end.nodes())?;
+        // SAFETY: the map is exclusively borrowed.
+        let unread = unsafe { Unread::new() };
+        // SAFETY: the nodes that are freed are this map's, and in no tree any more.
+        let mut free = |block| unsafe { self.alloc.deallocate(block, LAYOUT) };
+        match end {
+            End::High(high) => high.take(&self.raw, &new.raw, &mut reserve, unread, &mut free),
+            End::Low(low) => {
+                low.take(&new.raw, &mut reserve, unread, &mut free);
+                swap(self, &mut new);
+            }
+        }
+        reserve.assert_used_up();
+        Ok(Some(new))
+    }
+
+    /// So many nodes, of one run if there are several and the allocator has runs: a new pool then takes one slab for them.
+    fn reserved_run(&mut self, count: usize) -> Result<Reserve, AllocError> {
+        let mut reserve = Reserve::new();
+        if count > 1
+            && let Some(run) = self.alloc.allocate_run_mut(LAYOUT, count)
+        {
+            let mut at = 0..count;
+            // SAFETY: the nodes of a run lie one behind the other, and are nobody else's.
+            let node = || at.next().map(|i| unsafe { run.add(i * LAYOUT.size()) });
+            // SAFETY: blocks of the layout of nodes, as above.
+            unsafe { reserve.fill_with(count, node) }?;
+        }
+        if let Err(error) = reserve.provide(count, &self.alloc) {
+            // SAFETY: its nodes are this allocator's.
+            unsafe { reserve.release(&self.alloc) };
+            return Err(error);
+        }
+        Ok(reserve)
     }
 
     /// The last index below `key` if few entries are below it, and not all the others are few, and it is within none.

@@ -118,7 +118,8 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// and first.
     ///
     /// O(log n): the nodes go with the entries, and the two maps have the memory of a [`Pool`](crate::alloc::Pool) in common from then on, which is given back with
-    /// the last of them. O(m) in what is taken if that is no more than a leaf holds, or if the allocator is one that cannot be
+    /// the last of them. Up to two leaves of entries at either end of the map
+    /// are copied into nodes of their own, and the maps have nothing in common. O(m) in what is taken if that is no more than a leaf holds, or if the allocator is one that cannot be
     /// [split](NodeAlloc::split).
     ///
     /// ```
@@ -144,6 +145,11 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     {
         let mut split = split;
         let (first, last) = inclusive(&range).ok_or(EraseError::EmptyRange)?;
+        if last == K::MAX
+            && let Some(high) = self.split_few(first).map_err(|_| EraseError::Alloc)?
+        {
+            return Ok(high);
+        }
         if let Some(low) = self.few_below(first).filter(|_| last == K::MAX) {
             // The other way round: what stays is made anew, and the nodes go with the rest.
             let mut low = cut::<true, _, _, _, _, _>(self, (K::MIN, low), split)?;

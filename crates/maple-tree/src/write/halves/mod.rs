@@ -4,14 +4,18 @@
 //! key had been erased: new nodes on that way, by the same [levels](crate::write::level) as any other write. [`join`] replaces the last node of
 //! one tree and the first of the other, on each level that both have, as a store over both would, and goes on in the higher one.
 //!
+//! A split near an end of the tree moves few entries: [`ends`] copies their slots instead. The two trees then share no memory, and what stays keeps its nodes.
+//!
 //! How many nodes each takes is counted first, and with these neither can fail. Of one that follows another the tree is not known yet: as many as it can take
 //! ([`most_for_split`], [`most_for_join`]) are reserved then.
 //!
 //! Only where nobody reads, and where all nodes are the tree's own. Nodes go from one tree to the other: their allocators must be interchangeable.
 
+mod ends;
 mod join;
 mod split;
 
+pub(crate) use ends::End;
 pub(crate) use join::most_for_join;
 pub(crate) use split::{Sides, most_for_split};
 

@@ -6,7 +6,7 @@ use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Offset, Shape, either};
 use crate::node::{Geometry, Kind, NULL, Node, NodeMut, RawTree, Unread, Word};
 use crate::read::Place;
-use crate::write::holes::{largest_in_leaf, largest_of, tell_change, tell_from};
+use crate::write::holes::{largest_in_leaf, largest_of, tell_change, tell_first, tell_from};
 use crate::write::last::{link, tell_above};
 use crate::write::one_leaf::Holes;
 use crate::write::two_leaves::Taker;
@@ -90,6 +90,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
                 let cut = Cut::<K, S, false>::new(here, (right, right.used()), keep, unread);
                 self.give(parent, self.spot.at, cut, max);
             }
+            Taker::New if self.prepends() => self.prepend(tree, parent, reserve, unread),
             Taker::New => {
                 let at = (self.spot.at, min);
                 let (parent, at) = add_leaf(tree, leaf, parent, at, reserve, unread);
@@ -97,6 +98,55 @@ impl<K: Key, S: Shape> Quick<K, S> {
                 let cut = Cut::<K, S, false>::new(here, (right, 0), keep, unread);
                 self.give(parent, at, cut, max);
             }
+        }
+    }
+
+    /// Returns `true` if a part of the hole at the front of the first leaf becomes an entry.
+    #[inline(always)]
+    fn prepends(self) -> bool {
+        let Place { leaf, min, .. } = self.spot.place;
+        min == K::MIN && self.to == 0 && !self.word.is_null() && leaf.slot(0).is_null()
+    }
+
+    /// Puts the entry, and the hole before it, into a new leaf before the first one, which is full and keeps all else: no slot is copied, where
+    /// [`give`](Self::give) would copy all but one.
+    #[inline(never)]
+    fn prepend(
+        self,
+        tree: &RawTree<K, S>,
+        parent: Node<K, S>,
+        reserve: &mut Reserve,
+        unread: Unread,
+    ) {
+        let Self { first, last, .. } = self;
+        let Place { leaf, max, .. } = self.spot.place;
+        let leaf = leaf.as_leaf();
+        let (parent, at) = add_leaf(tree, leaf, parent, (0, K::MIN), reserve, unread);
+        debug_assert!(at == 0, "it is the first leaf");
+        let new = parent.child(1).as_leaf();
+        let write = new.write(unread);
+        if self.head {
+            write.set_pivot(0, first.wrapping_sub(K::ONE));
+            write.set_end(1);
+        }
+        write.set_slot(usize::from(self.head), self.word);
+        let gone = K::span(K::MIN, leaf.pivot(0));
+        if !self.tail {
+            leaf.write(unread).close_up(1, 0, leaf.end());
+        }
+        let above = parent.write(unread);
+        above.set_slot(0, new.word());
+        above.set_slot(1, leaf.word());
+        above.set_pivot(0, last);
+        if parent.kind() == Kind::Gap {
+            let old = parent.gap(0);
+            let rest = if gone < old {
+                old
+            } else {
+                largest_in_leaf(leaf, last.wrapping_add(K::ONE), max)
+            };
+            parent.set_gap(1, rest);
+            tell_first(parent, 0, first, first.wrapping_sub(K::MIN));
         }
     }
 

@@ -2,8 +2,8 @@
 //! on in the next leaf.
 //!
 //! A leaf that has no room gives slots to a neighbour that has some (as in a B*-tree), and is split only if both neighbours are nearly full,
-//! too: the nodes above keep their shape most of the time, and leaves are fuller. Ascending stores leave full leaves behind, descending ones leaves that are full
-//! to three quarters. A leaf that is left with too few slots shares with a neighbour, too, or becomes one with it. A hole is one slot: the leaf
+//! too: the nodes above keep their shape most of the time, and leaves are fuller. Ascending stores leave full leaves behind, and descending ones leaves that
+//! have one or two slots free. A leaf that is left with too few slots shares with a neighbour, too, or becomes one with it. A hole is one slot: the leaf
 //! that is written takes in what goes on in the one beside it, and the bound between them moves.
 //!
 //! What is to be done is found here. It is done [in place](in_place) where nobody reads, and in [copies](beside) beside readers. A node above
@@ -96,7 +96,8 @@ impl<K: Key, S: Shape> Spot<K, S> {
         }
         let parent = self.parent?;
         let least = Geometry::<K, S>::least(Kind::Leaf);
-        // What comes in descending order goes on at the front of the first leaf, which keeps as little as it may: so it has room for the longest time.
+        // What comes in descending order goes on at the front of the first leaf, which keeps that slot alone: so it has room for the longest time. The other one
+        // gets all the rest, and is nearly full.
         let descends = min == K::MIN && to == 0;
         let (taker, had) = if descends {
             (Taker::New, 0)
@@ -105,12 +106,13 @@ impl<K: Key, S: Shape> Spot<K, S> {
         };
         let before = if taker == Taker::Before { had } else { 0 };
         let both = total + had;
-        let target = if descends { least } else { both - both / 2 };
+        let target = if descends { 2 } else { both - both / 2 };
         let keep = cut((before + from, before + to), target, more);
         let left = keep + if before + to < keep { more } else { 0 };
         let right = both - left;
         let moves = keep > before && keep < before + used;
-        if !moves || left < least || right < least || left > slots || right > slots {
+        let few = left < least && !descends;
+        if !moves || few || right < least || left > slots || right > slots {
             // Only in nodes of a few slots.
             return None;
         }

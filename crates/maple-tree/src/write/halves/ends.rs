@@ -1,0 +1,474 @@
+//! A few entries at one end of a tree go to a tree of their own, in copies of their slots.
+//!
+//! This is the short way of a [split](super::split) whose key is in the outermost leaf, or in the leaf next to it. Leaves that have lost all of their slots are given
+//! up. What stays is changed where it is, without another node. The new tree takes one node, or three. The two trees share no node, so that they need not share an
+//! allocator.
+//!
+//! [`End::of`] finds out, and changes nothing. It leaves to other ways what needs more: an entry on both sides of the key, a side without entries, a node above
+//! the first leaf that would have too few slots.
+//!
+//! Only where nobody reads, and where all nodes are the tree's own.
+
+use core::ptr::NonNull;
+
+use crate::alloc::{Reserve, TakeNodes};
+use crate::base::{Key, Offset, Shape};
+use crate::node::{Geometry, Kind, NULL, Node, NodeMut, RawTree, Root, Unread, Word};
+use crate::read::{Found, Place, descend};
+use crate::write::holes::{largest_in_leaf, tell_change, tell_last};
+use crate::write::last::tell_above;
+
+/// Which entries go.
+pub(crate) enum End<K, S> {
+    /// Those below the key.
+    Low(Low<K, S>),
+    /// Those at the key and above.
+    High(High<K, S>),
+}
+
+/// The leaf with the last index below the key.
+#[derive(Clone, Copy)]
+struct Bound<K, S> {
+    place: Place<K, S>,
+    /// The slot of that index, what it holds, and the index.
+    slot: usize,
+    found: Found<K>,
+    below: K,
+    inner: Kind,
+}
+
+/// Entries at the upper end.
+pub(crate) struct High<K, S> {
+    bound: Bound<K, S>,
+    /// The last leaf, if it is another, and the lowest node above both.
+    last: Option<(Node<K, S>, Node<K, S>)>,
+    /// The first slot of the leaf that is copied.
+    from: usize,
+    /// The new tree begins with a hole that is no slot here.
+    hole: bool,
+    total: usize,
+}
+
+/// Entries at the lower end.
+pub(crate) struct Low<K, S> {
+    bound: Bound<K, S>,
+    /// The first leaf, if it is another.
+    first: Option<Node<K, S>>,
+    /// The node above, and the slot of the leaf there.
+    parent: Option<(Node<K, S>, usize)>,
+    /// The new tree ends with a hole that is no slot here.
+    hole: bool,
+    total: usize,
+    /// The last index of the hole that what stays begins with, and the first slot after it in the leaf.
+    edge: K,
+    rest: usize,
+    /// The leaf keeps nothing but that hole, which is one with the hole that the next leaf begins with: the leaf goes.
+    goes: bool,
+}
+
+impl<K: Key, S: Shape> End<K, S> {
+    /// Finds the end at which a split at `key` takes few entries; `None` if it takes many at both, or needs more than is done here.
+    pub(crate) fn of(tree: &RawTree<K, S>, key: K) -> Option<Self> {
+        let (Root::Node(root), Some(below)) = (tree.root(), key.predecessor()) else {
+            return None;
+        };
+        let place = descend(root, below);
+        let slot = place.leaf.search(below);
+        let found = place.slot(slot);
+        if !found.word.is_null() && found.last != below {
+            return None;
+        }
+        let bound = Bound {
+            place,
+            slot,
+            found,
+            below,
+            inner: tree.inner_kind(),
+        };
+        match bound.high(root) {
+            Some(high) => Some(Self::High(high)),
+            None => bound.low(root).map(Self::Low),
+        }
+    }
+
+    /// How many nodes the new tree takes.
+    pub(crate) fn nodes(&self) -> usize {
+        let (Self::Low(Low { total, .. }) | Self::High(High { total, .. })) = *self;
+        if total > Geometry::<K, S>::SLOTS {
+            3
+        } else {
+            1
+        }
+    }
+}
+
+/// The lowest node above two leaves, of which the right one is the last of all, and the left one is just before it. `None` if it is not.
+fn above_both<K: Key, S: Shape>(
+    left: Node<K, S>,
+    right: Node<K, S>,
+    inner: Kind,
+) -> Option<Node<K, S>> {
+    let (mut left, mut right) = (left, right);
+    loop {
+        let (above, beside) = (left.parent(inner)?, right.parent(inner)?);
+        let end = above.end();
+        if above == beside {
+            return (end > 0 && above.slot(end - 1) == left.word()).then_some(above);
+        }
+        if above.slot(end) != left.word() || beside.end() > 0 {
+            return None;
+        }
+        (left, right) = (above, beside);
+    }
+}
+
+/// The leaves of the new tree, the first of which is full if there is a second one.
+struct Copies<K, S> {
+    first: NodeMut<K, S>,
+    second: Option<NodeMut<K, S>>,
+    used: usize,
+    /// The last index of the first leaf, if there is a second one.
+    bound: K,
+}
+
+impl<K: Key, S: Shape> Copies<K, S> {
+    /// Takes leaves for so many slots.
+    fn new(total: usize, reserve: &mut Reserve) -> Self {
+        let more = total > Geometry::<K, S>::SLOTS;
+        Self {
+            first: reserve.take_node(Kind::Leaf),
+            second: more.then(|| reserve.take_node(Kind::Leaf)),
+            used: 0,
+            bound: K::MAX,
+        }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, word: Word, last: K) {
+        let slots = Geometry::<K, S>::SLOTS;
+        let (leaf, i) = match self.second {
+            Some(second) if self.used >= slots => (second, self.used - slots),
+            _ => (self.first, self.used),
+        };
+        leaf.set_slot(i, word);
+        if i + 1 < slots {
+            leaf.set_pivot(i, last);
+        } else if self.used < slots {
+            self.bound = last;
+        }
+        self.used += 1;
+    }
+
+    /// Adds the slots `from..to` of a leaf that ends at `max`.
+    #[inline(never)]
+    fn push_slots(&mut self, leaf: Node<K, S>, from: usize, to: usize, max: K) {
+        let leaf = leaf.as_leaf();
+        for i in from..to {
+            self.push(leaf.slot(i), leaf.last(i, max));
+        }
+    }
+
+    /// Makes them the tree, which is empty. The last slot reaches to the last index.
+    fn plant(self, tree: &RawTree<K, S>, reserve: &mut Reserve) {
+        let slots = Geometry::<K, S>::SLOTS;
+        let (last, used) = match self.second {
+            Some(second) => (second, self.used - slots),
+            None => (self.first, self.used),
+        };
+        last.set_end(used - 1);
+        if used < slots {
+            last.set_pivot(used - 1, K::MAX);
+        }
+        let first = self.first.node();
+        let Some(second) = self.second.map(NodeMut::node) else {
+            return tree.publish_root(first.word(), 1);
+        };
+        self.first.set_end(slots - 1);
+        let above = reserve.take_node::<K, S>(tree.inner_kind());
+        above.set_slot(0, first.word());
+        above.set_slot(1, second.word());
+        above.set_pivot(0, self.bound);
+        above.set_end(1);
+        let root = above.node();
+        first.set_parent(Some(root));
+        second.set_parent(Some(root));
+        if tree.tracks_gaps() {
+            root.set_gap(0, largest_in_leaf(first, K::MIN, self.bound));
+            let begin = self.bound.wrapping_add(K::ONE);
+            root.set_gap(1, largest_in_leaf(second, begin, K::MAX));
+        }
+        tree.publish_root(root.word(), 2);
+    }
+}
+
+impl<K: Key, S: Shape> Bound<K, S> {
+    /// Returns `true` if nothing is below the key.
+    fn is_first(&self) -> bool {
+        self.slot == 0 && self.place.min == K::MIN && self.found.word.is_null()
+    }
+
+    fn high(self, root: Node<K, S>) -> Option<High<K, S>> {
+        let Self { place, slot, .. } = self;
+        let leaf = place.leaf.as_leaf();
+        let last = if place.max == K::MAX {
+            None
+        } else {
+            let mut last = root;
+            while !last.is_leaf() {
+                last = last.child(last.end());
+            }
+            Some((last, above_both(leaf, last, self.inner)?))
+        };
+        // A hole around the key is in both trees.
+        let from = slot + usize::from(!self.found.word.is_null());
+        let here = leaf.used() - from;
+        let first = match last {
+            _ if here > 0 => leaf.slot(from),
+            Some((last, _)) => last.slot(0),
+            None => return None,
+        };
+        let copied = here + last.map_or(0, |(last, _)| last.used());
+        let hole = !first.is_null();
+        let total = copied + usize::from(hole);
+        let any = copied > 1 || hole;
+        let fits = total <= 2 * Geometry::<K, S>::SLOTS;
+        (any && fits && !self.is_first()).then_some(High {
+            bound: self,
+            last,
+            from,
+            hole,
+            total,
+        })
+    }
+
+    fn low(self, root: Node<K, S>) -> Option<Low<K, S>> {
+        let Self {
+            place,
+            slot,
+            found,
+            below,
+            inner,
+        } = self;
+        let leaf = place.leaf.as_leaf();
+        let mut parent = None;
+        let mut first = None;
+        if let Some(above) = leaf.parent(inner) {
+            let at = above.search(place.min);
+            if place.min != K::MIN {
+                let mut leftmost = root;
+                while !leftmost.is_leaf() {
+                    leftmost = leftmost.child(0);
+                }
+                if at != 1 || above.child(0) != leftmost {
+                    return None;
+                }
+                first = Some(leftmost);
+            }
+            parent = Some((above, at));
+        }
+        if self.is_first() {
+            return None;
+        }
+        let end = leaf.end();
+        let is_hole = found.word.is_null();
+        let copied = first.map_or(0, Node::used) + slot + 1;
+        let total = copied + usize::from(!is_hole);
+        if total > 2 * Geometry::<K, S>::SLOTS {
+            return None;
+        }
+        let (edge, rest) = if is_hole {
+            (found.last, slot + 1)
+        } else if slot < end && leaf.slot(slot + 1).is_null() {
+            (leaf.last(slot + 1, place.max), slot + 2)
+        } else {
+            (below, slot + 1)
+        };
+        let mut goes = false;
+        if rest == leaf.used() {
+            let (above, at) = parent.filter(|&(above, at)| at < above.end())?;
+            let next = above.child(at + 1);
+            goes = next.slot(0).is_null();
+            if goes && next.end() == 0 {
+                return None;
+            }
+        }
+        if let Some((above, at)) = parent {
+            let gone = at + usize::from(goes);
+            let least = match above.parent(inner) {
+                None => 2,
+                Some(_) => Geometry::<K, S>::least(inner),
+            };
+            if gone > 0 && above.used() - gone < least {
+                return None;
+            }
+        }
+        Some(Low {
+            bound: self,
+            first,
+            parent,
+            hole: !is_hole,
+            total,
+            edge,
+            rest,
+            goes,
+        })
+    }
+}
+
+impl<K: Key, S: Shape> High<K, S> {
+    /// Moves the entries to `other`, which is empty and has the same modes, with as many nodes as [`End::nodes`] says. The tree has not changed since the end was found.
+    /// Nodes that it does not need any more go to `free`.
+    pub(crate) fn take(
+        self,
+        tree: &RawTree<K, S>,
+        other: &RawTree<K, S>,
+        reserve: &mut Reserve,
+        unread: Unread,
+        free: &mut impl FnMut(NonNull<u8>),
+    ) {
+        let Bound {
+            place,
+            slot,
+            found,
+            below,
+            inner,
+        } = self.bound;
+        let (leaf, from) = (place.leaf.as_leaf(), self.from);
+        let used = leaf.used();
+        let mut copies = Copies::new(self.total, reserve);
+        if self.hole {
+            copies.push(NULL, below);
+        }
+        copies.push_slots(leaf, from, used, place.max);
+        if let Some((last, _)) = self.last {
+            copies.push_slots(last, 0, last.used(), K::MAX);
+        }
+        copies.plant(other, reserve);
+        // What stays ends with a hole: in the leaf, or, if that is full, in the next one.
+        let (bottom, first) = match self.last {
+            Some((last, _)) if from == Geometry::<K, S>::SLOTS => {
+                let last = last.as_leaf();
+                let write = last.write(unread);
+                write.set_used(1, last.used());
+                write.set_slot(0, NULL);
+                (last, below.wrapping_add(K::ONE))
+            }
+            last => {
+                let write = leaf.write(unread);
+                write.set_used(from + 1, used);
+                let mut first = found.first;
+                if from > slot {
+                    write.set_slot(from, NULL);
+                    write.set_pivot(slot, below);
+                    first = below.wrapping_add(K::ONE);
+                }
+                if let Some((last, above)) = last {
+                    tree.drop_last(last, above, unread, free);
+                }
+                (leaf, first)
+            }
+        };
+        if inner == Kind::Gap
+            && let Some(above) = bottom.parent(inner)
+        {
+            let gap = K::span(first, K::MAX);
+            if gap >= first {
+                // All that is before has no more indices than that.
+                tell_last(above, gap);
+            } else if bottom == leaf {
+                tell_above(leaf, largest_in_leaf(leaf, place.min, K::MAX), inner);
+            } else {
+                tell_above(bottom, gap, inner);
+            }
+        }
+    }
+}
+
+impl<K: Key, S: Shape> RawTree<K, S> {
+    /// Takes the last leaf out of the tree. `above` is the lowest node above it that has other children. The sizes of holes are not set.
+    fn drop_last(
+        &self,
+        last: Node<K, S>,
+        above: Node<K, S>,
+        unread: Unread,
+        free: &mut impl FnMut(NonNull<u8>),
+    ) {
+        let inner = above.kind();
+        let mut next = Some(last);
+        while let Some(node) = next.filter(|&node| node != above) {
+            next = node.parent(inner);
+            free(node.block());
+        }
+        above.write(unread).shift(above.used(), above.end());
+        let Root::Node(root) = self.root() else {
+            return;
+        };
+        let (mut node, mut down) = (root, 0);
+        while !node.is_leaf() && node.end() == 0 {
+            let child = node.child(0);
+            free(node.block());
+            (node, down) = (child, down + 1);
+        }
+        if down > 0 {
+            node.set_parent(None);
+            self.publish_root(node.word(), self.height() - down);
+        }
+    }
+}
+
+impl<K: Key, S: Shape> Low<K, S> {
+    /// As [`High::take`].
+    pub(crate) fn take(
+        self,
+        other: &RawTree<K, S>,
+        reserve: &mut Reserve,
+        unread: Unread,
+        free: &mut impl FnMut(NonNull<u8>),
+    ) {
+        let Self { edge, rest, .. } = self;
+        let Bound {
+            place, slot, inner, ..
+        } = self.bound;
+        let leaf = place.leaf.as_leaf();
+        let (used, end) = (leaf.used(), leaf.end());
+        let mut copies = Copies::new(self.total, reserve);
+        if let Some(first) = self.first {
+            copies.push_slots(first, 0, first.used(), place.min.wrapping_sub(K::ONE));
+        }
+        copies.push_slots(leaf, 0, slot + usize::from(self.hole), place.max);
+        copies.push(NULL, K::MAX);
+        copies.plant(other, reserve);
+        if !self.goes {
+            let write = leaf.write(unread);
+            write.close_up(rest, 1, end);
+            write.set_slot(0, NULL);
+            if rest < used {
+                write.set_pivot(0, edge);
+            }
+        }
+        let Some((above, at)) = self.parent else {
+            return;
+        };
+        let gone = at + usize::from(self.goes);
+        let mut old = K::MIN;
+        if inner == Kind::Gap {
+            old = (0..=gone).fold(old, |old, i| old.max(above.gap(i)));
+        }
+        if let Some(first) = self.first {
+            free(first.block());
+        }
+        if self.goes {
+            free(leaf.block());
+        }
+        // The first leaf of what stays, which may have few slots.
+        let max = above.edge::<true>(gone, place.max, inner);
+        if gone > 0 {
+            above.write(unread).shift(gone, 0);
+        }
+        if inner == Kind::Gap {
+            let new = largest_in_leaf(above.child(0), K::MIN, max);
+            above.set_gap(0, new);
+            tell_change(above, K::MIN, old, new);
+        }
+    }
+}
