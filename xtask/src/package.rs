@@ -9,7 +9,7 @@ use xshell::{Shell, cmd};
 use crate::setup;
 
 /// The libraries that are published.
-const LIBRARIES: [&str; 8] = [
+const LIBRARIES: [&str; 9] = [
     "samara-slab",
     "samara-rcu",
     "maple-tree",
@@ -17,6 +17,7 @@ const LIBRARIES: [&str; 8] = [
     "samara-paging",
     "samara-mm",
     "samara-record",
+    "samara-linux",
     "samara-capi",
 ];
 /// The command-line tool, which is published, too.

@@ -20,6 +20,7 @@ const CHECKED: &[&str] = &[
     "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "README.md",
+    "crates/linux",
     "docs/benchmarks.md",
     "docs/design/why-two-levels.md",
     "docs/examples",

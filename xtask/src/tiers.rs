@@ -241,7 +241,7 @@ fn lint(shell: &Shell) -> Result<()> {
 }
 
 /// The libraries, with those features that their other features do not enable.
-const FEATURES: [(&str, &[&str]); 8] = [
+const FEATURES: [(&str, &[&str]); 9] = [
     ("samara-rcu", &["epoch", "user"]),
     ("samara-slab", &[]),
     ("maple-tree", &["epoch", "rcu", "serde", "tracing"]),
@@ -252,6 +252,7 @@ const FEATURES: [(&str, &[&str]); 8] = [
     ("samara-paging", &["hosted"]),
     ("samara-mm", &["exec", "paging", "hosted"]),
     ("samara-record", &[]),
+    ("samara-linux", &[]),
     ("samara-capi", &["mm", "rcu"]),
 ];
 

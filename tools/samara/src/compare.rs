@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use samara_linux::maps::{self, Map};
 use samara_mm::{AddressSpace, MapsLine, VmFlags};
 
 use crate::histories::Range;
-use crate::maps::{self, Map};
 
 /// Which of the engine's unnamed objects is which of the kernel's: shared anonymous memory gets a number from either,
 /// and the two must correspond one to one.

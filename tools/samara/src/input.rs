@@ -6,12 +6,14 @@
 use std::fmt::Write;
 use std::io::BufRead;
 
-use crate::maps::{BadLine, Map};
+use samara_linux::maps::{BadLine, Map};
+use samara_linux::smaps::Smaps;
+
 use crate::picture;
 use crate::record::{self, Reader};
 use crate::replay;
 pub use crate::replay::Ended;
-use crate::show::smaps::Smaps;
+use crate::vm_flags::of_smaps;
 
 /// Reads the text of a `/proc/PID/maps`, and tells what was understood: a line for each area.
 ///
@@ -36,7 +38,8 @@ pub fn maps(text: &[u8]) -> Result<String, usize> {
 /// What is wrong, and in which line.
 pub fn smaps(text: impl BufRead) -> Result<String, String> {
     let smaps = Smaps::read(text).map_err(|trouble| trouble.to_string())?;
-    Ok(told(&smaps.map, |area| format!("{:?}", smaps.told[area])))
+    let of_areas = of_smaps(&smaps);
+    Ok(told(&smaps.map, |area| format!("{:?}", of_areas[area])))
 }
 
 /// The areas of a map with their names, and what `more` has to say of each.

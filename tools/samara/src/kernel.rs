@@ -2,10 +2,9 @@
 
 use core::fmt;
 
+use samara_linux::proc_file::read_text_piece;
 use samara_mm::KernelVersion;
 use serde_json::Value;
-
-use crate::proc_file::read_text_piece;
 
 /// A kernel's name and version.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

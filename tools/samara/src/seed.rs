@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 use std::num::NonZeroU64;
 
+use samara_linux::maps::Area;
 use samara_mm::{
     AddressSpace, Config, Counted, DriverFlags, Errno, File, FileId, FileKind, Layout, Limits,
     Object, PMD_SIZE, SeedVma, VmFlags,
 };
 
 use crate::counted::counted;
-use crate::maps::Area;
 
 /// The start of an address space, as plain data that can be recorded.
 #[derive(Debug, Clone)]

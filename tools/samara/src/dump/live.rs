@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use samara_linux::living::Living;
+use samara_linux::proc_file::read_text;
 use samara_mm::observe::core_file::{
     self, CORE, EM_X86_64, Filter, Ids, LINUX, NT_AUXV, NT_FILE, NT_PRFPREG, NT_PRPSINFO,
     NT_PRSTATUS, NT_SIGINFO, NT_X86_XSTATE, Note, ProcessInfo, Segment,
@@ -12,9 +14,7 @@ use samara_mm::{AddressSpace, Config, Layout, VmFlags};
 use super::memory::{Memory, Place};
 use super::out::{Out, cannot_write};
 use super::threads::Stopped;
-use crate::living::Living;
 use crate::outcome::unless_closed;
-use crate::proc_file::read_text;
 use crate::report::bytes;
 use crate::show::live;
 use crate::trace::say;

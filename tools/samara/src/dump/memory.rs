@@ -5,9 +5,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
+use samara_linux::pagemap::Pagemap;
 use samara_mm::observe::core_file::Source;
-
-use crate::trace::facts::Pagemap;
 
 const PAGE: u64 = 4096;
 

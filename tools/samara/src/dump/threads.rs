@@ -3,11 +3,12 @@
 use std::fs;
 use std::io;
 
+use samara_linux::Tid;
+use samara_linux::proc_file::read_text;
+use samara_linux::ptrace::{self, Stop};
 use samara_mm::observe::core_file::{Ids, ThreadStatus};
 
 use super::xsave;
-use crate::proc_file::read_text;
-use crate::trace::ptrace::{self, Stop, Tid};
 
 /// Registers that core files have: `NT_PRSTATUS`, `NT_PRFPREG` and `NT_X86_XSTATE`.
 const GENERAL: u32 = 1;

@@ -1,9 +1,10 @@
 //! The engine's map beside the kernel's, under every assumption that is followed.
 
+use samara_linux::maps::Map;
+
 use crate::compare::{self, Difference};
 use crate::follow::{Follower, Place, unknown};
 use crate::histories::Range;
-use crate::maps::Map;
 use crate::side::Side;
 use crate::tally::{Finding, FindingKind};
 use crate::undecided::Unknown;

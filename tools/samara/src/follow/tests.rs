@@ -1,7 +1,7 @@
 //! Histories that only alternatives explain.
 
 use super::*;
-use crate::maps::{self, Map};
+use samara_linux::maps::{self, Map};
 use samara_mm::{FileArg, Layout, SeedVma, VmFlags};
 use std::num::NonZeroU32;
 

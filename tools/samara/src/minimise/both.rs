@@ -7,11 +7,11 @@ use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 
+use samara_linux::maps::Map;
 use samara_mm::{Call, Config, Counted, DriverFlags, File, FileId, FileKind, NoPages, Object, abi};
 
 use crate::counted::counted;
 use crate::follow::{Evidence, Follower, Verdict};
-use crate::maps::Map;
 use crate::seed::Seed;
 use crate::trace;
 

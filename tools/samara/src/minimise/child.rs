@@ -4,10 +4,11 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 
+use samara_linux::Tid;
+use samara_linux::maps::Map;
 use samara_mm::{Call, FileArg};
 
-use crate::maps::Map;
-use crate::trace::{SYS_SET_MEMPOLICY_HOME_NODE, Tid};
+use crate::trace::SYS_SET_MEMPOLICY_HOME_NODE;
 
 use super::both::Files;
 use super::history::Action;

@@ -1,8 +1,7 @@
 //! The kernel's map, as what differs from the one before.
 
+use samara_linux::maps::{Area, Map};
 use samara_record::{Fields, put, put_text};
-
-use crate::maps::{Area, Map};
 
 /// How a map differs from the one before it: areas kept in front, new ones, areas kept behind.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+use samara_linux::maps::Map;
 use samara_mm::heap::Weak;
 use samara_mm::{Call, Config, Counted, File, Limits};
 use samara_record::{
@@ -14,7 +15,6 @@ use samara_record::{
 
 use crate::follow::Evidence;
 use crate::kernel::Kernel;
-use crate::maps::Map;
 use crate::outcome::unless_closed;
 use crate::seed::Seed;
 use crate::tally::Tally;

@@ -1,11 +1,11 @@
 //! Performs records one after the other, and compares what became of the address spaces.
 
+use samara_linux::maps::Map;
 use samara_mm::{Call, NoPages, Pages};
 
 use super::unknown;
 use crate::describe::Described;
 use crate::follow::{Evidence, Follower, Listed, Place, Verdict};
-use crate::maps::Map;
 use crate::picture::Film;
 use crate::record::{MapChange, Reason, Record};
 use crate::seed::Seed;

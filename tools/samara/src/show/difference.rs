@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use samara_linux::maps::Area;
+use samara_linux::smaps::Figures;
 use serde_json::{Value, json};
 
 use super::ShowOptions;
 use super::grid::{Column, Grid, Paper};
-use super::smaps::Figures;
 use super::snapshot::{Gap, Snapshot, Sum};
 use crate::kind::Kind;
-use crate::maps::Area;
 use crate::names::printable;
 use crate::report::{bytes, grouped};
 

@@ -1,9 +1,9 @@
 //! What is shown, for programs. Addresses are strings: JSON's numbers do not hold 64 bits everywhere.
 
+use samara_linux::smaps::Figures;
 use serde_json::{Value, json};
 
 use super::fork::Fork;
-use super::smaps::Figures;
 use super::snapshot::{Border, Snapshot};
 
 fn figures(figures: &Figures) -> Value {

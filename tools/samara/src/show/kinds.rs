@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use samara_linux::maps::{Area, Map};
+use samara_linux::smaps::Figures;
 use samara_mm::VmFlags;
 
-use super::smaps::Figures;
 use crate::kind::{Kind, is_library};
-use crate::maps::{Area, Map};
 
 /// What is known of a process beside its map.
 #[derive(Debug, Default)]

@@ -4,19 +4,20 @@ use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::io;
 
+use samara_linux::living::Living;
+use samara_linux::maps::Map;
+use samara_linux::proc;
+use samara_linux::proc_file::{self, read_text};
+use samara_linux::smaps::{Figures, Smaps, SmapsError};
 use samara_mm::observe::Borders;
 use samara_mm::{AddressSpace, Config, Errno, Layout, Limits, Obstacles, SeedVma, VmFlags};
 
 use super::ahead::Ahead;
 use super::kinds::{self, Hints};
-use super::smaps::{Figures, Smaps, Trouble};
 use super::snapshot::{Border, Snapshot};
 use crate::kernel::Kernel;
-use crate::living::Living;
-use crate::maps::Map;
-use crate::proc_file::{self, read_text};
 use crate::seed::Files;
-use crate::trace::proc;
+use crate::vm_flags::of_smaps;
 
 /// A map that changes while it is read is read again so many times.
 const TRIES: u32 = 5;
@@ -87,11 +88,17 @@ pub(crate) fn name(pid: i32) -> Result<String, String> {
     Ok(name.strip_suffix('\n').unwrap_or(&name).to_owned())
 }
 
+/// A map with the flags and the sizes of its areas.
+pub(crate) struct Areas {
+    pub(crate) map: Map,
+    pub(crate) told: Vec<(VmFlags, Figures)>,
+}
+
 /// The map of a process with what is in memory of it, by one of its threads.
 ///
 /// # Errors
 /// What is wrong, in a line.
-pub(crate) fn smaps(pid: i32, tid: i32, name: &str) -> Result<Smaps, String> {
+pub(crate) fn smaps(pid: i32, tid: i32, name: &str) -> Result<Areas, String> {
     let mut tries = 0;
     loop {
         let file =
@@ -99,9 +106,15 @@ pub(crate) fn smaps(pid: i32, tid: i32, name: &str) -> Result<Smaps, String> {
         let text = Ahead::of(file).map_err(|error| refusal(pid, &error))?;
         match Smaps::read(text) {
             Ok(smaps) if smaps.told.is_empty() => return Err(without_memory(pid, name)),
-            Ok(smaps) => return Ok(smaps),
-            Err(Trouble::Line(..)) if tries < TRIES => tries += 1,
-            Err(Trouble::Reading(error)) => return Err(refusal(pid, &error)),
+            Ok(smaps) => {
+                let told = of_smaps(&smaps);
+                return Ok(Areas {
+                    map: smaps.map,
+                    told,
+                });
+            }
+            Err(SmapsError::Line(..)) if tries < TRIES => tries += 1,
+            Err(SmapsError::Reading(error)) => return Err(refusal(pid, &error)),
             Err(trouble) => {
                 return Err(format!(
                     "the map of process {pid} cannot be read: {trouble}; stop the process first (kill -STOP {pid})"
@@ -153,7 +166,7 @@ pub(crate) fn engine(
 }
 
 /// Why neighbours are two, by the engine's rule.
-fn borders(smaps: &Smaps) -> Result<Vec<Option<Border>>, String> {
+fn borders(smaps: &Areas) -> Result<Vec<Option<Border>>, String> {
     let mut borders = Borders::new();
     let mut below = VmFlags::empty();
     let mut all = Vec::with_capacity(smaps.told.len());
@@ -172,7 +185,7 @@ pub(crate) fn has_own_pages(figures: &Figures) -> bool {
 }
 
 fn heap_end(map: &Map) -> Option<u64> {
-    let heap = |area: &&crate::maps::Area| map.name(area) == b"[heap]";
+    let heap = |area: &&samara_linux::maps::Area| map.name(area) == b"[heap]";
     map.areas().iter().rev().find(heap).map(|area| area.end)
 }
 

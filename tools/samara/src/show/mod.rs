@@ -3,7 +3,6 @@
 //! | file | concept |
 //! |---|---|
 //! | `live`, `recorded` | where an address space comes from: a process, a recording at a call |
-//! | `smaps` | the kernel's text as numbers |
 //! | `ahead` | reading on while that is done |
 //! | `kinds` | what areas are to a person |
 //! | `snapshot` | an address space at one moment, and what follows from it |
@@ -21,7 +20,6 @@ mod kinds;
 pub(crate) mod live;
 mod picture;
 mod recorded;
-pub(crate) mod smaps;
 pub(crate) mod snapshot;
 pub(crate) mod text;
 

@@ -3,12 +3,12 @@
 use std::cell::OnceCell;
 use std::path::Path;
 
+use samara_linux::maps::{self, Map};
+use samara_linux::smaps::Figures;
 use samara_mm::{AddressSpace, Area, Obstacles, VmFlags};
 
 use super::kinds::{self, Hints};
-use super::smaps::Figures;
 use super::snapshot::{Border, Snapshot};
-use crate::maps::{self, Map};
 use crate::quantity::number_of;
 use crate::record::{Cut, Reader};
 use crate::replay;

@@ -3,12 +3,12 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
+use samara_linux::maps::{Area, Map};
+use samara_linux::smaps::Figures;
 use samara_mm::{AddressSpace, Config, Layout, Obstacles, VmFlags};
 
 use super::live;
-use super::smaps::Figures;
 use crate::kind::Kind;
-use crate::maps::{Area, Map};
 
 /// An address space at one moment.
 #[derive(Debug)]

@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
+use samara_linux::maps::Area;
+use samara_linux::smaps::Figures;
 use samara_mm::VmFlags;
 
 use super::fork::Fork;
 use super::grid::{Column, Grid, Paper};
-use super::smaps::Figures;
 use super::snapshot::{Border, Gaps, Snapshot};
-use crate::maps::Area;
 use crate::names::printable;
 use crate::quantity::{bytes, grouped, plural};
 

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use samara_linux::maps::Map;
 use samara_mm::{AnonVma, Area, Layout, Limits, MapsLine, VmFlags};
 
 use crate::compare::{self, Difference};
 use crate::histories::Range;
-use crate::maps::Map;
 
 use super::Side;
 

@@ -6,11 +6,11 @@
 
 use std::collections::HashSet;
 
+use samara_linux::maps::Map;
 use samara_mm::{AddressSpace, AnonVma, Area, Call, Obstacles, VmFlags};
 
 use crate::compare;
 use crate::histories::Range;
-use crate::maps::Map;
 
 use super::Side;
 

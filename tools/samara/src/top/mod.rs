@@ -21,10 +21,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
+use samara_linux::proc_file::MISSING;
 use serde_json::{Value, json};
 
 use crate::outcome::{complain, print};
-use crate::proc_file::MISSING;
 use crate::show::grid::{self, Grid, Paper};
 use columns::{Column, Order};
 use sample::{Process, Sample, Sampler};

@@ -8,14 +8,14 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
+use samara_linux::living;
+use samara_linux::maps::Map;
+use samara_linux::proc;
 use samara_mm::Config;
 
-use crate::living;
-use crate::maps::Map;
 use crate::names;
 use crate::show::fork::Fork;
 use crate::show::snapshot::{Gaps, gaps};
-use crate::trace::proc;
 
 use super::users::Users;
 

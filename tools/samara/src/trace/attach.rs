@@ -5,12 +5,14 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
+use samara_linux::Tid;
+use samara_linux::living::Living;
+use samara_linux::proc;
+use samara_linux::ptrace::{self, Pace, Stop};
+
 use super::interrupts;
 use super::launch::{self, Refusal};
-use super::proc;
-use super::ptrace::{self, Pace, Stop, Tid};
 use super::say;
-use crate::living::Living;
 
 /// A process of which all threads are stopped.
 pub(crate) struct Attached {
@@ -194,8 +196,9 @@ impl Asking {
         // SAFETY: asks for a number.
         let own = unsafe { libc::geteuid() };
         let user = proc::condition(process).map_or(0, |condition| condition.user);
-        let map = crate::proc_file::read_text_piece("/proc/self/uid_map").unwrap_or_default();
-        let status = crate::proc_file::read_text("/proc/self/status").unwrap_or_default();
+        let map =
+            samara_linux::proc_file::read_text_piece("/proc/self/uid_map").unwrap_or_default();
+        let status = samara_linux::proc_file::read_text("/proc/self/status").unwrap_or_default();
         Self {
             root: own == 0,
             capable: proc::capabilities(0).is_ok_and(|held| held >> SYS_PTRACE & 1 == 1),
@@ -257,7 +260,7 @@ impl Asking {
 
 /// The program and the arguments of a process.
 pub(crate) fn words(process: Tid) -> Vec<String> {
-    let read = |tid| crate::proc_file::read(format!("/proc/{tid}/cmdline"));
+    let read = |tid| samara_linux::proc_file::read(format!("/proc/{tid}/cmdline"));
     let text = Living::of(process).ask(read).unwrap_or_default();
     let text = text.strip_suffix(b"\0").unwrap_or(&text);
     text.split(|byte| *byte == 0)

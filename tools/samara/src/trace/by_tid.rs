@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::ptrace::Tid;
+use samara_linux::Tid;
 
 /// The kernel hands out these numbers one after the other: there is nobody against whom a keyed hash would help.
 pub(crate) type ByTid<V> = HashMap<Tid, V, BuildHasherDefault<Spread>>;

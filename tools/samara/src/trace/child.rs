@@ -15,8 +15,9 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::RawFd;
 
+use samara_linux::Tid;
+
 use super::filter::Filter;
-use super::ptrace::Tid;
 use crate::streams;
 
 /// Steps of the child that can fail; it writes the step and an error number.

@@ -9,13 +9,14 @@ use std::io;
 use std::num::NonZeroU32;
 use std::sync::OnceLock;
 
+use samara_linux::Tid;
+use samara_linux::memory;
 use samara_mm::{Call, FileArg};
 
+use super::entry::Entry;
 use super::files::Files;
 use super::filter::{self, mark};
 use super::i386;
-use super::memory;
-use super::ptrace::{Entry, Tid};
 use super::seeding::numa_nodes;
 use super::space::Registering;
 use super::watchers::Watchers;
@@ -255,7 +256,7 @@ pub(crate) fn limits_of(tid: Tid, entry: &Entry) -> Option<Tid> {
     match entry.nr as i64 {
         _ if entry.mark == mark::X32 => None,
         libc::SYS_setrlimit => Some(0),
-        libc::SYS_prlimit64 => Some(super::proc::named_by(tid, entry.args[0] as Tid)),
+        libc::SYS_prlimit64 => Some(samara_linux::proc::named_by(tid, entry.args[0] as Tid)),
         _ => None,
     }
 }
@@ -316,8 +317,8 @@ fn process_madvise(tid: Tid, entry: &Entry) -> Decoded {
     const SELF: [i32; 2] = [-10000, -10001];
     let [pidfd, vector, count, advice, flags, _] = entry.args;
     let of_itself = || {
-        super::proc::process_of(tid, pidfd as i32)
-            .is_some_and(|named| super::proc::shares_memory(tid, named))
+        samara_linux::proc::process_of(tid, pidfd as i32)
+            .is_some_and(|named| samara_linux::proc::shares_memory(tid, named))
     };
     let itself = SELF.contains(&(pidfd as i32)) && knows_self();
     if !itself && !of_itself() || count > MOST {

@@ -17,12 +17,15 @@ mod unread;
 
 use std::io;
 
+use samara_linux::Tid;
+use samara_linux::ptrace::{self, Pace, Stop};
+
 use super::by_tid::ByTid;
 use super::decode;
+use super::entry::{Entry, entered, entry};
 use super::filter::Filter;
 use super::interrupts;
 use super::progress::Progress;
-use super::ptrace::{self, Entry, Pace, Stop, Tid};
 use super::session::Session;
 use super::shortly::Shortly;
 use super::space::Space;
@@ -151,7 +154,7 @@ impl<'s> Tracer<'s> {
 
     fn stop(&mut self, tid: Tid, stop: Stop) -> Result<(), Failure> {
         match stop {
-            Stop::Seccomp => match ptrace::entry(tid, &self.filter) {
+            Stop::Seccomp => match entry(tid, &self.filter) {
                 Ok(entry) => self.enters(tid, entry),
                 Err(_) => self.pace.go(tid, 0),
             },
@@ -159,7 +162,7 @@ impl<'s> Tracer<'s> {
                 self.strict_call(tid);
             }
             Stop::Call if self.pace == Pace::Filtered => self.call_returned(tid),
-            Stop::Call => match ptrace::entered(tid, &self.filter) {
+            Stop::Call => match entered(tid, &self.filter) {
                 Ok(Some((entry, true))) => self.enters(tid, entry),
                 Ok(Some((_, false))) => self.pace.go(tid, 0),
                 _ => self.call_returned(tid),

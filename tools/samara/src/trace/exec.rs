@@ -13,6 +13,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use samara_linux::Tid;
+use samara_linux::maps::{Area, Map};
+use samara_linux::memory;
+use samara_linux::proc;
 use samara_mm::exec::{
     Base, Choice, Class, Exec, Personality, Program, Randomize, SetId, Settings, SpecialArea,
     Started,
@@ -24,12 +28,8 @@ use samara_mm::{
 
 use crate::compare::{self, Alike};
 use crate::counted::counted;
-use crate::maps::{Area, Map};
 use crate::seed::Seed;
 
-use super::memory;
-use super::proc;
-use super::ptrace::Tid;
 use super::seeding::Asked;
 
 use contents::OnDisk;

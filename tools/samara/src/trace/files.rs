@@ -16,6 +16,7 @@ use std::io::{self, Write};
 use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
+use samara_linux::Tid;
 use samara_mm::{
     Counted, DriverFlags, File, FileArg, FileId, FileKind, KernelVersion, Object, VmFlags,
 };
@@ -24,7 +25,6 @@ use crate::counted::counted;
 use crate::side::may_be_sealed;
 
 use super::opened::Opened;
-use super::ptrace::Tid;
 use super::segments::Segments;
 use mounts::Served;
 

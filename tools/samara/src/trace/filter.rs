@@ -13,7 +13,6 @@ const IO_URING_REGISTER: u32 = 427;
 const RING_FDS: [u32; 4] = [20, 21, 20 | 1 << 31, 21 | 1 << 31];
 
 const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
-pub(crate) const AUDIT_ARCH_I386: u32 = 0x4000_0003;
 const X32_BIT: u32 = 0x4000_0000;
 
 /// `seccomp_data`: the number, the instruction set, and the low halves of the arguments.
@@ -414,6 +413,8 @@ fn by_arguments(table: &Table) -> Vec<(u32, Vec<libc::sock_filter>)> {
 
 #[cfg(test)]
 mod tests {
+    use samara_linux::ptrace::AUDIT_ARCH_I386;
+
     use super::*;
 
     fn native(nr: i64, args: [u64; 6]) -> bool {

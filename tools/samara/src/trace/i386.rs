@@ -3,8 +3,8 @@
 //! The numbers are those of `asm/unistd_32.h`. Some calls have another form there: `mmap` with its arguments in memory, `mmap2` with an offset in
 //! pages, and `ipc`, which is several calls. What they point to has words of 4 bytes.
 
-use super::memory;
-use super::ptrace::Tid;
+use samara_linux::Tid;
+use samara_linux::memory;
 
 pub(super) const IOCTL: u32 = 54;
 pub(super) const PTRACE: u32 = 26;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-use super::ptrace::Tid;
+use samara_linux::Tid;
 
 /// What asks a program to end.
 const ENDING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];

@@ -10,10 +10,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use samara_linux::Tid;
+use samara_linux::proc;
+use samara_linux::ptrace::{self, Pace};
+
 use super::child::{self, Child, INSTALL};
 use super::filter::Filter;
-use super::proc;
-use super::ptrace::{self, Pace, Tid};
 use crate::streams;
 
 /// Why a program cannot be traced: one line that says what to do.

@@ -2,30 +2,29 @@
 //!
 //! ```text
 //! launch ─┬→ events ─→ space ─→ follow (engine) ─→ compare
-//! attach ─┘   │         ├─→ facts, proc, seeding (what only the kernel knows)
+//! attach ─┘   │         ├─→ seeding (what only the kernel knows)
 //!             ├─→ decode ─→ files ─→ opened
-//!             └─→ ptrace, filter
+//!             └─→ entry, filter
 //! ```
 
 mod attach;
 mod by_tid;
 mod child;
 mod decode;
+mod entry;
 mod events;
 mod exec;
-pub(crate) mod facts;
+mod faulting;
 mod files;
 mod filter;
 mod i386;
 mod interrupts;
 mod launch;
-mod memory;
+mod making;
 mod opened;
 mod options;
 mod pictured;
-pub(crate) mod proc;
 mod progress;
-pub(crate) mod ptrace;
 mod samples;
 mod seeding;
 mod segments;
@@ -40,11 +39,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use samara_linux::Tid;
+use samara_linux::maps::{Map, MapsFile};
 use samara_mm::KernelVersion;
 
 use crate::destination::Destination;
 use crate::kernel::Kernel;
-use crate::maps::Map;
 use crate::outcome::{MISUSE, complain, distinct};
 use crate::quantity::number_of;
 use crate::record::Writer;
@@ -58,7 +58,6 @@ use launch::Refusal;
 pub(crate) use launch::more_descriptors;
 pub(crate) use options::TraceOptions;
 use pictured::Pictured;
-pub(crate) use ptrace::Tid;
 pub(crate) use seeding::Machine;
 use seeding::{Asked, Moment};
 use session::Session;
@@ -101,8 +100,8 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
         Err(text) => return complain(&text),
     };
     // Else the numbers of processes there would be others', and the maps of strangers be compared.
-    if !crate::proc_file::ours() {
-        return complain(crate::proc_file::MISSING);
+    if !samara_linux::proc_file::ours() {
+        return complain(samara_linux::proc_file::MISSING);
     }
     let kernel = Kernel::running();
     let version = kernel.version;
@@ -317,14 +316,14 @@ fn tell(
 
 /// The map of a process.
 pub(crate) fn read_map(process: Tid, map: &mut Map) -> io::Result<()> {
-    proc::MapsFile::open(process)?.read(map)
+    MapsFile::open(process)?.read(map)
 }
 
 /// The state of a process that waits.
 pub(crate) fn seed_of(process: Tid, machine: &Machine) -> io::Result<Seed> {
     let mut map = Map::default();
     read_map(process, &mut map)?;
-    let mut pagemap = facts::Pagemap::open(process)?;
+    let mut pagemap = samara_linux::pagemap::Pagemap::open(process)?;
     let asked = Asked::of(process);
     seeding::seed(
         process,
@@ -339,7 +338,7 @@ pub(crate) fn seed_of(process: Tid, machine: &Machine) -> io::Result<Seed> {
 
 /// Where the heap of a process starts.
 pub(crate) fn start_of_heap(process: Tid) -> io::Result<u64> {
-    Ok(proc::layout(process)?.start_brk)
+    Ok(samara_linux::proc::layout(process)?.start_brk)
 }
 
 /// `signal 11 (SIGSEGV)`.

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::OnceLock;
 use std::thread;
 
-use super::ptrace::Tid;
+use samara_linux::Tid;
 
 /// An open file description.
 #[derive(Debug)]

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use samara_linux::pagemap::Pagemap;
 use samara_mm::{AddressSpace, Call, Watch};
 
-use super::facts::Pagemap;
-use super::proc::{Faulting, Faults};
+use super::faulting::Faulting;
+use super::faulting::Faults;
 use crate::follow::Evidence;
 
 /// The longest of the pauses in which a page fault may come to its end, each twice as long as the one before.

@@ -6,18 +6,19 @@ use std::io;
 use std::num::NonZeroU64;
 use std::rc::Rc;
 
+use samara_linux::Tid;
+use samara_linux::maps::{Area, Map};
+use samara_linux::memory;
+use samara_linux::pagemap::Pagemap;
+use samara_linux::proc::{self, ProgramLayout};
 use samara_mm::{
     Capabilities, Config, HugePool, KernelVersion, Layout, Limits, Mdwe, Overcommit, VmFlags,
 };
 
-use crate::maps::{Area, Map};
 use crate::seed::{Files, Seed};
+use crate::vm_flags::vm_flags;
 
 use super::exec::{Contents, Settled};
-use super::facts::Pagemap;
-use super::memory;
-use super::proc::{self, ProgramLayout};
-use super::ptrace::Tid;
 
 const PAGE: u64 = 4096;
 /// First address above what programs with 32-bit addresses have.
@@ -51,7 +52,7 @@ impl Machine {
             anon_vma_names: anonymous_names(),
             ksm: fs::exists("/sys/kernel/mm/ksm").unwrap_or(false),
             transparent_huge_pages: fs::exists(huge).unwrap_or(false),
-            shmem_huge: crate::proc_file::read_text_piece(format!("{huge}/shmem_enabled"))
+            shmem_huge: samara_linux::proc_file::read_text_piece(format!("{huge}/shmem_enabled"))
                 .is_ok_and(|text| !text.contains("[never]") && !text.contains("[deny]")),
             huge_pool: HugePool::told().ok(),
             pkeys: memory::has_protection_keys(),
@@ -89,7 +90,7 @@ impl Machine {
 
 /// The highest number of a node, plus one.
 pub(crate) fn numa_nodes() -> u32 {
-    let told = crate::proc_file::read_text_piece("/sys/devices/system/node/possible").ok();
+    let told = samara_linux::proc_file::read_text_piece("/sys/devices/system/node/possible").ok();
     let last = told.and_then(|text| {
         let last = text.trim().rsplit(['-', ',']).next()?;
         last.parse::<u32>().ok()
@@ -111,7 +112,7 @@ fn total_memory() -> u64 {
 
 /// What may be promised to all processes together, in bytes.
 fn commit_limit() -> u64 {
-    let meminfo = crate::proc_file::read_text_piece("/proc/meminfo").unwrap_or_default();
+    let meminfo = samara_linux::proc_file::read_text_piece("/proc/meminfo").unwrap_or_default();
     memory_line(&meminfo, "CommitLimit:")
 }
 
@@ -196,7 +197,7 @@ impl Asked {
     /// The same of one of which the program is known.
     pub(crate) fn running(tid: Tid, program: Option<Contents>) -> Self {
         let head = program.as_ref().map_or(&[][..], Contents::head);
-        let narrow = proc::is_narrow(head);
+        let narrow = is_narrow(head);
         let personality = proc::personality(tid).ok();
         Self {
             standing: Standing::with(tid, personality.unwrap_or(0)),
@@ -303,7 +304,7 @@ pub(crate) fn seed(
         layout.brk = brk;
     }
 
-    let flags: HashMap<u64, VmFlags> = proc::vm_flags(tid)?.into_iter().collect();
+    let flags: HashMap<u64, VmFlags> = vm_flags(tid)?.into_iter().collect();
     // A new program has few pages: they are looked through once, and not once for each area. Later that may take long.
     let mut runs = Vec::new();
     if let (Moment::Exec, Some(first), Some(last)) =
@@ -503,4 +504,10 @@ pub(crate) fn heap_end(map: &Map, start_brk: u64) -> Option<u64> {
 /// Is the area a part of the file, or of its zeroed data behind it?
 fn belongs(area: &Area, map: &Map, inode: u64) -> bool {
     area.inode == inode || area.inode == 0 && map.name(area).is_empty()
+}
+
+/// Returns `true` if it is a program for i386, with 32-bit addresses, by its first bytes.
+fn is_narrow(head: &[u8]) -> bool {
+    const I386: [u8; 2] = 3u16.to_le_bytes();
+    head.get(18..20) == Some(&I386)
 }

@@ -5,11 +5,10 @@
 use std::collections::HashMap;
 use std::fs;
 
+use samara_linux::Tid;
 use samara_mm::{Counted, File, FileId, FileKind, PAGE_SIZE, ShmSegment};
 
 use crate::counted::counted;
-
-use super::ptrace::Tid;
 
 /// Segments of which a map has shown the device and the size of the pages.
 #[derive(Debug, Default)]
@@ -75,7 +74,7 @@ fn listed(tid: Tid, identifier: i64) -> Option<Listed> {
     if fs::read_link(format!("/proc/{tid}/ns/ipc")).ok()? != own {
         return None;
     }
-    let table = crate::proc_file::read_text("/proc/sysvipc/shm").ok()?;
+    let table = samara_linux::proc_file::read_text("/proc/sysvipc/shm").ok()?;
     let mut lines = table.lines();
     let columns: Vec<&str> = lines.next()?.split_whitespace().collect();
     let column = |name: &str| columns.iter().position(|column| *column == name);

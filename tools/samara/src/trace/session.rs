@@ -3,17 +3,17 @@
 use std::cell::LazyCell;
 use std::io::{self, Write};
 
+use samara_linux::Tid;
+use samara_linux::maps::Map;
 use samara_mm::{Call, KernelVersion};
 
 use crate::describe::{Described, Returned};
-use crate::maps::Map;
 use crate::names::printable;
 use crate::record::Writer;
 use crate::tally::Tally;
 
 use super::files::Files;
 use super::options::{TraceOptions, Verify};
-use super::ptrace::Tid;
 use super::seeding::Machine;
 use super::watchers::Watchers;
 

@@ -7,7 +7,8 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use super::ptrace::{self, Stop, Tid};
+use samara_linux::Tid;
+use samara_linux::ptrace::{self, Stop};
 
 /// So long it looks again and again: the thread's own processor may have to wake first. To wake twice would take longer.
 const LONGEST: Duration = Duration::from_micros(30);

@@ -21,19 +21,21 @@ mod watched;
 use std::collections::VecDeque;
 use std::io;
 
+use samara_linux::Tid;
+use samara_linux::maps::MapsFile;
+use samara_linux::pagemap::Pagemap;
 use samara_mm::{AddressSpace, Call, Config, Limits, Mdwe, VmFlags};
 
 use crate::follow::Follower;
 use crate::record::Reason;
 use crate::side::replaced_by;
+use crate::vm_flags::vm_flags;
 
 use self::compare::foretell;
 pub(crate) use self::uring::Registering;
 use super::decode::{Bounds, NodeMask};
-use super::facts::Pagemap;
+use super::entry::Entry;
 use super::options::Verify;
-use super::proc::MapsFile;
-use super::ptrace::{Entry, Tid};
 use super::samples::Samples;
 use super::seeding::{self, Asked, Moment, Standing};
 use super::session::Session;
@@ -264,7 +266,7 @@ impl Space {
             broken: self.broken,
         };
         if self.watched
-            && super::proc::vm_flags(child)?
+            && vm_flags(child)?
                 .iter()
                 .any(|(_, flags)| flags.intersects(VmFlags::UFFD))
         {
@@ -445,7 +447,7 @@ impl Space {
     pub(crate) fn bounds_set(&mut self, bounds: Bounds, who: Who, session: &mut Session) {
         self.catch_up(who, session);
         let old = self.follower.engine().layout();
-        let known = super::proc::layout(who.tid);
+        let known = samara_linux::proc::layout(who.tid);
         // The kernel shows how large the data are.
         let data_size = known.map_or(old.data_size, |numbers| numbers.data_size);
         let call = Call::SetMm {

@@ -6,7 +6,7 @@ use std::fs;
 use std::num::NonZeroU32;
 use std::os::unix::fs::MetadataExt;
 
-use super::ptrace::Tid;
+use samara_linux::Tid;
 
 /// Those that were named so far.
 #[derive(Debug, Default)]
@@ -104,7 +104,8 @@ fn inode(tid: Tid, descriptor: i32) -> Option<u64> {
 
 /// `API:` of `/proc/PID/fdinfo`: the interface, what is switched on, what there is.
 fn features(tid: Tid, descriptor: i32) -> Option<u64> {
-    let text = crate::proc_file::read_text(format!("/proc/{tid}/fdinfo/{descriptor}")).ok()?;
+    let text =
+        samara_linux::proc_file::read_text(format!("/proc/{tid}/fdinfo/{descriptor}")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("API:"))?;
     u64::from_str_radix(line.trim().split(':').nth(1)?, 16).ok()
 }

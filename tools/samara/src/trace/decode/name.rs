@@ -1,7 +1,7 @@
 //! What calls are called.
 
+use crate::trace::entry::Entry;
 use crate::trace::filter::{self, mark};
-use crate::trace::ptrace::Entry;
 
 const SET_MM: u32 = libc::PR_SET_MM as u32;
 const SET_THP_DISABLE: u32 = libc::PR_SET_THP_DISABLE as u32;

@@ -1,8 +1,10 @@
 //! The sets of nodes that `mbind` is given.
 
+use samara_linux::Tid;
+use samara_linux::memory;
+
+use crate::trace::entry::Entry;
 use crate::trace::filter::mark;
-use crate::trace::memory;
-use crate::trace::ptrace::{Entry, Tid};
 
 /// A set of nodes in the memory of the caller.
 #[derive(Debug, Clone, Copy)]

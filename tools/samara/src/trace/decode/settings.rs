@@ -2,11 +2,13 @@
 
 use std::ops::RangeInclusive;
 
+use samara_linux::Tid;
+use samara_linux::{memory, proc};
 use samara_mm::Call;
 
 use super::{Bounds, Decoded};
-use crate::trace::ptrace::{Entry, Tid};
-use crate::trace::{filter, memory, proc};
+use crate::trace::entry::Entry;
+use crate::trace::filter;
 
 pub(super) fn prctl(tid: Tid, entry: &Entry) -> Decoded {
     const STRICT: u64 = libc::SECCOMP_MODE_STRICT as u64;

@@ -1,11 +1,13 @@
 //! What is asked of a userfaultfd: `ioctl_userfaultfd(2)`.
 
+use samara_linux::Tid;
+use samara_linux::memory;
 use samara_mm::Call;
 
 use super::Decoded;
-use crate::trace::ptrace::{Entry, Tid};
+use crate::trace::entry::Entry;
+use crate::trace::filter;
 use crate::trace::watchers::{self, Watchers};
-use crate::trace::{filter, memory};
 
 /// What a userfaultfd is to fill in.
 #[derive(Debug, Clone, Copy)]

@@ -9,10 +9,12 @@ use std::collections::HashMap;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use samara_linux::Tid;
+use samara_linux::ptrace::{self, Pace, Stop};
+
 use crate::record::Reason;
 use crate::trace::attach::Attached;
 use crate::trace::exec;
-use crate::trace::ptrace::{self, Pace, Stop, Tid};
 use crate::trace::seeding::Asked;
 use crate::trace::session::Session;
 use crate::trace::space::Who;

@@ -1,13 +1,15 @@
 //! A call of interest begins: it is decoded, and runs when its turn has come.
 
+use samara_linux::Tid;
+use samara_linux::ptrace::{self, Pace};
 use samara_mm::Call;
 
 use super::Tracer;
 use super::task::{Doing, State, Told};
 use crate::trace::decode::{self, Decoded};
+use crate::trace::entry::Entry;
 use crate::trace::exec;
 use crate::trace::filter::mark;
-use crate::trace::ptrace::{self, Entry, Pace, Tid};
 use crate::trace::seeding::Standing;
 use crate::trace::space::{Space, Who};
 

@@ -9,13 +9,15 @@ use std::io;
 use std::thread;
 use std::time::Duration;
 
+use samara_linux::Tid;
+use samara_linux::proc;
+use samara_linux::ptrace::{self, Pace, Stop};
 use samara_mm::Call;
 
 use super::Tracer;
 use super::task::{State, Task};
 use crate::trace::interrupts;
-use crate::trace::proc;
-use crate::trace::ptrace::{self, Pace, Stop, Tid};
+use crate::trace::making::waits_for_others;
 
 /// Between two looks at whether a thread is dead.
 const SHORTLY: Duration = Duration::from_micros(100);
@@ -54,7 +56,7 @@ fn interrupted(tid: Tid) -> Option<(Tid, Stop)> {
         if let stop @ Some(_) = ptrace::wait(tid, true).ok()? {
             return stop;
         }
-        if proc::waits_for_others(tid) || proc::is_dead(tid) {
+        if waits_for_others(tid) || proc::is_dead(tid) {
             // Asleep, or stopped meanwhile.
             return ptrace::wait(tid, true).ok()?;
         }

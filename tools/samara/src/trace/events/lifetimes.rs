@@ -8,11 +8,13 @@
 
 use std::io;
 
+use samara_linux::Tid;
+use samara_linux::memory;
+use samara_linux::ptrace;
+
 use crate::record::Reason;
 use crate::trace::exec::Contents;
 use crate::trace::i386;
-use crate::trace::memory;
-use crate::trace::ptrace::{self, Tid};
 use crate::trace::seeding::Asked;
 use crate::trace::space::{BEFORE_EXIT, Space, Who};
 use crate::trace::{interrupts, launch};

@@ -2,7 +2,8 @@
 
 use std::io;
 
-use crate::trace::ptrace::{self, Tid};
+use samara_linux::Tid;
+use samara_linux::ptrace;
 
 use super::Tracer;
 

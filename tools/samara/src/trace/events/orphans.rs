@@ -10,9 +10,12 @@
 use std::io;
 use std::time::{Duration, Instant};
 
+use samara_linux::Tid;
+use samara_linux::proc::{self};
+use samara_linux::ptrace::{self, Stop};
+
 use crate::record::Reason;
-use crate::trace::proc::{self, Making};
-use crate::trace::ptrace::{self, Stop, Tid};
+use crate::trace::making::{Making, making};
 use crate::trace::seeding::Asked;
 
 use super::Tracer;
@@ -70,7 +73,7 @@ impl Tracer<'_> {
             match task.state {
                 // It stands at the entry of its call, or has not begun to run.
                 State::Held | State::Expected => {}
-                _ => match proc::making(tid) {
+                _ => match making(tid) {
                     Making::No => {}
                     Making::Told => makers.push(tid),
                     Making::Perhaps => {

@@ -1,12 +1,13 @@
 //! A call returns: the engine takes in its result, and the next that waits for the address space begins.
 
+use samara_linux::Tid;
+use samara_linux::memory;
+use samara_linux::ptrace;
 use samara_mm::Call;
 
 use super::Tracer;
 use super::task::{Doing, State, Told};
 use crate::trace::decode::Filling;
-use crate::trace::memory;
-use crate::trace::ptrace::{self, Tid};
 use crate::trace::space::{Space, Who};
 
 impl Tracer<'_> {

@@ -1,6 +1,9 @@
 //! Threads in strict mode (`SECCOMP_SET_MODE_STRICT`), which the kernel knows nothing of: it would not put two modes on one thread.
 
-use crate::trace::ptrace::{self, Tid};
+use samara_linux::Tid;
+use samara_linux::ptrace;
+
+use crate::trace::entry::entered;
 
 use super::Tracer;
 
@@ -20,7 +23,7 @@ impl Tracer<'_> {
             true => (ALLOWED_I386, ALLOWED_I386[2]),
             false => (ALLOWED, libc::SYS_exit),
         };
-        if let Ok(Some((entry, _))) = ptrace::entered(tid, &self.filter)
+        if let Ok(Some((entry, _))) = entered(tid, &self.filter)
             && !allowed.contains(&(entry.nr as i64))
         {
             let process = self.tasks.get(&tid).map_or(tid, |task| task.process);

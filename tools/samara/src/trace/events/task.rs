@@ -1,9 +1,10 @@
 //! A traced thread, and what its call under way will need when it returns.
 
+use samara_linux::Tid;
 use samara_mm::Call;
 
 use crate::trace::decode::{Bounds, Filling};
-use crate::trace::ptrace::{Entry, Tid};
+use crate::trace::entry::Entry;
 use crate::trace::seeding::Standing;
 use crate::trace::space::Registering;
 

@@ -8,7 +8,7 @@ use samara_mm::Call;
 use super::Tracer;
 use super::task::Doing;
 use crate::trace::decode::{self, Decoded};
-use crate::trace::ptrace::Entry;
+use crate::trace::entry::Entry;
 use crate::trace::space::{Space, Who};
 
 const PAGE: u64 = 0x1000;

@@ -10,11 +10,11 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use samara_linux::Tid;
 use samara_mm::exec::Image;
 use samara_mm::{Errno, FileKind};
 
 use crate::trace::files;
-use crate::trace::ptrace::Tid;
 
 static ASIDE: AtomicBool = AtomicBool::new(false);
 

@@ -6,11 +6,11 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 
+use samara_linux::Tid;
+use samara_linux::maps::Area;
 use samara_mm::FileKind;
 
-use crate::maps::Area;
 use crate::seed;
-use crate::trace::ptrace::Tid;
 
 use super::mounts::Served;
 
@@ -114,7 +114,7 @@ fn is_packet_socket(tid: Tid, object: &libc::stat64) -> bool {
         return false;
     }
     let inode = object.st_ino.to_string();
-    let listed = crate::proc_file::read_text(format!("/proc/{tid}/net/packet"));
+    let listed = samara_linux::proc_file::read_text(format!("/proc/{tid}/net/packet"));
     // The inode is the last column.
     listed.is_ok_and(|text| {
         let mut inodes = text
@@ -173,7 +173,7 @@ pub(in crate::trace) fn seals_of_mapped(tid: Tid, (start, end): (u64, u64)) -> O
 /// Returns `true` for an arena among the maps of BPF: its areas cannot be cut, and its driver places them (`bpf_map_type` in bpf(2)'s header).
 fn is_arena(tid: Tid, descriptor: i32) -> bool {
     const ARENA: &str = "33";
-    let info = crate::proc_file::read_text(format!("/proc/{tid}/fdinfo/{descriptor}"));
+    let info = samara_linux::proc_file::read_text(format!("/proc/{tid}/fdinfo/{descriptor}"));
     info.is_ok_and(|info| {
         let kind = info.lines().find_map(|line| line.strip_prefix("map_type:"));
         kind.is_some_and(|kind| kind.trim() == ARENA)
@@ -181,7 +181,7 @@ fn is_arena(tid: Tid, descriptor: i32) -> bool {
 }
 
 pub(super) fn opened_as_path(tid: Tid, descriptor: i32) -> bool {
-    crate::proc_file::read_text(format!("/proc/{tid}/fdinfo/{descriptor}"))
+    samara_linux::proc_file::read_text(format!("/proc/{tid}/fdinfo/{descriptor}"))
         .ok()
         .and_then(|text| {
             let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;

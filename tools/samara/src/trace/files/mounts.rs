@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::trace::ptrace::Tid;
+use samara_linux::Tid;
 
 /// What is known of file systems by their device numbers.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ impl Served {
 /// Is it FUSE by `/proc/PID/mountinfo` (proc_pid_mountinfo(5))?
 fn is_fuse(tid: Tid, device: u64) -> bool {
     let device = format!("{}:{}", libc::major(device), libc::minor(device));
-    let listed = crate::proc_file::read_text(format!("/proc/{tid}/mountinfo"));
+    let listed = samara_linux::proc_file::read_text(format!("/proc/{tid}/mountinfo"));
     listed.is_ok_and(|text| {
         let mut systems = text.lines().filter_map(|line| {
             let (place, system) = line.split_once(" - ")?;

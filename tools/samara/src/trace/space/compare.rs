@@ -3,6 +3,7 @@
 use std::io;
 use std::ops::RangeInclusive;
 
+use samara_linux::Tid;
 use samara_mm::PAGE_SIZE;
 
 use super::{PARTED, Space, Who, growth};
@@ -11,7 +12,6 @@ use crate::record::Reason;
 use crate::seed::Seed;
 use crate::tally::{Finding, FindingKind};
 use crate::trace::exec::{self, Predicted};
-use crate::trace::ptrace::Tid;
 use crate::trace::seeding::{self, Asked, Moment};
 use crate::trace::session::Session;
 use crate::undecided::Unknown;

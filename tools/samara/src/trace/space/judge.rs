@@ -6,7 +6,7 @@ use super::{PARTED, Space, Who};
 use crate::describe::Described;
 use crate::follow::{Evidence, Follower, Listed, Place, Verdict};
 use crate::side::placed_at_random;
-use crate::trace::proc::Faulting;
+use crate::trace::faulting::Faulting;
 use crate::trace::samples::Known;
 use crate::trace::session::Session;
 

@@ -1,14 +1,14 @@
 //! What only shows when a call returns: which object was mapped, and what other threads made of its arguments.
 
+use samara_linux::Tid;
+use samara_linux::maps;
 use samara_mm::{Call, Counted, File, FileArg, FileId, FileKind, PAGE_SIZE};
 
 use super::{Space, Who};
-use crate::maps;
 use crate::trace::decode::{NodeMask, Nodes};
-use crate::trace::proc;
-use crate::trace::ptrace::Tid;
 use crate::trace::segments;
 use crate::trace::session::Session;
+use crate::vm_flags::{file_id, vm_flags};
 
 impl Space {
     /// Other threads have changed a set of nodes while the kernel read it, if it is another one now. It may have found that, what the call before named, or
@@ -49,7 +49,7 @@ impl Space {
             } => {
                 self.confirm_file(file, returned as u64, session);
                 if file.kind.is_driven()
-                    && let Ok(flags) = proc::vm_flags(who.tid)
+                    && let Ok(flags) = vm_flags(who.tid)
                     && let Some((_, flags)) =
                         flags.iter().rfind(|(start, _)| *start <= returned as u64)
                 {
@@ -76,7 +76,7 @@ impl Space {
                     *segment = session
                         .files
                         .segments
-                        .confirm(segment, info.id(), page_size);
+                        .confirm(segment, file_id(&info), page_size);
                 }
             }
             _ => {}
@@ -86,8 +86,10 @@ impl Space {
     /// Returns the size of the pages of the area at `address`: that of small ones where nothing can be seen.
     fn page_size(&mut self, tid: Tid, address: u64) -> u64 {
         let told = self.maps.at(address).ok().flatten();
-        let size =
-            told.and_then(|info| info.page_size.or_else(|| proc::page_size(tid, info.start)));
+        let size = told.and_then(|info| {
+            info.page_size
+                .or_else(|| samara_linux::smaps::page_size(tid, info.start))
+        });
         size.unwrap_or(PAGE_SIZE)
     }
 
@@ -111,7 +113,7 @@ impl Space {
                 *file = session.files.confirm(file, id_of(area), Some(name));
             }
         } else if let Ok(Some(info)) = self.maps.at(address) {
-            let id = info.id();
+            let id = file_id(&info);
             // A mapping of /dev/zero has another object, or none, behind it.
             if file.kind == FileKind::DevZero || id.inode == 0 {
                 return;

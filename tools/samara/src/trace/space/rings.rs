@@ -4,14 +4,14 @@
 
 use std::num::NonZeroU64;
 
+use samara_linux::memory;
 use samara_mm::{Call, Counted, File, FileArg, FileId, FileKind, VmFlags};
 
 use super::{Space, Who};
 use crate::counted::counted;
 use crate::trace::files;
-use crate::trace::memory;
-use crate::trace::proc;
 use crate::trace::session::Session;
+use crate::vm_flags::vm_flags;
 
 const READ_WRITE: u64 = 3;
 const MAP_SHARED: u64 = 1;
@@ -54,7 +54,7 @@ impl Space {
             self.note_grown(session);
         }
         let area = session.map.at(address)?;
-        let flags = proc::vm_flags(who.tid).ok()?;
+        let flags = vm_flags(who.tid).ok()?;
         let (_, flags) = flags.iter().find(|(start, _)| *start == area.start)?;
         let id = FileId {
             major: area.major,

@@ -3,12 +3,12 @@
 //! For calls of i386 in a program with 64-bit addresses, the kernel has drawn bases of their own at exec. Nothing shows them: they follow from the
 //! settings but for one number, which the first place tells that the kernel chooses.
 
+use samara_linux::Tid;
+use samara_linux::proc;
 use samara_mm::{Call, Calls};
 
 use super::Space;
 use super::bases::placed;
-use crate::trace::proc;
-use crate::trace::ptrace::Tid;
 use crate::trace::session::Session;
 
 const PAGE: u64 = 4096;

@@ -5,14 +5,15 @@
 //! memory, can write there, nobody knows what it read: the answer to such a call is undecided if it differs, and so is what becomes of the memory that the
 //! call names. Nothing is asked for that: the engine knows who could write.
 
+use samara_linux::Tid;
+use samara_linux::proc;
 use samara_mm::{Call, Config, VmFlags};
 
 use super::{Space, Who};
 use crate::side::may_be_sealed;
 use crate::trace::decode;
+use crate::trace::entry::Entry;
 use crate::trace::files::seals_of_mapped;
-use crate::trace::proc;
-use crate::trace::ptrace::{Entry, Tid};
 use crate::trace::session::Session;
 use crate::undecided::Unknown;
 
@@ -140,7 +141,7 @@ impl Space {
 
 /// Returns `true` if the memory cgroup of a thread, or one above it, has reached its limit by now, so that the kernel may have no memory for itself.
 fn is_memory_short(tid: Tid) -> bool {
-    let Ok(listed) = crate::proc_file::read_text(format!("/proc/{tid}/cgroup")) else {
+    let Ok(listed) = samara_linux::proc_file::read_text(format!("/proc/{tid}/cgroup")) else {
         return false;
     };
     let path = listed.lines().find_map(|line| line.strip_prefix("0::"));
@@ -157,7 +158,7 @@ fn is_memory_short(tid: Tid) -> bool {
     let of_first = path.is_some_and(|path| {
         let mut groups = groups("/sys/fs/cgroup/memory", path);
         groups.any(|group| {
-            crate::proc_file::read_text(format!("{group}/memory.failcnt"))
+            samara_linux::proc_file::read_text(format!("{group}/memory.failcnt"))
                 .is_ok_and(|text| text.trim() != "0")
         })
     });
@@ -171,7 +172,7 @@ fn groups<'a>(root: &'a str, path: &'a str) -> impl Iterator<Item = String> + 'a
 }
 
 fn has_reached(group: &str, file: &str, event: &str) -> bool {
-    let events = crate::proc_file::read_text(format!("{group}/{file}"));
+    let events = samara_linux::proc_file::read_text(format!("{group}/{file}"));
     events.is_ok_and(|text| {
         let mut lines = text.lines().filter_map(|line| line.split_once(' '));
         lines.any(|(name, count)| name == event && count != "0")

@@ -7,11 +7,11 @@
 
 use std::time::{Duration, Instant};
 
+use samara_linux::Tid;
+use samara_linux::memory;
 use samara_mm::Call;
 
 use super::{Space, Who};
-use crate::trace::memory;
-use crate::trace::ptrace::Tid;
 use crate::trace::session::Session;
 use crate::undecided::Unknown;
 

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
+use samara_linux::Tid;
+use samara_linux::pagemap::Held;
 use samara_mm::{AddressSpace, Call, VmFlags};
 
 use super::{Space, Who};
 use crate::trace::decode::Filling;
-use crate::trace::facts::Held;
-use crate::trace::proc;
-use crate::trace::ptrace::Tid;
 use crate::trace::session::Session;
+use crate::vm_flags::vm_flags;
 
 impl Space {
     /// Lets the engine know which userfaultfds have been closed since the last call. True if any has been.
@@ -41,7 +41,7 @@ impl Space {
 
     /// By which userfaultfds areas were watched that the kernel does not show watched any more.
     fn watched_no_more(&self, tid: Tid) -> impl Iterator<Item = Option<NonZeroU32>> {
-        let flags = proc::vm_flags(tid).ok();
+        let flags = vm_flags(tid).ok();
         let is_watched = move |address: u64| {
             let flags = flags.as_deref()?;
             let covering = flags.iter().rfind(|(start, _)| *start <= address);
@@ -227,7 +227,7 @@ impl Space {
             return false;
         }
         let engine = self.follower.engine();
-        proc::vm_flags(tid).is_ok_and(|flags| {
+        vm_flags(tid).is_ok_and(|flags| {
             let end = addr.saturating_add(len);
             let mut within = engine.areas().filter(|area| {
                 let by_others = area.vma.uffd.is_some_and(|watcher| watcher != context);

@@ -1,50 +1,68 @@
-//! `/proc/PID/smaps` as numbers: the areas, and what of each is in memory.
+//! `/proc/PID/smaps` as numbers: the areas, and how much of each is in memory.
 //!
-//! The kernel needs some microseconds for each area. Reading its lines must cost little beside that, so they are taken where they
-//! were read to, the lines that it prints in fixed columns are not searched for their ends, and an area of which it says the same as of one shortly
-//! before is recognised as a whole: where there are many areas, most are like others.
+//! The kernel needs some microseconds for each area, and reading its lines must cost little compared
+//! with that. Lines are parsed where they were read to, and those in fixed columns are not searched for
+//! their ends. An area with the same lines as one shortly before is recognised as a whole: where there
+//! are many areas, most are like others.
+
+mod scan;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::io::{self, BufRead};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
 
-use samara_mm::VmFlags;
+pub use scan::{each_flags, page_size, with_own_pages};
 
+use crate::Tid;
 use crate::maps::{Map, line_feed};
 
-/// What smaps says of one area, in bytes.
+/// The sizes that smaps prints of one area, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Figures {
-    pub(crate) resident: u64,
-    /// Each page divided by how many map it.
-    pub(crate) proportional: u64,
-    pub(crate) shared_clean: u64,
-    pub(crate) shared_dirty: u64,
-    pub(crate) private_clean: u64,
-    pub(crate) private_dirty: u64,
-    pub(crate) referenced: u64,
-    pub(crate) anonymous: u64,
-    pub(crate) huge_anonymous: u64,
-    pub(crate) huge_shared: u64,
-    pub(crate) huge_file: u64,
-    /// Pages of hugetlbfs, which are not counted as resident.
-    pub(crate) hugetlb: u64,
-    pub(crate) swapped: u64,
-    pub(crate) locked: u64,
+pub struct Figures {
+    /// `Rss`.
+    pub resident: u64,
+    /// `Pss`: each page divided by how many processes map it.
+    pub proportional: u64,
+    /// `Shared_Clean`.
+    pub shared_clean: u64,
+    /// `Shared_Dirty`.
+    pub shared_dirty: u64,
+    /// `Private_Clean`.
+    pub private_clean: u64,
+    /// `Private_Dirty`.
+    pub private_dirty: u64,
+    /// `Referenced`.
+    pub referenced: u64,
+    /// `Anonymous`.
+    pub anonymous: u64,
+    /// `AnonHugePages`.
+    pub huge_anonymous: u64,
+    /// `ShmemPmdMapped`.
+    pub huge_shared: u64,
+    /// `FilePmdMapped`.
+    pub huge_file: u64,
+    /// `Shared_Hugetlb` and `Private_Hugetlb`, which are not counted as resident.
+    pub hugetlb: u64,
+    /// `Swap`.
+    pub swapped: u64,
+    /// `Locked`.
+    pub locked: u64,
 }
 
 impl Figures {
-    /// Changed since they were read or cleared.
-    pub(crate) fn dirty(&self) -> u64 {
+    /// Returns the size of pages that were changed since they were read or cleared.
+    pub fn dirty(&self) -> u64 {
         self.shared_dirty + self.private_dirty
     }
 
-    /// In pages of 2 MiB or more.
-    pub(crate) fn huge(&self) -> u64 {
+    /// Returns the size of huge pages of all kinds.
+    pub fn huge(&self) -> u64 {
         self.huge_anonymous + self.huge_shared + self.huge_file + self.hugetlb
     }
 
-    pub(crate) fn add(&mut self, other: &Figures) {
+    /// Adds another area's sizes. A sum that is too large stays at the largest number.
+    pub fn add(&mut self, other: &Figures) {
         let mut others = *other;
         for (sum, part) in self.numbers().into_iter().zip(others.numbers()) {
             *sum = sum.saturating_add(*part);
@@ -93,39 +111,73 @@ impl Figures {
     }
 }
 
-/// A whole smaps: for each area of `map` its flags and its figures.
-#[derive(Debug, Default)]
-pub(crate) struct Smaps {
-    pub(crate) map: Map,
-    pub(crate) told: Vec<(VmFlags, Figures)>,
+/// The flags of one area, as printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Flags {
+    /// The index of the text among those that differ.
+    text: u32,
+    /// The number of `ProtectionKey`; 0 without that line.
+    pub key: u64,
 }
 
-/// Why a text is not taken for smaps.
+/// A whole smaps: for each area of `map` its flags and its sizes.
+#[derive(Debug, Default)]
+pub struct Smaps {
+    /// The areas.
+    pub map: Map,
+    /// The flags and the sizes of each area, in the same order.
+    pub told: Vec<(Flags, Figures)>,
+    /// The texts of flags that differ.
+    texts: Vec<Box<str>>,
+}
+
+/// The error of a smaps that cannot be read.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub enum SmapsError {
+    /// The file cannot be read.
     Reading(io::Error),
     /// A line, counted from 1, and what is wrong there.
     Line(u64, &'static str),
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for SmapsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Trouble::Reading(error) => error.fmt(f),
-            Trouble::Line(number, what) => write!(f, "line {number} of smaps {what}"),
+            SmapsError::Reading(error) => error.fmt(f),
+            SmapsError::Line(number, what) => write!(f, "line {number} of smaps {what}"),
         }
     }
 }
 
 /// No line is so long: a name has at most 4,096 bytes, of which each may be printed as four.
 const LONGEST_LINE: usize = 32 << 10;
-/// A label and its colon take so many columns, and the number the next eight; then come ` kB` and the line feed.
+/// The columns of a label with its colon. The number has the next eight; then come ` kB` and the line
+/// feed.
 const LABEL: usize = 16;
 const LINE: usize = LABEL + 8 + 4;
 
+impl std::error::Error for SmapsError {}
+
 impl Smaps {
+    /// Returns the letters of an area's flags as printed, in pairs with blanks between.
+    pub fn letters(&self, flags: Flags) -> &str {
+        self.texts.get(flags.text as usize).map_or("", |text| text)
+    }
+
+    /// Reads the smaps of a thread's address space.
+    ///
+    /// # Errors
+    /// [`SmapsError`], also where the file cannot be opened.
+    pub fn of(tid: Tid) -> Result<Self, SmapsError> {
+        let file = File::open(format!("/proc/{tid}/smaps")).map_err(SmapsError::Reading)?;
+        Self::read(BufReader::new(file))
+    }
+
     /// Reads all of it.
-    pub(crate) fn read(mut from: impl BufRead) -> Result<Self, Trouble> {
+    ///
+    /// # Errors
+    /// [`SmapsError`] for a text that is not smaps, and for one of a map that changed between two reads.
+    pub fn read(mut from: impl BufRead) -> Result<Self, SmapsError> {
         let mut parser = Parser::default();
         // The beginning of a line whose end is still to come.
         let mut kept: Vec<u8> = Vec::new();
@@ -133,11 +185,11 @@ impl Smaps {
             let there = match from.fill_buf() {
                 Ok(there) => there,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(Trouble::Reading(error)),
+                Err(error) => return Err(SmapsError::Reading(error)),
             };
             if there.is_empty() {
                 if !kept.is_empty() {
-                    return Err(Trouble::Line(parser.line, "is cut short"));
+                    return Err(SmapsError::Line(parser.line, "is cut short"));
                 }
                 return parser.finish();
             }
@@ -157,19 +209,19 @@ impl Smaps {
                 taken = there.len();
             }
             if kept.len() > LONGEST_LINE {
-                return Err(Trouble::Line(parser.line, "has no end"));
+                return Err(SmapsError::Line(parser.line, "has no end"));
             }
             from.consume(taken);
         }
     }
 }
 
-/// What has been read so far.
+/// The part that has been read, and the state between two lines.
 #[derive(Debug)]
 struct Parser {
     smaps: Smaps,
     figures: Figures,
-    key: VmFlags,
+    key: u64,
     /// Within an area, whose flags are still to come.
     inside: bool,
     /// Not an area of the process.
@@ -177,8 +229,8 @@ struct Parser {
     /// The next line.
     line: u64,
     /// Texts of flags that came before: there are few.
-    flags: HashMap<Box<[u8]>, VmFlags>,
-    /// What was said of areas before, without their first lines; the next one goes to this place.
+    flags: HashMap<Box<[u8]>, u32>,
+    /// The lines of areas before, without their first ones; the next one goes to `next`.
     recent: [Body; RECENT],
     next: usize,
 }
@@ -188,11 +240,11 @@ struct Parser {
 struct Body {
     text: Vec<u8>,
     lines: u64,
-    flags: VmFlags,
+    flags: Flags,
     figures: Figures,
 }
 
-/// So many bodies are remembered.
+/// The number of bodies that are remembered.
 const RECENT: usize = 4;
 
 impl Default for Parser {
@@ -200,7 +252,7 @@ impl Default for Parser {
         Self {
             smaps: Smaps::default(),
             figures: Figures::default(),
-            key: VmFlags::empty(),
+            key: 0,
             inside: false,
             skipped: false,
             line: 1,
@@ -213,7 +265,7 @@ impl Default for Parser {
 
 impl Parser {
     /// Takes all whole lines; the value is how many bytes they have.
-    fn lines(&mut self, text: &[u8]) -> Result<usize, Trouble> {
+    fn lines(&mut self, text: &[u8]) -> Result<usize, SmapsError> {
         let mut at = 0;
         // Where the body of the area begins, and in which line, if that is in this text.
         let mut body = None;
@@ -255,7 +307,7 @@ impl Parser {
         }
     }
 
-    /// Whether a body that is remembered comes next: then the area is complete, and this is how long it was.
+    /// Takes a body that is remembered, if it comes next: the area is then complete. Returns its length.
     fn known(&mut self, rest: &[u8]) -> Option<usize> {
         let body = self.recent.iter().find(|body| {
             let text = &body.text[..];
@@ -284,13 +336,13 @@ impl Parser {
         (body.lines, body.flags, body.figures) = (self.line - line, flags, figures);
     }
 
-    fn wrong<T>(&self, what: &'static str) -> Result<T, Trouble> {
-        Err(Trouble::Line(self.line, what))
+    fn wrong<T>(&self, what: &'static str) -> Result<T, SmapsError> {
+        Err(SmapsError::Line(self.line, what))
     }
 
     /// A label, and a number of KiB behind it.
     #[inline(always)]
-    fn number(&mut self, line: &[u8]) -> Result<(), Trouble> {
+    fn number(&mut self, line: &[u8]) -> Result<(), SmapsError> {
         // Nothing to add, as in most lines.
         if line.ends_with(b"       0") && self.inside {
             return Ok(());
@@ -298,7 +350,7 @@ impl Parser {
         self.nonzero(line)
     }
 
-    fn nonzero(&mut self, line: &[u8]) -> Result<(), Trouble> {
+    fn nonzero(&mut self, line: &[u8]) -> Result<(), SmapsError> {
         if !self.inside {
             return self.wrong("belongs to no area");
         }
@@ -318,12 +370,15 @@ impl Parser {
     }
 
     /// A line that is not in those columns.
-    fn other(&mut self, line: &[u8]) -> Result<(), Trouble> {
+    fn other(&mut self, line: &[u8]) -> Result<(), SmapsError> {
         if let Some(list) = line.strip_prefix(b"VmFlags:") {
             if !self.inside {
                 return self.wrong("belongs to no area");
             }
-            let flags = self.flags(list) | self.key;
+            let flags = Flags {
+                text: self.flags(list),
+                key: self.key,
+            };
             if !self.skipped {
                 self.smaps.told.push((flags, self.figures));
             }
@@ -332,11 +387,10 @@ impl Parser {
         }
         if line.first().is_some_and(u8::is_ascii_uppercase) {
             if let Some(number) = line.strip_prefix(b"ProtectionKey:") {
-                let shift = VmFlags::PKEY.bits().trailing_zeros();
                 let Some(number) = decimal(number) else {
                     return self.wrong("has no number where one belongs");
                 };
-                self.key = VmFlags::from_bits_retain(number << shift) & VmFlags::PKEY;
+                self.key = number;
             } else if let Some(line) = line.strip_suffix(b" kB") {
                 return self.nonzero(line);
             } else if !self.inside {
@@ -359,21 +413,23 @@ impl Parser {
         {
             return self.wrong("begins an area within the one before: the map changed meanwhile");
         }
-        (self.figures, self.key) = (Figures::default(), VmFlags::empty());
+        (self.figures, self.key) = (Figures::default(), 0);
         self.inside = true;
         Ok(())
     }
 
-    fn flags(&mut self, list: &[u8]) -> VmFlags {
-        if let Some(flags) = self.flags.get(list) {
-            return *flags;
+    fn flags(&mut self, list: &[u8]) -> u32 {
+        if let Some(index) = self.flags.get(list) {
+            return *index;
         }
-        let flags = VmFlags::from_smaps(&String::from_utf8_lossy(list));
-        self.flags.insert(list.into(), flags);
-        flags
+        let index = self.smaps.texts.len() as u32;
+        let text = String::from_utf8_lossy(list);
+        self.smaps.texts.push(text.into());
+        self.flags.insert(list.into(), index);
+        index
     }
 
-    fn finish(self) -> Result<Smaps, Trouble> {
+    fn finish(self) -> Result<Smaps, SmapsError> {
         if self.inside {
             return self.wrong("is missing: the last area has no flags");
         }
@@ -394,158 +450,4 @@ fn decimal(text: &[u8]) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ONE: &str = "\
-1000-3000 rw-p 00000000 00:00 0                          [anon: a b]
-Size:                  8 kB
-Rss:                   8 kB
-Private_Dirty:         4 kB
-Anonymous:             4 kB
-Shared_Hugetlb:     2048 kB
-Swap:          123456789 kB
-ProtectionKey:         3
-VmFlags: rd wr mr mw me ac 
-";
-
-    fn fails(text: &str) -> String {
-        Smaps::read(text.as_bytes()).unwrap_err().to_string()
-    }
-
-    #[test]
-    fn an_area_is_read() {
-        let smaps = Smaps::read(ONE.as_bytes()).unwrap();
-        assert_eq!(smaps.map.name(&smaps.map.areas()[0]), b"[anon: a b]");
-        let (flags, figures) = smaps.told[0];
-        assert_eq!(flags.pkey(), 3);
-        assert!(flags.contains(VmFlags::WRITE | VmFlags::ACCOUNT));
-        assert_eq!((figures.resident, figures.dirty()), (8 << 10, 4 << 10));
-        assert_eq!(figures.swapped, 123_456_789 << 10);
-        assert_eq!(figures.huge(), 2 << 20);
-    }
-
-    /// Gives so many bytes at a time.
-    fn slowly(text: &str, bytes: usize) -> impl BufRead {
-        io::BufReader::with_capacity(bytes, text.as_bytes())
-    }
-
-    #[test]
-    fn every_cut_is_told_with_its_line() {
-        let twice = format!("{ONE}{}", ONE.replace("1000-3000", "4000-6000"));
-        for bytes in 1..100 {
-            let smaps = Smaps::read(slowly(&twice, bytes)).unwrap();
-            assert_eq!(smaps.told.len(), 2, "{bytes} bytes at a time");
-            assert_eq!(smaps.told[0], smaps.told[1]);
-        }
-        for length in 1..ONE.len() {
-            let text = &ONE[..length];
-            let told = fails(text);
-            // A cut behind a line is told of the line that is missing.
-            let line = text.matches('\n').count() + 1;
-            assert!(
-                told.starts_with(&format!("line {line} of smaps ")),
-                "{told}"
-            );
-        }
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_told_with_its_line() {
-        assert_eq!(
-            fails("Rss:                   8 kB\n"),
-            "line 1 of smaps belongs to no area"
-        );
-        assert_eq!(
-            fails("Rss:                   0 kB\n"),
-            "line 1 of smaps belongs to no area"
-        );
-        assert_eq!(fails("VmFlags: rd\n"), "line 1 of smaps belongs to no area");
-        assert_eq!(fails("nonsense\n"), "line 1 of smaps is no line of smaps");
-        let bad = ONE.replace("       4 kB", "       x kB");
-        assert_eq!(
-            fails(&bad),
-            "line 4 of smaps has no number where one belongs"
-        );
-        let bad = ONE.replace("123456789", "99999999999999999999");
-        assert_eq!(
-            fails(&bad),
-            "line 7 of smaps has no number where one belongs"
-        );
-        let bad = ONE.replace("123456789", "18446744073709551615");
-        assert_eq!(
-            fails(&bad),
-            "line 7 of smaps has a number that is too large"
-        );
-        let twice = format!("{ONE}{ONE}");
-        assert!(fails(&twice).starts_with("line 10 of smaps begins an area within"));
-        let endless = "1".repeat(2 * LONGEST_LINE);
-        assert_eq!(fails(&endless), "line 1 of smaps has no end");
-    }
-
-    #[test]
-    fn a_line_that_ends_where_another_should_is_none_of_it() {
-        let short = ONE.replace(
-            "Rss:                   8 kB\n",
-            "Rss: 1\nSize:           8 kB\n",
-        );
-        assert_eq!(Smaps::read(short.as_bytes()).unwrap().told[0].1.resident, 0);
-        let cut = ONE.replace(
-            "VmFlags: rd wr mr mw me ac \n",
-            "VmFlags: rd\nRss:    8 kB\n",
-        );
-        assert_eq!(fails(&cut), "line 10 of smaps belongs to no area");
-    }
-
-    #[test]
-    fn an_area_like_others_says_the_same() {
-        let mut text = String::new();
-        let (mut expected, mut state) = (Vec::new(), 1u64);
-        for i in 0..500u64 {
-            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            let (kind, start) = ((state >> 33) % 7, 0x10000 + i * 0x1000);
-            let body = ONE.split_once('\n').unwrap().1;
-            let body = body.replace("       8 kB", &format!("{:>8} kB", kind * 4));
-            text += &format!(
-                "{start:x}-{:x} rw-p 00000000 00:00 0\n{body}",
-                start + 0x1000
-            );
-            expected.push(kind * 4096);
-        }
-        let smaps = Smaps::read(text.as_bytes()).unwrap();
-        let resident: Vec<u64> = smaps.told.iter().map(|(_, f)| f.resident).collect();
-        assert_eq!(resident, expected);
-        assert_eq!(Smaps::read(slowly(&text, 1)).unwrap().told, smaps.told);
-        let told = fails(&format!("{text}nonsense\n"));
-        assert_eq!(told, "line 4501 of smaps is no line of smaps");
-    }
-
-    #[test]
-    fn random_damage_never_panics() {
-        let whole = std::fs::read("/proc/self/smaps").unwrap();
-        let mut state = 1u64;
-        let mut random = |limit: usize| {
-            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            (state >> 33) as usize % limit
-        };
-        for _ in 0..2_000 {
-            let mut text = whole.clone();
-            for _ in 0..random(4) + 1 {
-                let at = random(text.len());
-                text[at] = random(256) as u8;
-            }
-            text.truncate(random(text.len()) + 1);
-            let _ = Smaps::read(&text[..]);
-        }
-    }
-
-    #[test]
-    fn the_own_one_has_the_areas_of_maps() {
-        let smaps = Smaps::read(io::BufReader::new(
-            std::fs::File::open("/proc/self/smaps").unwrap(),
-        ))
-        .unwrap();
-        assert_eq!(smaps.map.areas().len(), smaps.told.len());
-        assert!(smaps.told.iter().any(|(_, figures)| figures.resident > 0));
-    }
-}
+mod tests;

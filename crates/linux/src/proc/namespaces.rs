@@ -1,4 +1,4 @@
-//! What a process means that sees other files and numbers: in a root or a namespace of its own.
+//! Files and processes as another process names them, which has a root or a namespace of its own.
 
 use std::ffi::CString;
 use std::fs;
@@ -9,11 +9,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use super::status_field;
-use crate::proc_file;
-use crate::trace::ptrace::Tid;
+use crate::{Tid, proc_file};
 
-/// Opens what a process finds whose root this is. Before Linux 5.6, nobody else can.
-pub(crate) fn open_below(root: &Path, path: &Path) -> io::Result<fs::File> {
+/// Opens the file that `path` names for a process with this root. Links cannot lead out of it.
+///
+/// # Errors
+/// Those of opening; `ENOSYS` before Linux 5.6.
+pub fn open_below(root: &Path, path: &Path) -> io::Result<fs::File> {
     let root = fs::File::options()
         .read(true)
         .custom_flags(libc::O_PATH)
@@ -33,8 +35,9 @@ pub(crate) fn open_below(root: &Path, path: &Path) -> io::Result<fs::File> {
     }
 }
 
-/// The process or thread that another one calls by a number, which counts in that one's namespace. The number itself, if nothing is known by it.
-pub(crate) fn named_by(caller: Tid, number: Tid) -> Tid {
+/// Returns the process or thread that `caller` calls by a number of its own namespace; the number
+/// itself if nothing has it there.
+pub fn named_by(caller: Tid, number: Tid) -> Tid {
     /// `NS_GET_PID_FROM_PIDNS`, since Linux 6.11.
     const TRANSLATE: libc::Ioctl = 0x8004_b706u32 as libc::Ioctl;
     let link = format!("/proc/{caller}/ns/pid");

@@ -7,7 +7,7 @@
 //!
 //! # Invariants
 //! - An answer counts if the thread still had memory after it was given, or if no thread of the
-//!   process has any: a process that ends meanwhile is told of as its last thread shows it.
+//!   process has any: a process that ends concurrently is told of as its last thread shows it.
 //! - The first thread is asked as long as it has memory.
 //!
 //! What belongs to the process whatever thread is asked (its name, its number, its user) does not
@@ -17,19 +17,18 @@ use std::cell::Cell;
 use std::fs;
 use std::path::Path;
 
-use crate::proc_file;
-use crate::trace::ptrace::Tid;
+use crate::{Tid, proc, proc_file};
 
-/// A process, and the thread of it that answers.
+/// A process, and the thread of it that is asked.
 #[derive(Debug, Clone)]
-pub(crate) struct Living {
+pub struct Living {
     process: Tid,
     through: Cell<Tid>,
 }
 
 impl Living {
     /// Returns the process of a thread, or the process itself.
-    pub(crate) fn of(tid: Tid) -> Self {
+    pub fn of(tid: Tid) -> Self {
         let process = process_of(tid);
         let living = Self {
             process,
@@ -42,7 +41,7 @@ impl Living {
     }
 
     /// Returns the process of a thread that is known to have memory: it is asked first.
-    pub(crate) fn through(tid: Tid) -> Self {
+    pub fn through(tid: Tid) -> Self {
         Self {
             process: process_of(tid),
             through: Cell::new(tid),
@@ -50,13 +49,13 @@ impl Living {
     }
 
     /// Returns the number of the process.
-    pub(crate) fn process(&self) -> Tid {
+    pub fn process(&self) -> Tid {
         self.process
     }
 
     /// Asks a thread with memory. Asks another one if that one has ended before the answer was
     /// complete.
-    pub(crate) fn ask<T>(&self, mut question: impl FnMut(Tid) -> T) -> T {
+    pub fn ask<T>(&self, mut question: impl FnMut(Tid) -> T) -> T {
         loop {
             let tid = self.through.get();
             let answer = question(tid);
@@ -77,7 +76,7 @@ impl Living {
 }
 
 /// Returns the first thread with memory of the process that a folder like `/proc/PID` shows.
-pub(crate) fn with_memory(folder: &Path) -> Option<Tid> {
+pub fn with_memory(folder: &Path) -> Option<Tid> {
     let mut before = Vec::new();
     loop {
         let listed = threads(folder)?;
@@ -127,7 +126,7 @@ fn process_of(tid: Tid) -> Tid {
     if sent == 0 || error != Some(libc::ESRCH) {
         return tid;
     }
-    match crate::trace::proc::family(tid) {
+    match proc::family(tid) {
         Ok((process, _)) if process > 0 => process,
         _ => tid,
     }

@@ -1,4 +1,4 @@
-//! Reads what a traced program's arguments point to, as the kernel will read it.
+//! Memory of other processes, read as the kernel reads what their calls point to.
 
 use std::fs::File;
 use std::io;
@@ -8,8 +8,12 @@ use std::ptr;
 use crate::maps::Map;
 use crate::proc_file;
 
-/// Copies from a tracee's memory; shorter than asked where the memory ends.
-pub(crate) fn read(tid: libc::pid_t, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
+/// Copies from a tracee's memory. Returns how many bytes there were: fewer than asked for where the
+/// memory ends.
+///
+/// # Errors
+/// `EFAULT` if the first byte is not there; `ESRCH` and `EPERM` as `process_vm_readv(2)`.
+pub fn read(tid: libc::pid_t, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let read = read_readable(tid, address, buffer);
     let done = match &read {
         Ok(done) => *done,
@@ -28,8 +32,11 @@ pub(crate) fn read(tid: libc::pid_t, address: u64, buffer: &mut [u8]) -> io::Res
     }
 }
 
-/// One 64-bit word of a tracee's memory.
-pub(crate) fn read_word(tid: libc::pid_t, address: u64) -> io::Result<u64> {
+/// Returns one 64-bit word of a tracee's memory.
+///
+/// # Errors
+/// As [`read`], and `UnexpectedEof` where the memory ends within the word.
+pub fn read_word(tid: libc::pid_t, address: u64) -> io::Result<u64> {
     let mut bytes = [0; 8];
     if read(tid, address, &mut bytes)? < 8 {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -37,8 +44,11 @@ pub(crate) fn read_word(tid: libc::pid_t, address: u64) -> io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// One 32-bit word of a tracee's memory.
-pub(crate) fn read_half(tid: libc::pid_t, address: u64) -> io::Result<u64> {
+/// Returns one 32-bit word of a tracee's memory.
+///
+/// # Errors
+/// As [`read`], and `UnexpectedEof` where the memory ends within the word.
+pub fn read_half(tid: libc::pid_t, address: u64) -> io::Result<u64> {
     let mut bytes = [0; 4];
     if read(tid, address, &mut bytes)? < 4 {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -86,8 +96,8 @@ fn read_accessible(tid: libc::pid_t, address: u64, buffer: &mut [u8]) -> Option<
     memory.read_at(&mut buffer[..length], address).ok()
 }
 
-/// Has the processor protection keys, and does the kernel use them?
-pub(crate) fn has_protection_keys() -> bool {
+/// Returns `true` if the processor has protection keys and the kernel uses them.
+pub fn has_protection_keys() -> bool {
     // Leaf 7, ECX bit 4: protection keys, switched on by the kernel.
     #[allow(unused_unsafe, reason = "the call is safe in newer releases of Rust")]
     // SAFETY: every processor of this architecture has the instruction.

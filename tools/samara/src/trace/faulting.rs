@@ -3,8 +3,10 @@
 //! A fault gives an area its owner first and its page later. Until the page shows, only what its thread does tells of it: the thread waits, and not in a call
 //! (proc_pid_syscall(5)), or it has not run for as long as a fault takes. No clock tells that: on a busy machine a thread may not run for long.
 
-use super::{call_of, stat_of, threads, waits_for_others};
-use crate::trace::ptrace::Tid;
+use samara_linux::Tid;
+use samara_linux::proc::{call_of, stat_of, threads};
+
+use super::making::waits_for_others;
 
 /// In ticks of proc_pid_stat(5), of which there are a hundred in a second: a thread that has run for so long is at the end of its fault.
 const LONGEST: u64 = 2;

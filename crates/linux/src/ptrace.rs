@@ -1,25 +1,27 @@
-//! `ptrace(2)` and `waitpid(2)`: the few operations that the tracer needs, behind safe functions.
+//! `ptrace(2)` and `waitpid(2)`: the few operations that a tracer needs, behind safe functions.
 
 use std::io;
 use std::mem;
 
-use super::filter::{AUDIT_ARCH_I386, Filter, mark};
-use super::i386;
-use super::memory;
+use crate::{Tid, memory};
 
-/// A thread, by the kernel's number of it.
-pub(crate) type Tid = libc::pid_t;
+/// `AUDIT_ARCH_I386`: the table of calls of i386, as [`call_point`] returns it.
+pub const AUDIT_ARCH_I386: u32 = 0x4000_0003;
 
-/// What `waitpid` reported of one thread.
+/// An event of one thread, as `waitpid` reported it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub enum Stop {
     /// The filter stopped a call at its entry.
     Seccomp,
-    /// A call returns, or begins (asked for by [`resume_to_exit`]).
+    /// A call returns, or begins (requested by [`resume_to_exit`]).
     Call,
+    /// The thread has made a process by fork.
     Fork,
+    /// The thread has made a process by vfork.
     Vfork,
+    /// The thread has made a thread, or a process without a signal for its parent.
     Clone,
+    /// The process has a new program.
     Exec,
     /// About to exit; its address space is still there.
     Exiting,
@@ -33,7 +35,9 @@ pub(crate) enum Stop {
     Exited(i32),
     /// Gone, killed by this signal.
     Killed {
+        /// The signal's number.
         signal: i32,
+        /// `true` if a core file was written.
         core: bool,
     },
     /// An event of no interest.
@@ -41,8 +45,8 @@ pub(crate) enum Stop {
 }
 
 impl Stop {
-    /// The signal that the thread would get if nobody traced it; 0: none.
-    pub(crate) fn signal(self) -> i32 {
+    /// Returns the signal that is about to be delivered; 0 for none.
+    pub fn signal(self) -> i32 {
         match self {
             Stop::Signal(signal) => signal,
             _ => 0,
@@ -50,8 +54,12 @@ impl Stop {
     }
 }
 
-/// Waits for any tracee. `Ok(None)`: a signal arrived for the tracer itself.
-pub(crate) fn wait(tid: Tid, poll: bool) -> io::Result<Option<(Tid, Stop)>> {
+/// Waits for a tracee; -1 is any. Returns `None` if a signal arrived for the tracer itself, or if
+/// `poll` is set and nothing has happened.
+///
+/// # Errors
+/// `ECHILD` if there is no such tracee.
+pub fn wait(tid: Tid, poll: bool) -> io::Result<Option<(Tid, Stop)>> {
     let mut status = 0;
     let flags = libc::__WALL | if poll { libc::WNOHANG } else { 0 };
     // SAFETY: `status` is a valid place for the status word.
@@ -70,8 +78,8 @@ pub(crate) fn wait(tid: Tid, poll: bool) -> io::Result<Option<(Tid, Stop)>> {
 }
 
 impl Stop {
-    /// Does it tell of the end of a thread?
-    pub(crate) const fn ends(self) -> bool {
+    /// Returns `true` if it reports the end of a thread.
+    pub const fn ends(self) -> bool {
         matches!(self, Stop::Exiting | Stop::Exited(_) | Stop::Killed { .. })
     }
 }
@@ -111,22 +119,22 @@ fn request(request: libc::c_uint, tid: Tid, address: usize, data: usize) -> io::
     Ok(())
 }
 
-/// How the calls of interest of a traced thread are made to stop.
+/// The way in which the calls of a traced thread are made to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pace {
+pub enum Pace {
     /// A filter stops them; everything else runs at full speed.
     Filtered,
     /// Every call stops, at its entry and at its return: no filter can be put on a process from outside.
     EveryCall,
-    /// Whoever stops stays so: the tracer is about to leave.
+    /// A thread that stops stays stopped: the tracer is about to detach.
     Hold,
 }
 
 impl Pace {
     /// Lets a thread run on, delivering `signal` (0: none).
     ///
-    /// A thread that has been killed in the meantime is no error: its end will be reported by [`wait`].
-    pub(crate) fn go(self, tid: Tid, signal: i32) {
+    /// A thread that has been killed since is no error: [`wait`] reports its end.
+    pub fn go(self, tid: Tid, signal: i32) {
         match self {
             Pace::Filtered => {
                 let _ = request(libc::PTRACE_CONT, tid, 0, signal as usize);
@@ -139,7 +147,10 @@ impl Pace {
 
 /// Attaches to a running thread, without stopping it, and to all that it will start. A program that was started for this ends
 /// with the tracer; a process that ran before does not.
-pub(crate) fn seize(tid: Tid, pace: Pace) -> io::Result<()> {
+///
+/// # Errors
+/// Those of `PTRACE_SEIZE`.
+pub fn seize(tid: Tid, pace: Pace) -> io::Result<()> {
     let mut options = libc::PTRACE_O_TRACESYSGOOD
         | libc::PTRACE_O_TRACEFORK
         | libc::PTRACE_O_TRACEVFORK
@@ -153,71 +164,76 @@ pub(crate) fn seize(tid: Tid, pace: Pace) -> io::Result<()> {
 }
 
 /// Asks a seized thread to stop, whatever it does: [`wait`] will report it. A call that it sleeps in begins anew afterwards.
-pub(crate) fn interrupt(tid: Tid) -> io::Result<()> {
+///
+/// # Errors
+/// Those of `PTRACE_INTERRUPT`.
+pub fn interrupt(tid: Tid) -> io::Result<()> {
     request(libc::PTRACE_INTERRUPT, tid, 0, 0)
 }
 
-/// Lets go of a stopped thread, which runs on by itself, delivering `signal` (0: none).
-pub(crate) fn detach(tid: Tid, signal: i32) {
+/// Detaches from a stopped thread, which runs on, and delivers `signal` (0: none).
+pub fn detach(tid: Tid, signal: i32) {
     let _ = request(libc::PTRACE_DETACH, tid, 0, signal as usize);
 }
 
-/// Lets a thread run on into its call, to stop when the call returns; delivers `signal` (0: none).
-pub(crate) fn resume_to_exit(tid: Tid, signal: i32) {
+/// Lets a thread run on until its call returns or begins, and delivers `signal` (0: none).
+pub fn resume_to_exit(tid: Tid, signal: i32) {
     let _ = request(libc::PTRACE_SYSCALL, tid, 0, signal as usize);
 }
 
-/// Leaves a thread in its group stop, but watches for its end.
-pub(crate) fn listen(tid: Tid) {
+/// Leaves a thread in its group stop; its end is still reported.
+pub fn listen(tid: Tid) {
     let _ = request(libc::PTRACE_LISTEN, tid, 0, 0);
 }
 
-/// The number that an event carries: the new thread, or the former one at exec.
-pub(crate) fn event_message(tid: Tid) -> io::Result<u64> {
+/// Returns the number that an event carries: the new thread, or the former one at exec.
+///
+/// # Errors
+/// Those of `PTRACE_GETEVENTMSG`.
+pub fn event_message(tid: Tid) -> io::Result<u64> {
     let mut message: libc::c_ulong = 0;
     request(libc::PTRACE_GETEVENTMSG, tid, 0, &raw mut message as usize)?;
     Ok(message)
 }
 
-/// Registers of a stopped thread.
-pub(crate) fn registers(tid: Tid) -> io::Result<libc::user_regs_struct> {
+/// Returns the registers of a stopped thread.
+///
+/// # Errors
+/// Those of `PTRACE_GETREGS`.
+pub fn registers(tid: Tid) -> io::Result<libc::user_regs_struct> {
     // SAFETY: all zeros is a valid value of this struct of integers.
     let mut registers: libc::user_regs_struct = unsafe { mem::zeroed() };
     request(libc::PTRACE_GETREGS, tid, 0, &raw mut registers as usize)?;
     Ok(registers)
 }
 
-/// Lets a thread that is stopped at the entry of a call pass it over: the call returns `result`.
-pub(crate) fn pass_over(tid: Tid, result: i64) -> io::Result<()> {
+/// Skips the call at whose entry a thread is stopped: the call returns `result`.
+///
+/// # Errors
+/// Those of reading and writing registers.
+pub fn pass_over(tid: Tid, result: i64) -> io::Result<()> {
     let mut registers = registers(tid)?;
     registers.orig_rax = u64::MAX;
     registers.rax = result as u64;
     request(libc::PTRACE_SETREGS, tid, 0, &raw const registers as usize)
 }
 
-/// Has a thread that is stopped at the entry of a call make another one instead, with the same arguments.
-pub(crate) fn call_instead(tid: Tid, number: i64) -> io::Result<()> {
+/// Replaces the call at whose entry a thread is stopped by another one with the same arguments.
+///
+/// # Errors
+/// Those of reading and writing registers.
+pub fn call_instead(tid: Tid, number: i64) -> io::Result<()> {
     let mut registers = registers(tid)?;
     registers.orig_rax = number as u64;
     request(libc::PTRACE_SETREGS, tid, 0, &raw const registers as usize)
 }
 
-/// The call at whose entry a thread is stopped by [`resume_to_exit`], and what a filter would say to it; `None` at its return.
-pub(crate) fn entered(tid: Tid, filter: &Filter) -> io::Result<Option<(Entry, bool)>> {
-    let information = information(tid)?;
-    if information.op != libc::PTRACE_SYSCALL_INFO_ENTRY {
-        return Ok(None);
-    }
-    // SAFETY: `op` says which member of the union the kernel filled.
-    let call = unsafe { information.u.entry };
-    let mark = filter.decide(information.arch, call.nr as u32, &call.args);
-    let entry = Entry::new(tid, call.nr, call.args, mark.unwrap_or(mark::NONE));
-    Ok(Some((entry, mark.is_some())))
-}
-
-/// Sets the flag `CLONE_UNTRACED` of the clone that a stopped thread is in, or takes it away. (`clone3` has it in memory, at the
-/// address that the register holds.)
-pub(crate) fn set_untraced(tid: Tid, on: bool) -> io::Result<()> {
+/// Sets or clears the flag `CLONE_UNTRACED` of the clone that a stopped thread is in. (`clone3` has it
+/// in memory, at the address that the register holds.)
+///
+/// # Errors
+/// Those of reading and writing registers and memory.
+pub fn set_untraced(tid: Tid, on: bool) -> io::Result<()> {
     const UNTRACED: u64 = libc::CLONE_UNTRACED as u64;
     let with = |flags: u64| {
         if on {
@@ -240,51 +256,57 @@ pub(crate) fn set_untraced(tid: Tid, on: bool) -> io::Result<()> {
     request(libc::PTRACE_SETREGS, tid, 0, &raw const registers as usize)
 }
 
-/// A call at its entry. What the filter has stopped of the table of i386 has the number and the arguments that it would have in that of x86-64.
+/// The point of a call at which a thread is stopped (`PTRACE_GET_SYSCALL_INFO`).
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Entry {
-    pub(crate) nr: u64,
-    pub(crate) args: [u64; 6],
-    /// See [`super::filter::mark`].
-    pub(crate) mark: u32,
-    /// Where the result will be, if the call does not return it.
-    pub(crate) result_at: Option<u64>,
+pub enum CallPoint {
+    /// Before the call, as [`resume_to_exit`] stops it.
+    Entry {
+        /// The number of the call in its table.
+        nr: u64,
+        /// Its arguments.
+        args: [u64; 6],
+    },
+    /// Before the call, stopped by a seccomp filter.
+    Filtered {
+        /// The number of the call in its table.
+        nr: u64,
+        /// Its arguments.
+        args: [u64; 6],
+        /// The data that the filter returned with its decision.
+        data: u32,
+    },
+    /// Elsewhere: at the return of a call, or outside of calls.
+    Other,
 }
 
-impl Entry {
-    fn new(tid: Tid, nr: u64, args: [u64; 6], mark: u32) -> Self {
-        let (nr, args, result_at) = match mark {
-            mark::I386 => i386::native(tid, nr, args),
-            _ => (nr, args, None),
-        };
-        Self {
-            nr,
-            args,
-            mark,
-            result_at,
+/// Returns the table that a stopped thread's calls come from (`AUDIT_ARCH_*`), and where in a call the
+/// thread is stopped.
+///
+/// # Errors
+/// Those of `PTRACE_GET_SYSCALL_INFO`.
+pub fn call_point(tid: Tid) -> io::Result<(u32, CallPoint)> {
+    let information = information(tid)?;
+    let point = match information.op {
+        libc::PTRACE_SYSCALL_INFO_ENTRY => {
+            // SAFETY: `op` says which member of the union the kernel filled.
+            let call = unsafe { information.u.entry };
+            CallPoint::Entry {
+                nr: call.nr,
+                args: call.args,
+            }
         }
-    }
-
-    /// Is it a call of the table of i386?
-    pub(crate) fn is_i386(&self) -> bool {
-        self.mark == mark::I386
-    }
-
-    /// One word that a call points to.
-    pub(crate) fn read_word(&self, tid: Tid, address: u64) -> io::Result<u64> {
-        match self.is_i386() {
-            true => memory::read_half(tid, address),
-            false => memory::read_word(tid, address),
+        libc::PTRACE_SYSCALL_INFO_SECCOMP => {
+            // SAFETY: `op` says which member of the union the kernel filled.
+            let call = unsafe { information.u.seccomp };
+            CallPoint::Filtered {
+                nr: call.nr,
+                args: call.args,
+                data: call.ret_data,
+            }
         }
-    }
-
-    /// Bytes in such a word.
-    pub(crate) fn word(&self) -> u64 {
-        match self.is_i386() {
-            true => 4,
-            false => 8,
-        }
-    }
+        _ => CallPoint::Other,
+    };
+    Ok((information.arch, point))
 }
 
 fn information(tid: Tid) -> io::Result<libc::ptrace_syscall_info> {
@@ -299,27 +321,16 @@ fn information(tid: Tid) -> io::Result<libc::ptrace_syscall_info> {
     Ok(information)
 }
 
-/// Does the call that a thread is in come from the table of i386?
-pub(crate) fn is_i386(tid: Tid) -> bool {
+/// Returns `true` if the call that a thread is in comes from the table of i386.
+pub fn is_i386(tid: Tid) -> bool {
     information(tid).is_ok_and(|information| information.arch == AUDIT_ARCH_I386)
 }
 
-/// The call at which a filter stopped a thread. Where it was not `filter`, since that would have let it run, or said otherwise, the mark is none.
-pub(crate) fn entry(tid: Tid, filter: &Filter) -> io::Result<Entry> {
-    let information = information(tid)?;
-    if information.op != libc::PTRACE_SYSCALL_INFO_SECCOMP {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
-    // SAFETY: `op` says which member of the union the kernel filled.
-    let seccomp = unsafe { information.u.seccomp };
-    let wanted = filter.decide(information.arch, seccomp.nr as u32, &seccomp.args);
-    let mark = mark::read(seccomp.ret_data).filter(|mark| wanted == Some(*mark));
-    let mark = mark.unwrap_or(mark::NONE);
-    Ok(Entry::new(tid, seccomp.nr, seccomp.args, mark))
-}
-
-/// What a call returned: the value, or minus the error number.
-pub(crate) fn result(tid: Tid) -> io::Result<i64> {
+/// Returns the result of a call that returns: the value, or minus the error number.
+///
+/// # Errors
+/// Those of `PTRACE_GET_SYSCALL_INFO`; `InvalidData` for a thread that is stopped elsewhere.
+pub fn result(tid: Tid) -> io::Result<i64> {
     let information = information(tid)?;
     if information.op != libc::PTRACE_SYSCALL_INFO_EXIT {
         return Err(io::ErrorKind::InvalidData.into());
@@ -333,13 +344,20 @@ pub(crate) fn result(tid: Tid) -> io::Result<i64> {
     Ok(registers(tid)?.rax as i64)
 }
 
-/// Attaches to a running thread, without stopping it; what it starts is not followed, and it lives on when this program ends.
-pub(crate) fn seize_alone(tid: Tid) -> io::Result<()> {
+/// Attaches to a running thread, without stopping it. Threads that it starts are not followed, and it
+/// lives on when this program ends.
+///
+/// # Errors
+/// Those of `PTRACE_SEIZE`.
+pub fn seize_alone(tid: Tid) -> io::Result<()> {
     request(libc::PTRACE_SEIZE, tid, 0, 0)
 }
 
-/// A set of registers of a stopped thread (`NT_*`), as core files have them.
-pub(crate) fn register_set(tid: Tid, kind: u32) -> io::Result<Vec<u8>> {
+/// Returns a set of registers of a stopped thread (`NT_*`), as core files have them.
+///
+/// # Errors
+/// Those of `PTRACE_GETREGSET`.
+pub fn register_set(tid: Tid, kind: u32) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0u8; 16 << 10];
     let mut place = libc::iovec {
         iov_base: bytes.as_mut_ptr().cast(),
@@ -355,21 +373,24 @@ pub(crate) fn register_set(tid: Tid, kind: u32) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What a thread was told of the signal that it has stopped for, as bytes.
-pub(crate) fn signal_information(tid: Tid) -> io::Result<Vec<u8>> {
+/// Returns the `siginfo_t` of the signal that a thread has stopped for, as bytes.
+///
+/// # Errors
+/// Those of `PTRACE_GETSIGINFO`.
+pub fn signal_information(tid: Tid) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0u8; size_of::<libc::siginfo_t>()];
     request(libc::PTRACE_GETSIGINFO, tid, 0, bytes.as_mut_ptr() as usize)?;
     Ok(bytes)
 }
 
-/// May a thread be told so that [an access was in vain](accessed_in_vain)?
-pub(crate) fn tells_of_accesses(stop: Stop) -> bool {
+/// Returns `true` if the stop may report [a failed access](accessed_in_vain).
+pub fn tells_of_accesses(stop: Stop) -> bool {
     matches!(stop, Stop::Signal(libc::SIGBUS | libc::SIGSEGV))
 }
 
-/// Where an access was in vain, if it was this that the thread is told by a signal: nothing is behind what is mapped (`SIGBUS`), or nothing is mapped
-/// (`SIGSEGV`).
-pub(crate) fn accessed_in_vain(tid: Tid) -> Option<u64> {
+/// Returns the address of a failed access, if the signal that a thread has stopped for reports one: nothing
+/// is behind the mapping (`SIGBUS`), or nothing is mapped (`SIGSEGV`).
+pub fn accessed_in_vain(tid: Tid) -> Option<u64> {
     const BUS_ADRERR: i32 = 2;
     const SEGV_MAPERR: i32 = 1;
     // SAFETY: all zeros is a valid value of this structure of integers.

@@ -1,38 +1,49 @@
-//! Files that the kernel writes while they are read: they have no length that one could ask for.
+//! Files that the kernel writes while they are read: their length cannot be asked for.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// As much as most of them have. The standard library would begin with 32 bytes, and double that from one read to the next.
+/// The size of most of them. The standard library would begin with 32 bytes, and double that from one
+/// read to the next.
 const USUAL: usize = 4096;
 
-/// What to do where [`ours`] is false.
-pub(crate) const MISSING: &str =
+/// Advice for where [`ours`] returns `false`.
+pub const MISSING: &str =
     "/proc is missing, or shows another PID namespace: mount it with `mount -t proc proc /proc`";
 
-/// Is there a `/proc`, and does it number processes as this one does?
-pub(crate) fn ours() -> bool {
+/// Returns `true` if there is a `/proc` that numbers processes as this process's namespace does.
+pub fn ours() -> bool {
     let own = std::fs::read_link("/proc/self").ok();
     own.as_deref() == Some(Path::new(&std::process::id().to_string()))
 }
 
-/// The whole file.
-pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+/// Returns the whole file.
+///
+/// # Errors
+/// Those of opening and reading.
+pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     read_on(&mut File::open(path)?, &mut bytes)?;
     Ok(bytes)
 }
 
-/// The same for one of which there is much: for smaps of a small program. Nobody makes room between the reads.
-pub(crate) fn read_long(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+/// Returns a whole long file, such as smaps: the buffer has room for that of a small program.
+///
+/// # Errors
+/// Those of opening and reading.
+pub fn read_long(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(8 * USUAL);
     read_on(&mut File::open(path)?, &mut bytes)?;
     Ok(bytes)
 }
 
-/// The whole of a file that the kernel writes in one piece: a read that leaves room has come to its end.
-pub(crate) fn read_piece(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+/// Returns a whole file that the kernel writes in one piece: a read that leaves room has come to
+/// its end.
+///
+/// # Errors
+/// Those of opening and reading.
+pub fn read_piece(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let mut bytes = vec![0; USUAL];
     let filled = loop {
@@ -48,13 +59,20 @@ pub(crate) fn read_piece(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The same as text, as [`read_text`] makes it.
-pub(crate) fn read_text_piece(path: impl AsRef<Path>) -> io::Result<String> {
+/// Returns the file of [`read_piece`] as text, as [`read_text`] makes it.
+///
+/// # Errors
+/// Those of opening and reading.
+pub fn read_text_piece(path: impl AsRef<Path>) -> io::Result<String> {
     read_piece(path).map(text)
 }
 
-/// The whole file, as text. A process's name, which is in several of them, may have any bytes: what is no text is replaced.
-pub(crate) fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
+/// Returns the whole file as text. What is not UTF-8 is replaced: several files hold a process's
+/// name, which may have any bytes.
+///
+/// # Errors
+/// Those of opening and reading.
+pub fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
     read(path).map(text)
 }
 
@@ -63,10 +81,13 @@ fn text(bytes: Vec<u8>) -> String {
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// What comes from here on, behind what `bytes` has.
-pub(crate) fn read_on(file: &mut File, bytes: &mut Vec<u8>) -> io::Result<()> {
+/// Appends the rest of a file to `bytes`.
+///
+/// # Errors
+/// Those of reading.
+pub fn read_on(file: &mut File, bytes: &mut Vec<u8>) -> io::Result<()> {
     bytes.reserve(USUAL);
-    // A limit, so that nobody asks for the length.
+    // A limit, so that the length is not asked for.
     file.take(u64::MAX).read_to_end(bytes).map(|_| ())
 }
 

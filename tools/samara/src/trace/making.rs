@@ -1,8 +1,7 @@
 //! Who is in the midst of a call that makes a process.
 
-use super::{Condition, condition};
-use crate::proc_file;
-use crate::trace::ptrace::Tid;
+use samara_linux::Tid;
+use samara_linux::proc::{Condition, call_of, condition};
 
 /// Does a thread stand, or sleep, in a call that makes a process, and may wait for it, or in one that replaces its program, which waits for the other threads
 /// to end?
@@ -21,14 +20,6 @@ fn is_making(number: libc::c_long) -> bool {
         libc::SYS_clone3,
     ];
     native.contains(&number) || I386.contains(&number)
-}
-
-/// Returns the call that a thread stands or sleeps in; `None` for one that runs, or waits within a page fault.
-pub(super) fn call_of(tid: Tid) -> Option<libc::c_long> {
-    // Its number comes first.
-    let text = proc_file::read_text_piece(format!("/proc/{tid}/syscall")).unwrap_or_default();
-    let number = text.split(' ').next().and_then(|word| word.parse().ok());
-    number.filter(|number| *number >= 0)
 }
 
 /// May a thread have made a process, and not told its tracer yet?

@@ -1,6 +1,7 @@
-//! What only the kernel knows: which pages of a traced address space hold anonymous memory.
+//! `/proc/PID/pagemap`: which pages of an address space hold anonymous memory.
 //!
-//! A page that a private area has of its own means that the area has an `anon_vma`, which decides merging.
+//! A page that a private area has of its own means that the area has an `anon_vma`, which decides
+//! whether areas merge.
 
 use std::fs::File;
 use std::io;
@@ -8,9 +9,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
-use super::proc;
-use super::ptrace::Tid;
 use crate::living::Living;
+use crate::maps::{Map, MapsFile};
+use crate::{Tid, proc_file, smaps};
 
 /// `struct pm_scan_arg` of the `PAGEMAP_SCAN` ioctl (Documentation/admin-guide/mm/pagemap.rst).
 #[repr(C)]
@@ -39,7 +40,7 @@ struct Region {
     categories: u64,
 }
 
-const PAGEMAP_SCAN: libc::Ioctl = 0xc060_6610;
+const PAGEMAP_SCAN: libc::Ioctl = 0xc060_6610u32 as libc::Ioctl;
 /// Not write-protected by a userfaultfd.
 const WRITTEN: u64 = 1 << 1;
 const FILE: u64 = 1 << 2;
@@ -53,32 +54,37 @@ const PAGE: u64 = 4096;
 const REGIONS: usize = 64;
 /// The frame number in a word of `/proc/PID/pagemap`.
 const FRAME: u64 = (1 << 55) - 1;
-/// So many bytes are looked through word by word.
+/// The largest range in bytes that is looked through word by word.
 const LARGE: u64 = 1 << 30;
 
-/// How a page is held.
+/// The state of a page that [`Pagemap::held`] looks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Held {
-    /// It is there.
+pub enum Held {
+    /// The page is present.
     Page,
-    /// It is swapped out, or poisoned, which looks alike. Guards do since Linux 6.15 no longer.
+    /// The page is swapped out or poisoned, which looks the same. Before Linux 6.15, guard markers do, too.
     Marker,
 }
 
-/// The page tables of one address space, open for questions. Outlives the program's `execve`, then answers "none".
+/// The pagemap of one address space, kept open. After the program's `execve` it answers that there
+/// are no pages.
 #[derive(Debug)]
-pub(crate) struct Pagemap {
+pub struct Pagemap {
     file: File,
-    /// Who uses the address space.
+    /// The process that uses the address space.
     living: Living,
-    /// What the kernel can tell of a page, [`GUARD`] among it or not.
+    /// The categories that the kernel can tell of a page, with [`GUARD`] or without.
     tells: u64,
     /// The kernel is older than `PAGEMAP_SCAN` (6.7): its table of words is read instead.
     words: bool,
 }
 
 impl Pagemap {
-    pub(crate) fn open(tid: Tid) -> io::Result<Self> {
+    /// Opens the pagemap of a thread's address space.
+    ///
+    /// # Errors
+    /// Those of opening the file.
+    pub fn open(tid: Tid) -> io::Result<Self> {
         Ok(Self {
             file: File::open(format!("/proc/{tid}/pagemap"))?,
             living: Living::through(tid),
@@ -87,9 +93,12 @@ impl Pagemap {
         })
     }
 
-    /// Is there an anonymous page in `start..end`, present or swapped out? The shared zero page does not count; the
-    /// huge one does, because its fault prepares the `anon_vma`.
-    pub(crate) fn written(&mut self, start: u64, end: u64) -> io::Result<bool> {
+    /// Returns `true` if `start..end` has an anonymous page, present or swapped out. The shared zero page
+    /// does not count. The huge one does, because its fault prepares the `anon_vma`.
+    ///
+    /// # Errors
+    /// Those of reading; that the process has ended is no error.
+    pub fn written(&mut self, start: u64, end: u64) -> io::Result<bool> {
         let mut found = false;
         self.each_written(start, end, &mut |_, _| {
             found = true;
@@ -98,8 +107,12 @@ impl Pagemap {
         Ok(found)
     }
 
-    /// Calls `visit` for each run of such pages, ascending, until it answers false.
-    pub(crate) fn each_written(
+    /// Calls `visit` for each run of pages that [`written`](Self::written) counts, ascending, until it
+    /// returns `false`.
+    ///
+    /// # Errors
+    /// As [`written`](Self::written).
+    pub fn each_written(
         &mut self,
         start: u64,
         end: u64,
@@ -179,7 +192,7 @@ impl Pagemap {
         if end - start <= LARGE {
             return self.each_word(start, end, visit);
         }
-        for (low, high) in self.living.ask(proc::with_own_pages)? {
+        for (low, high) in self.living.ask(smaps::with_own_pages)? {
             let (low, high) = (low.max(start), high.min(end));
             if low >= high {
                 continue;
@@ -200,7 +213,7 @@ impl Pagemap {
         Ok(())
     }
 
-    /// Is this the huge zero page? It fills its stretch of 512 pages, in order, in memory of no file. `frame` is that of the page, or 0 where it is hidden.
+    /// Returns `true` if this is the huge zero page. It fills its stretch of 512 pages, in order, in memory of no file. `frame` is that of the page, or 0 where it is hidden.
     fn is_huge_zero(&self, page: u64, frame: u64) -> io::Result<bool> {
         let first = page / 512 * 512;
         if frame != 0 && frame % 512 != page - first {
@@ -213,11 +226,14 @@ impl Pagemap {
                 return Ok(false);
             }
         }
-        self.living.ask(|tid| proc::is_anonymous(tid, page * PAGE))
+        self.living.ask(|tid| is_anonymous(tid, page * PAGE))
     }
 
-    /// The runs of pages in `start..end` that are held so, ascending.
-    pub(crate) fn held(&self, start: u64, end: u64, kind: Held) -> io::Result<Vec<(u64, u64)>> {
+    /// Returns the runs of pages in `start..end` in this state, ascending.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn held(&self, start: u64, end: u64, kind: Held) -> io::Result<Vec<(u64, u64)>> {
         let mut words = vec![0; 8 * 512];
         let mut runs: Vec<(u64, u64)> = Vec::new();
         let mut at = start;
@@ -289,11 +305,20 @@ impl Pagemap {
     }
 }
 
+/// Returns `true` if an address lies in private memory of no file.
+fn is_anonymous(tid: Tid, address: u64) -> io::Result<bool> {
+    let mut map = Map::default();
+    MapsFile::open(tid)?.read(&mut map)?;
+    let area = map.at(address);
+    Ok(area.is_some_and(|area| area.perms[3] == b'p' && area.inode == 0))
+}
+
 /// Bits 61 to 63 of a word: present, and of a file, shared, or the huge zero page.
 const PRESENT_OF_NO_OWNER: u64 = 0b101;
 
-/// Does this word tell of nothing but a userfaultfd's protection against writing, where no page is? It looks like a page in a swap area that is none (observed), and makes
-/// no `anon_vma`. Which swap area it is is hidden from all but root: where there is none, no page is swapped out.
+/// Returns `true` if this word tells of a userfaultfd's protection against writing alone, where no page
+/// is. It looks like a page in a swap area that does not exist (observed), and makes no `anon_vma`. The
+/// swap area is hidden from all but root: where there is none, no page is swapped out.
 fn is_protection(word: u64) -> bool {
     const MARKERS: u64 = 31;
     const PROTECTED: u64 = 1 << 5;
@@ -305,13 +330,13 @@ fn is_protection(word: u64) -> bool {
         }
 }
 
-/// Has this machine anything to swap pages out to?
+/// Returns `true` if this machine has a swap area.
 fn swaps() -> bool {
     // One line is the heading.
-    crate::proc_file::read_text("/proc/swaps").map_or(true, |text| text.lines().count() > 1)
+    proc_file::read_text("/proc/swaps").map_or(true, |text| text.lines().count() > 1)
 }
 
-/// Is this the frame of the page that reads of untouched memory find? Frame numbers are hidden from all but root.
+/// Returns `true` if this is the frame of the page that reads of untouched memory find. Frame numbers are hidden from all but root.
 fn is_zero_page(frame: u64) -> bool {
     static ZERO: OnceLock<u64> = OnceLock::new();
     frame != 0 && frame == *ZERO.get_or_init(|| zero_frame().unwrap_or(0))

@@ -1,36 +1,52 @@
-//! The kernel's own account of an address space: `/proc/PID/maps` as numbers.
+//! `/proc/PID/maps` as numbers: a whole map, and the open file that it is read from.
 //!
-//! The text is read into one reused buffer and parsed by hand, because with `--verify each` this runs after
-//! every call of the traced program. Names stay where they were read; nothing is allocated for a line.
+//! The text is read into one reused buffer and parsed by hand, because a tracer may read a map after
+//! every call of its program. Names stay where they were read; nothing is allocated for a line.
+
+mod file;
 
 use std::fmt;
+use std::io;
 use std::ops::Range;
+
+pub use file::{AreaInfo, MapsFile};
 
 /// One line of `/proc/PID/maps`. Addresses and the offset are in bytes, `end` is exclusive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Area {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
+pub struct Area {
+    /// The first address.
+    pub start: u64,
+    /// The address behind the last one.
+    pub end: u64,
     /// `rwxp` as printed.
-    pub(crate) perms: [u8; 4],
-    pub(crate) offset: u64,
-    pub(crate) major: u32,
-    pub(crate) minor: u32,
-    pub(crate) inode: u64,
-    /// Where the name lies in the text that the area was read from.
+    pub perms: [u8; 4],
+    /// The offset in its file at which the area begins.
+    pub offset: u64,
+    /// The file's device: the major number.
+    pub major: u32,
+    /// The file's device: the minor number.
+    pub minor: u32,
+    /// The file's inode; 0 without a file.
+    pub inode: u64,
+    /// The range of the name in the text that the area was read from.
     name: Range<u32>,
 }
 
-/// A whole map, and the text it came from.
+/// A whole map in ascending order, with the text that it came from.
+///
+/// The `[vsyscall]` page is left out of what [`refill`](Map::refill) reads: it is the same in every process.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Map {
+pub struct Map {
     text: Vec<u8>,
     areas: Vec<Area>,
 }
 
-/// A line that is not one of `/proc/PID/maps`: its number, counted from 1.
+/// The error of a line that is not one of `/proc/PID/maps`: its number, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BadLine(pub(crate) usize);
+pub struct BadLine(
+    /// The line's number.
+    pub usize,
+);
 
 impl fmt::Display for BadLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -38,9 +54,20 @@ impl fmt::Display for BadLine {
     }
 }
 
+impl std::error::Error for BadLine {}
+
+impl From<BadLine> for io::Error {
+    fn from(line: BadLine) -> Self {
+        io::Error::new(io::ErrorKind::InvalidData, line.to_string())
+    }
+}
+
 impl Map {
     /// Reads a map anew from what `fill` appends to the emptied buffer.
-    pub(crate) fn refill<E: From<BadLine>>(
+    ///
+    /// # Errors
+    /// Returns what `fill` returns, and [`BadLine`] for a text that is not a map.
+    pub fn refill<E: From<BadLine>>(
         &mut self,
         fill: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -62,35 +89,48 @@ impl Map {
         Ok(())
     }
 
-    /// Takes all areas away.
-    pub(crate) fn clear(&mut self) {
+    /// Parses the text of a `/proc/PID/maps`.
+    ///
+    /// # Errors
+    /// [`BadLine`] for a text that is not a map.
+    pub fn parse(text: &[u8]) -> Result<Self, BadLine> {
+        let mut map = Self::default();
+        map.refill(|buffer| {
+            buffer.extend_from_slice(text);
+            Ok::<(), BadLine>(())
+        })?;
+        Ok(map)
+    }
+
+    /// Removes all areas.
+    pub fn clear(&mut self) {
         self.text.clear();
         self.areas.clear();
     }
 
     /// Appends one area with its name.
-    pub(crate) fn push(&mut self, mut area: Area, name: &[u8]) {
+    pub fn push(&mut self, mut area: Area, name: &[u8]) {
         let from = self.text.len() as u32;
         self.text.extend_from_slice(name);
         area.name = from..self.text.len() as u32;
         self.areas.push(area);
     }
 
-    /// Appends the area that a line of the text tells of; `None` if it is no such line.
-    pub(crate) fn push_line(&mut self, line: &[u8]) -> Option<()> {
+    /// Appends the area of one line. Returns `None` if it is not a line of maps.
+    pub fn push_line(&mut self, line: &[u8]) -> Option<()> {
         let area = parse(line, 0)?;
         let name = line.get(area.name.start as usize..area.name.end as usize)?;
         self.push(area, name);
         Some(())
     }
 
-    /// Takes the last area away again if it is the page of old system calls, and tells whether it was.
+    /// Removes the last area if it is the `[vsyscall]` page. Returns `true` if it was.
     pub(crate) fn drop_vsyscall(&mut self) -> bool {
         self.areas.pop_if(|area| area.start >= VSYSCALL).is_some()
     }
 
-    /// Keeps `front` areas in front and `behind` behind, and puts others between them.
-    pub(crate) fn replace(&mut self, front: usize, behind: usize, areas: &Map) {
+    /// Keeps the first `front` areas and the last `behind`, and replaces those between by others.
+    pub fn replace(&mut self, front: usize, behind: usize, areas: &Map) {
         let front = front.min(self.areas.len());
         let until = self.areas.len().saturating_sub(behind).max(front);
         let base = self.text.len() as u32;
@@ -110,40 +150,40 @@ impl Map {
         }
     }
 
-    /// The areas in ascending order.
-    pub(crate) fn areas(&self) -> &[Area] {
+    /// Returns the areas in ascending order.
+    pub fn areas(&self) -> &[Area] {
         &self.areas
     }
 
-    /// The area that holds `address`.
-    pub(crate) fn at(&self, address: u64) -> Option<&Area> {
+    /// Returns the area that holds `address`.
+    pub fn at(&self, address: u64) -> Option<&Area> {
         let behind = self.areas.partition_point(|area| area.end <= address);
         self.areas.get(behind).filter(|area| area.start <= address)
     }
 
-    /// The name of one of this map's areas, as printed (empty for none).
-    pub(crate) fn name(&self, area: &Area) -> &[u8] {
+    /// Returns the name of one of this map's areas, as printed; empty without a name.
+    pub fn name(&self, area: &Area) -> &[u8] {
         self.text
             .get(area.name.start as usize..area.name.end as usize)
             .unwrap_or_default()
     }
 }
 
-/// A text of this many bytes is copied without what nobody names any more.
+/// A text of more bytes is copied without the names of removed areas.
 const LONGEST_TEXT: usize = 1 << 20;
 
-/// Where the fixed page of old system calls lies.
+/// The address of the `[vsyscall]` page.
 const VSYSCALL: u64 = 0xffff_ffff_ff60_0000;
 
 impl Area {
-    /// An area without a name yet, for [`Map::push`].
-    pub(crate) fn new(
-        start: u64,
-        end: u64,
-        perms: [u8; 4],
-        offset: u64,
-        id: (u32, u32, u64),
-    ) -> Self {
+    /// Parses one line, without allocating. Returns `None` if it is not a line of maps. No map has the
+    /// area's name: [`Map::push_line`] keeps it.
+    pub fn parse(line: &[u8]) -> Option<Self> {
+        parse(line, 0)
+    }
+
+    /// Creates an area without a name, for [`Map::push`]. `id` is the file's: major, minor, inode.
+    pub fn new(start: u64, end: u64, perms: [u8; 4], offset: u64, id: (u32, u32, u64)) -> Self {
         Self {
             start,
             end,
@@ -187,7 +227,7 @@ fn hex(line: &[u8], at: &mut usize, stop: u8) -> Option<u64> {
     None
 }
 
-/// The place of the first line feed. Most bytes of a map are looked at by eights: there are many.
+/// Returns the place of the first line feed. Bytes are compared eight at a time: there are many.
 pub(crate) fn line_feed(text: &[u8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const FEEDS: u64 = ONES * b'\n' as u64;
@@ -237,8 +277,8 @@ fn parse(line: &[u8], base: u32) -> Option<Area> {
     })
 }
 
-/// Prints an area as the kernel does.
-pub(crate) fn format_line(
+/// Writes an area as the kernel prints it, with one blank before the name and no line feed.
+pub fn format_line(
     f: &mut impl fmt::Write,
     range: (u64, u64),
     perms: [u8; 4],
@@ -268,12 +308,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Map, BadLine> {
-        let mut map = Map::default();
-        map.refill(|buffer| {
-            buffer.extend_from_slice(text.as_bytes());
-            Ok::<(), BadLine>(())
-        })?;
-        Ok(map)
+        Map::parse(text.as_bytes())
     }
 
     #[test]
