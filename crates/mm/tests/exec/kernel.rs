@@ -4,6 +4,9 @@ use std::ffi::CString;
 use std::fs;
 use std::os::unix::fs::FileExt;
 
+use samara_linux::maps::format_line;
+use samara_linux::proc;
+use samara_linux::smaps::Smaps;
 use samara_mm::VmFlags;
 
 /// What is executed, and by whom.
@@ -111,47 +114,26 @@ pub(crate) fn execute(subject: &Subject) -> Outcome {
 
 fn read(child: i32) -> State {
     let mut state = State::default();
-    let text = fs::read(format!("/proc/{child}/smaps")).unwrap();
-    let text = String::from_utf8_lossy(&text);
-    for line in text.lines() {
-        let first = line.split(' ').next().unwrap_or("");
-        if let Some(list) = line.strip_prefix("VmFlags:") {
-            if let Some(area) = state.areas.last_mut() {
-                area.flags = VmFlags::from_smaps(list);
-            }
-        } else if let Some(size) = line.strip_prefix("Anonymous:") {
-            if let Some(area) = state.areas.last_mut() {
-                area.written = size.trim() != "0 kB";
-            }
-        } else if let Some((start, end)) = first.split_once('-')
-            && let (Ok(start), Ok(end)) =
-                (u64::from_str_radix(start, 16), u64::from_str_radix(end, 16))
-        {
-            state.areas.push(Area {
-                start,
-                end,
-                line: line.split_whitespace().collect::<Vec<_>>().join(" "),
-                flags: VmFlags::empty(),
-                written: false,
-            });
-        }
+    let smaps = Smaps::of(child).unwrap();
+    for (area, (flags, figures)) in smaps.map.areas().iter().zip(&smaps.told) {
+        let name = String::from_utf8_lossy(smaps.map.name(area));
+        let (range, id) = ((area.start, area.end), (area.major, area.minor, area.inode));
+        let mut line = String::new();
+        format_line(&mut line, range, area.perms, area.offset, id, &name).unwrap();
+        state.areas.push(Area {
+            start: area.start,
+            end: area.end,
+            line,
+            flags: VmFlags::from_smaps(smaps.letters(*flags)),
+            written: figures.anonymous != 0,
+        });
     }
-    // The page of old system calls belongs to no address space.
-    state.areas.retain(|area| area.start < 1 << 63);
 
-    let text = fs::read_to_string(format!("/proc/{child}/stat")).unwrap();
-    let fields: Vec<&str> = text
-        .rsplit_once(')')
-        .unwrap()
-        .1
-        .split_whitespace()
-        .collect();
-    let field = |number: usize| fields[number - 3].parse::<u64>().unwrap();
-    state.start_stack = field(28);
-    state.data_size = field(46) - field(45);
-    state.start_brk = field(47);
-    let text = fs::read_to_string(format!("/proc/{child}/personality")).unwrap();
-    state.personality = u64::from_str_radix(text.trim(), 16).unwrap();
+    let program = proc::layout(child).unwrap();
+    state.start_stack = program.start_stack;
+    state.data_size = program.data_size;
+    state.start_brk = program.start_brk;
+    state.personality = proc::personality(child).unwrap();
 
     // SAFETY: numbers of registers, all of them valid as zero.
     let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };

@@ -5,9 +5,10 @@ use std::fs;
 use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 
+use samara_linux::maps::Map;
+use samara_linux::smaps::Smaps;
 use samara_mm::SeedVma;
 
-use super::smaps::parse_smaps;
 use super::*;
 
 /// `struct procmap_query`.
@@ -44,24 +45,30 @@ pub(crate) fn model_of(text: &str) -> AddressSpace {
     let mut layout = Layout::default();
     let mut seeds = Vec::new();
     let mut files = BTreeMap::new();
-    for area in parse_smaps(text) {
-        let (start, end, name) = (area.start, area.end, area.name);
+    let mut smaps = Smaps::default();
+    match told {
+        true => smaps = Smaps::read(text.as_bytes()).unwrap(),
+        false => smaps.map = Map::parse(text.as_bytes()).unwrap(),
+    }
+    for (index, area) in smaps.map.areas().iter().enumerate() {
+        let (start, end) = (area.start, area.end);
+        let name = String::from_utf8_lossy(smaps.map.name(area)).into_owned();
         match name.as_str() {
             "[heap]" => (layout.start_brk, layout.brk) = (start, end),
             "[stack]" => layout.stack_top = end - 8,
-            "[vsyscall]" => continue,
             _ => {}
         }
         let id = FileId {
-            major: area.dev.0,
-            minor: area.dev.1,
+            major: area.major,
+            minor: area.minor,
             inode: area.inode,
         };
+        let flags = |(flags, _)| VmFlags::from_smaps(smaps.letters(flags));
         let file = (id.inode != 0).then(|| {
             let file = || Counted::try_new(File::new(id, name.as_str().into())).unwrap();
             files.entry(name.clone()).or_insert_with(file).clone()
         });
-        let perms = area.perms.as_bytes();
+        let perms = area.perms;
         let bit = |i: usize, letter, value| u64::from(perms[i] == letter) * value;
         seeds.push(SeedVma {
             start,
@@ -70,7 +77,7 @@ pub(crate) fn model_of(text: &str) -> AddressSpace {
             shared: perms[3] == b's',
             offset: area.offset,
             file,
-            flags: told.then_some(area.flags),
+            flags: smaps.told.get(index).copied().map(flags),
             name: name.starts_with("[v").then(|| name.as_str().into()),
             touched: false,
         });

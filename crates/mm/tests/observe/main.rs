@@ -12,9 +12,6 @@ mod perf;
 #[path = "../common/running.rs"]
 mod running;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-#[path = "../common/smaps.rs"]
-mod smaps;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod special;
 
 use samara_mm::observe::{Contents, QueryFlags};

@@ -54,9 +54,6 @@ mod running;
 #[path = "../../../../tools/samara/src/shortest.rs"]
 mod shortest;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-#[path = "../common/smaps.rs"]
-mod smaps;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod world;
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use samara_linux::maps::Area;
 use samara_mm::VmFlags;
 
 use super::{LOG_BYTES, map_new};
@@ -360,43 +361,26 @@ unsafe fn read_text(maps: i32, log: *mut u8, areas: *mut KArea) -> u64 {
     let text = unsafe { read_whole(maps, log) };
     let mut count = 0;
     for line in text.split(|byte| *byte == b'\n') {
-        let Some(blank) = line.iter().position(|byte| *byte == b' ') else {
+        let Some(area) = Area::parse(line) else {
             continue;
         };
-        // Four letters, of which some may be dashes, part the two addresses from the rest.
-        let (range, letters, rest) = (
-            &line[..blank],
-            &line[blank + 1..blank + 5],
-            &line[blank + 6..],
-        );
-        let mut fields = range
-            .split(|byte| *byte == b'-')
-            .chain(rest.split(|byte| matches!(byte, b' ' | b':')));
-        let mut number = |base| {
-            let digits = fields.next().unwrap_or_default().iter();
-            digits.fold(0u64, |number, digit| {
-                number * u64::from(base) + u64::from((*digit as char).to_digit(base).unwrap_or(0))
-            })
-        };
-        let (start, end, offset) = (number(16), number(16), number(16));
-        let (major, minor, inode) = (number(16), number(16), number(10));
         // [vsyscall] is no area.
-        if start >> 63 != 0 {
+        if area.start >> 63 != 0 {
             continue;
         }
         let bit = |at: usize, letter: u8, value: u64| {
-            if letters[at] == letter { value } else { 0 }
+            if area.perms[at] == letter { value } else { 0 }
         };
         // SAFETY: there is room, as the caller says.
         unsafe {
             areas.add(count as usize).write(KArea {
                 flags: 0,
-                start,
-                end,
+                start: area.start,
+                end: area.end,
                 perms: bit(0, b'r', 1) | bit(1, b'w', 2) | bit(2, b'x', 4) | bit(3, b's', 8),
-                offset,
-                inode,
-                dev: (major as u32, minor as u32),
+                offset: area.offset,
+                inode: area.inode,
+                dev: (area.major, area.minor),
             });
         }
         count += 1;

@@ -1,15 +1,15 @@
 //! What the running kernel has and what it shows, asked of it.
 
 use std::collections::HashSet;
-use std::fs;
 use std::sync::OnceLock;
 
+use samara_linux::Tid;
+use samara_linux::smaps::Smaps;
 use samara_mm::{AddressSpace, Backing, Config, VmFlags};
 
 use crate::generate::PAGE;
 use crate::kernel::look::raw;
 use crate::kernel::map_new;
-use crate::smaps::parse_smaps;
 
 /// Does the kernel remember where guard markers were (since about Linux 6.18), and show it?
 pub(super) fn shows_guarded() -> bool {
@@ -29,10 +29,10 @@ pub(super) fn shows_lock_on_fault() -> bool {
 fn shows(flag: VmFlags, call: i64, argument: u64) -> bool {
     let page = map_new(libc::MAP_PRIVATE, PAGE as usize) as u64;
     raw(call, [page, PAGE, argument, 0, 0, 0]);
-    let text = fs::read_to_string("/proc/self/smaps").unwrap();
+    let smaps = Smaps::of(std::process::id() as Tid).unwrap();
     raw(libc::SYS_munmap, [page, PAGE, 0, 0, 0, 0]);
-    let areas = parse_smaps(&text);
-    areas.iter().any(|area| area.flags.contains(flag))
+    let mut told = smaps.told.iter();
+    told.any(|&(flags, _)| VmFlags::from_smaps(smaps.letters(flags)).contains(flag))
 }
 
 /// With page tables of five levels there is room above 47 bits: a page is mapped there.

@@ -3,45 +3,34 @@
 use std::fs::{self, File as StdFile};
 use std::os::unix::fs::FileExt;
 
+use samara_linux::maps::Area;
+use samara_linux::proc;
+use samara_linux::smaps::Smaps;
 use samara_mm::{
     AddressSpace, Capabilities, Config, Counted, DriverFlags, File, FileId, FileKind, Layout,
-    Limits, Object, SeedVma,
+    Limits, Object, SeedVma, VmFlags,
 };
 
 use super::features::end_of_user_space;
 use crate::op::Objects;
 use crate::running::running;
-use crate::smaps::{SmapsArea, parse_smaps};
 
 /// The address space of a process, and from where to where it has areas that the kernel installed at exec.
 pub(super) fn seed(objects: &mut Objects, pid: i32) -> (AddressSpace, (u64, u64)) {
-    let smaps = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap();
+    let smaps = Smaps::of(pid).unwrap();
     let pagemap = StdFile::open(format!("/proc/{pid}/pagemap")).unwrap();
-    // Field 47 is start_brk, counted from 1; the name in brackets holds no blank.
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let start_brk: u64 = stat
-        .split_ascii_whitespace()
-        .nth(46)
-        .unwrap()
-        .parse()
-        .unwrap();
-    objects.start_brk = start_brk;
-    let field = |n: usize| -> u64 {
-        stat.split_ascii_whitespace()
-            .nth(n - 1)
-            .unwrap()
-            .parse()
-            .unwrap()
-    };
-    let areas = parse_smaps(&smaps);
+    let program = proc::layout(pid).unwrap();
+    objects.start_brk = program.start_brk;
+    let areas = smaps.map.areas();
+    let name = |area: &Area| std::str::from_utf8(smaps.map.name(area)).unwrap();
     let mut layout = Layout {
-        data_size: field(46) - field(45),
-        start_brk,
-        brk: start_brk,
+        data_size: program.data_size,
+        start_brk: program.start_brk,
+        brk: program.start_brk,
         ..Layout::default()
     };
-    for area in &areas {
-        match area.name.as_str() {
+    for area in areas {
+        match name(area) {
             "[heap]" => layout.brk = area.end,
             "[stack]" => layout.stack_top = area.end - 16,
             _ => {}
@@ -50,8 +39,8 @@ pub(super) fn seed(objects: &mut Objects, pid: i32) -> (AddressSpace, (u64, u64)
     // The loader's end, as it was at exec, is where top-down placement starts.
     layout.mmap_base = areas
         .iter()
-        .filter(|a| a.name.contains("/ld-linux"))
-        .map(|a| a.end)
+        .filter(|area| name(area).contains("/ld-linux"))
+        .map(|area| area.end)
         .next_back()
         .unwrap_or(layout.mmap_base);
     layout.legacy_base = 0x2aaa_aaaa_b000;
@@ -104,15 +93,13 @@ pub(super) fn seed(objects: &mut Objects, pid: i32) -> (AddressSpace, (u64, u64)
         ..Config::default()
     };
     let mut space = AddressSpace::new(config, limits, layout).unwrap();
-    let special = |area: &&SmapsArea| area.name.starts_with("[v") && area.name != "[vsyscall]";
+    let special = |area: &&Area| name(area).starts_with("[v");
     let around_special = (
         areas.iter().find(special).map_or(0, |area| area.start),
         areas.iter().rfind(special).map_or(0, |area| area.end),
     );
-    for area in &areas {
-        if area.name == "[vsyscall]" {
-            continue;
-        }
+    for (area, &(flags, _)) in areas.iter().zip(&smaps.told) {
+        let name = name(area);
         let pages = ((area.end - area.start) / 4096) as usize;
         let mut touched = false;
         let mut words = vec![0u8; pages.min(1 << 16) * 8];
@@ -124,17 +111,17 @@ pub(super) fn seed(objects: &mut Objects, pid: i32) -> (AddressSpace, (u64, u64)
             // Present and neither file nor shared.
             touched |= word >> 63 & 1 == 1 && word >> 61 & 1 == 0;
         }
-        let shared = area.perms.ends_with('s');
-        let special = area.name.starts_with('[') && !matches!(&*area.name, "[heap]" | "[stack]");
+        let shared = area.perms[3] == b's';
+        let special = name.starts_with('[') && !matches!(name, "[heap]" | "[stack]");
         let file = (area.inode != 0).then(|| {
             Counted::try_new(File {
                 id: FileId {
-                    major: area.dev.0,
-                    minor: area.dev.1,
+                    major: area.major,
+                    minor: area.minor,
                     inode: area.inode,
                 },
                 description: None,
-                name: area.name.as_str().into(),
+                name: name.into(),
                 readable: true,
                 writable: true,
                 noexec: false,
@@ -147,9 +134,9 @@ pub(super) fn seed(objects: &mut Objects, pid: i32) -> (AddressSpace, (u64, u64)
         });
         let prot = area
             .perms
-            .bytes()
+            .iter()
             .zip([1, 2, 4])
-            .filter(|(c, _)| *c != b'-')
+            .filter(|(letter, _)| **letter != b'-')
             .map(|p| p.1)
             .sum();
         space
@@ -160,8 +147,8 @@ pub(super) fn seed(objects: &mut Objects, pid: i32) -> (AddressSpace, (u64, u64)
                 shared,
                 offset: area.offset,
                 file,
-                flags: Some(area.flags),
-                name: special.then(|| area.name.as_str().into()),
+                flags: Some(VmFlags::from_smaps(smaps.letters(flags))),
+                name: special.then(|| name.into()),
                 touched: touched && !shared && !special,
             })
             .unwrap();
