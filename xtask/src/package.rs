@@ -9,7 +9,7 @@ use xshell::{Shell, cmd};
 use crate::setup;
 
 /// The libraries that are published.
-const LIBRARIES: [&str; 9] = [
+const LIBRARIES: [&str; 10] = [
     "samara-slab",
     "samara-rcu",
     "maple-tree",
@@ -18,6 +18,7 @@ const LIBRARIES: [&str; 9] = [
     "samara-mm",
     "samara-record",
     "samara-linux",
+    "samara-conformance",
     "samara-capi",
 ];
 /// The command-line tool, which is published, too.

@@ -241,7 +241,7 @@ fn lint(shell: &Shell) -> Result<()> {
 }
 
 /// The libraries, with those features that their other features do not enable.
-const FEATURES: [(&str, &[&str]); 9] = [
+const FEATURES: [(&str, &[&str]); 10] = [
     ("samara-rcu", &["epoch", "user"]),
     ("samara-slab", &[]),
     ("maple-tree", &["epoch", "rcu", "serde", "tracing"]),
@@ -253,6 +253,7 @@ const FEATURES: [(&str, &[&str]); 9] = [
     ("samara-mm", &["exec", "paging", "hosted"]),
     ("samara-record", &[]),
     ("samara-linux", &[]),
+    ("samara-conformance", &[]),
     ("samara-capi", &["mm", "rcu"]),
 ];
 

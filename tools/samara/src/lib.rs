@@ -1,35 +1,25 @@
 //! The command line of Samara, as a library for its program, its tests and the fuzz targets. It is no stable interface.
 
 mod boot;
-mod compare;
-mod counted;
-mod describe;
 mod destination;
 mod dump;
-mod follow;
-mod histories;
 pub mod input;
 mod kernel;
 mod kind;
 mod minimise;
-mod names;
 mod outcome;
 mod picture;
 mod quantity;
 mod record;
 mod replay;
 mod report;
-mod seed;
 mod shortest;
 mod show;
-mod side;
 mod stack;
 mod streams;
 mod subject;
-mod tally;
 mod top;
 mod trace;
-mod undecided;
 mod usage;
 mod vm_flags;
 

@@ -6,7 +6,9 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use crate::names::printable;
+use samara_conformance::names::printable;
+use samara_conformance::tally::Verdict;
+
 use crate::record::Cut;
 
 /// Engine and kernel disagreed (`EX_SOFTWARE` of sysexits).
@@ -15,6 +17,15 @@ pub(crate) const DISAGREED: i32 = 70;
 pub(crate) const INCOMPLETE: i32 = 69;
 /// The command was used wrongly, or a file could not be read or written.
 pub(crate) const MISUSE: i32 = 2;
+
+/// Returns the exit code for what a trace comes to.
+pub(crate) fn of_verdict(verdict: Verdict) -> i32 {
+    match verdict {
+        Verdict::Agreed => 0,
+        Verdict::Disagreed => DISAGREED,
+        Verdict::Undecided | Verdict::NotAll | Verdict::Nothing => INCOMPLETE,
+    }
+}
 
 /// Whether two paths name one file, which need not exist yet. Devices and pipes may be named twice.
 fn same_file(a: &Path, b: &Path) -> bool {

@@ -8,16 +8,16 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use samara_conformance::tally::Verdict;
 use samara_mm::AddressSpace;
 
 use crate::destination::Destination;
 use crate::minimise::minimise;
-use crate::outcome::{complain, distinct};
+use crate::outcome::{complain, distinct, of_verdict};
 use crate::picture::{Film, PictureOptions};
 use crate::quantity::number_of;
 use crate::record::{Reader, Record};
 use crate::report::{self, Replay, Subject};
-use crate::tally::Verdict;
 
 use player::Player;
 
@@ -103,7 +103,7 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
     let performing = begun.elapsed();
     let processor = processor_time().saturating_sub(processor);
     player.finish();
-    player.tally.interrupted = reader.cut;
+    player.tally.interrupted = reader.cut.map(|cut| cut.to_string().into());
 
     if let Some(film) = &film
         && let Err(text) = canvases.draw(film)
@@ -156,7 +156,7 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
             }
         }
     }
-    player.tally.verdict().exit_code()
+    of_verdict(player.tally.verdict())
 }
 
 /// The address space that performed call number `call`, counted over all of them, as it was after that and before the next call. After call 0 is the start of

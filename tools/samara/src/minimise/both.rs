@@ -7,12 +7,12 @@ use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 
+use samara_conformance::counted::counted;
+use samara_conformance::follow::{Evidence, Follower, Verdict};
+use samara_conformance::seed::Seed;
 use samara_linux::maps::Map;
 use samara_mm::{Call, Config, Counted, DriverFlags, File, FileId, FileKind, NoPages, Object, abi};
 
-use crate::counted::counted;
-use crate::follow::{Evidence, Follower, Verdict};
-use crate::seed::Seed;
 use crate::trace;
 
 use super::child::Child;

@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use samara_conformance::seed::Seed;
 use samara_mm::{Call, Config, FileArg, VmFlags, abi};
 
 use crate::record::{Reason, Record};
-use crate::seed::Seed;
 
 use super::both::Files;
 

@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use samara_conformance::describe::{Described, Returned};
 use samara_mm::{Call, FileArg};
-
-use crate::describe::{Described, Returned};
 
 use super::both::{Both, Found, Line, What};
 use super::child::{WIDE, raw};

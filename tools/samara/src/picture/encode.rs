@@ -14,10 +14,11 @@
 //! ```
 //! Lists have their length in front.
 
+use samara_conformance::names::printable;
+
 use super::bands::bands;
 use super::film::Film;
 use crate::kind::Kind;
-use crate::names::printable;
 
 const PAGE: u64 = 4096;
 

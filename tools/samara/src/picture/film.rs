@@ -4,11 +4,11 @@ mod stays;
 
 use std::collections::{BTreeMap, HashMap};
 
+use samara_conformance::describe::{Described, Returned};
 use samara_mm::{AddressSpace, Call, VmFlags};
 
 use super::reach::{self, Reach};
 use super::texts::{Text, Texts};
-use crate::describe::{Described, Returned};
 use crate::kind::Kind;
 use crate::record::{Reason, Record};
 
@@ -369,7 +369,7 @@ fn failed(returned: i64) -> u8 {
 }
 
 /// The path of the program's file: of what is mapped, the nearest below the heap.
-fn program(seed: &crate::seed::Seed) -> String {
+fn program(seed: &samara_conformance::seed::Seed) -> String {
     let heap = seed.layout.start_brk;
     seed.areas
         .iter()
@@ -435,7 +435,8 @@ mod tests {
                 },
                 _ => mmap(0, len, 3, false),
             };
-            let returned = crate::describe::returned(engine.perform_with(&call, &mut NoPages));
+            let returned =
+                samara_conformance::describe::returned(engine.perform_with(&call, &mut NoPages));
             film.call(0, 1, &call, returned, Some(&engine), false, false);
             let areas: Vec<_> = engine
                 .maps()

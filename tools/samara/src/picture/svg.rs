@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
+use samara_conformance::names::printable;
+
 use super::bands::{Band, bands};
 use super::encode::{Lives, OneLife};
 use super::film::{Film, Look};
 use crate::kind::Kind;
-use crate::names::printable;
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 620.0;

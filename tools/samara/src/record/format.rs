@@ -1,13 +1,13 @@
 //! The records: their names, what each holds, and the reading of one.
 
+use samara_conformance::counted::counted;
+use samara_conformance::seed::Seed;
+use samara_conformance::undecided::Unknown;
 use samara_mm::{Call, Config, Counted, File, KernelVersion, Limits};
 
 use samara_record::{Fields, call, config, file, layout, limits, ranges, seed_area};
 
 use super::map::{MapChange, map_change};
-use crate::counted::counted;
-use crate::seed::Seed;
-use crate::undecided::Unknown;
 
 /// Why an engine is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

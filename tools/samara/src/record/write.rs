@@ -5,6 +5,10 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
+use samara_conformance::follow::Evidence;
+use samara_conformance::seed::Seed;
+use samara_conformance::tally::Tally;
+use samara_conformance::undecided::Unknown;
 use samara_linux::maps::Map;
 use samara_mm::heap::Weak;
 use samara_mm::{Call, Config, Counted, File, Limits};
@@ -13,12 +17,8 @@ use samara_record::{
     put_limits, put_ranges, put_seed_area, put_signed, put_text,
 };
 
-use crate::follow::Evidence;
 use crate::kernel::Kernel;
 use crate::outcome::unless_closed;
-use crate::seed::Seed;
-use crate::tally::Tally;
-use crate::undecided::Unknown;
 
 use super::format::Reason;
 use super::map::put_map;

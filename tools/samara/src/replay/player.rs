@@ -1,15 +1,15 @@
 //! Performs records one after the other, and compares what became of the address spaces.
 
+use samara_conformance::describe::Described;
+use samara_conformance::follow::{Evidence, Follower, Listed, Place, Verdict};
+use samara_conformance::seed::Seed;
+use samara_conformance::tally::{Finding, FindingKind, Tally};
 use samara_linux::maps::Map;
 use samara_mm::{Call, NoPages, Pages};
 
 use super::unknown;
-use crate::describe::Described;
-use crate::follow::{Evidence, Follower, Listed, Place, Verdict};
 use crate::picture::Film;
 use crate::record::{MapChange, Reason, Record};
-use crate::seed::Seed;
-use crate::tally::{Finding, FindingKind, Tally};
 
 /// One recorded address space, as long as engine and record agree on it.
 pub(super) struct Replayed {
@@ -209,7 +209,7 @@ impl Player {
                 if let Some(replayed) = self.space(*space) {
                     replayed.uncertain = true;
                 }
-                crate::tally::count(&mut self.tally.unmodelled, name);
+                samara_conformance::tally::count(&mut self.tally.unmodelled, name);
             }
             Record::Map { space, change } => {
                 if self.maps {

@@ -1,10 +1,9 @@
 //! Calls whose answer depends on what a text of strace does not tell: a program's start, and in which order calls of several threads at once were
 //! served.
 
+use samara_conformance::describe;
+use samara_conformance::side::placed_at_random;
 use samara_mm::{AddressSpace, Call, Errno, FileArg, NoPages};
-
-use crate::describe;
-use crate::side::placed_at_random;
 
 /// Does the kernel's answer depend on what the engine cannot know? Where it succeeded although the engine finds something in the range missing, that is an
 /// area from the start. Where it failed although the engine sees no reason, the reason may be an area from the start, a limit, a privilege or the file.

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::{Replay, Subject, rate};
-use crate::describe::KINDS;
 use crate::destination::Destination;
-use crate::tally::{Finding, FindingKind, SpaceFigures, Tally, Verdict};
+use samara_conformance::describe::KINDS;
+use samara_conformance::tally::{Finding, FindingKind, SpaceFigures, Tally, Verdict};
 
 fn figures_json(of: &SpaceFigures) -> Value {
     json!({
@@ -115,7 +115,7 @@ fn to_json(subject: &Subject<'_>, tally: &Tally) -> Value {
     value["undecided_results"] = json!(tally.undecided_results);
     value["undecided"] = json!(tally.undecided);
     value["on_unknown"] = json!(tally.on_unknown);
-    value["interrupted"] = json!(tally.interrupted.map(|cut| cut.to_string()));
+    value["interrupted"] = json!(tally.interrupted);
     value["tracers_refused"] = json!(tally.tracers_refused);
     value["execs_predicted"] = json!(tally.execs_predicted);
     if let (Some(replay), Value::Object(object)) = (&subject.replay, &mut value) {

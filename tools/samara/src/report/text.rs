@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use comfy_table::{CellAlignment, Table, presets};
 
 use super::{Replay, Subject, bytes, grouped, rate};
-use crate::describe::KINDS;
-use crate::names::printable;
 use crate::quantity::{number_of, plural};
-use crate::tally::{FindingKind, SpaceFigures, Tally, Verdict};
+use samara_conformance::describe::KINDS;
+use samara_conformance::names::printable;
+use samara_conformance::tally::{FindingKind, SpaceFigures, Tally, Verdict};
 
 fn title(kind: FindingKind) -> &'static str {
     match kind {
@@ -399,7 +399,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::tally::SpaceTotals;
+    use samara_conformance::tally::SpaceTotals;
 
     /// Returns the text about a program in which everything happened `number` times.
     fn told(number: u64) -> String {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
+use samara_conformance::names::printable;
 use samara_linux::maps::Area;
 use samara_linux::smaps::Figures;
 use serde_json::{Value, json};
@@ -11,7 +12,6 @@ use super::ShowOptions;
 use super::grid::{Column, Grid, Paper};
 use super::snapshot::{Gap, Snapshot, Sum};
 use crate::kind::Kind;
-use crate::names::printable;
 use crate::report::{bytes, grouped};
 
 /// So many lines are shown if not all are asked for.

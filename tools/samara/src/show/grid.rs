@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-use crate::names::{printable, width};
+use samara_conformance::names::printable;
 
 /// Where a table goes.
 #[derive(Debug, Clone, Copy)]
@@ -264,6 +264,14 @@ fn fitting(characters: impl Iterator<Item = char>, most: usize) -> String {
         }
     }
     out
+}
+
+/// Returns the columns of a terminal that a printable text takes.
+fn width(text: &str) -> usize {
+    match text.is_ascii() {
+        true => text.len(),
+        false => ratatui::text::Span::raw(text).width(),
+    }
 }
 
 #[cfg(test)]

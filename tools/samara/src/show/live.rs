@@ -4,6 +4,7 @@ use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::io;
 
+use samara_conformance::seed::Files;
 use samara_linux::living::Living;
 use samara_linux::maps::Map;
 use samara_linux::proc;
@@ -16,7 +17,6 @@ use super::ahead::Ahead;
 use super::kinds::{self, Hints};
 use super::snapshot::{Border, Snapshot};
 use crate::kernel::Kernel;
-use crate::seed::Files;
 use crate::vm_flags::of_smaps;
 
 /// A map that changes while it is read is read again so many times.

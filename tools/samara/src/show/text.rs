@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use samara_conformance::names::printable;
 use samara_linux::maps::Area;
 use samara_linux::smaps::Figures;
 use samara_mm::VmFlags;
@@ -9,7 +10,6 @@ use samara_mm::VmFlags;
 use super::fork::Fork;
 use super::grid::{Column, Grid, Paper};
 use super::snapshot::{Border, Gaps, Snapshot};
-use crate::names::printable;
 use crate::quantity::{bytes, grouped, plural};
 
 /// A number of bytes, or nothing for none.

@@ -3,9 +3,9 @@
 use std::cmp::Ordering;
 
 use clap::ValueEnum;
+use samara_conformance::names::printable;
 
 use super::sample::{Process, Sample};
-use crate::names::printable;
 use crate::report::{bytes, grouped};
 use crate::show::text::microseconds;
 

@@ -13,7 +13,6 @@ use samara_linux::maps::Map;
 use samara_linux::proc;
 use samara_mm::Config;
 
-use crate::names;
 use crate::show::fork::Fork;
 use crate::show::snapshot::{Gaps, gaps};
 
@@ -154,7 +153,7 @@ impl Sampler {
                 digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
             };
             match label {
-                "Name" => status.name = names::of_status(value.strip_prefix('\t').unwrap_or(value)),
+                "Name" => status.name = of_status(value.strip_prefix('\t').unwrap_or(value)),
                 // The real one, and then that as which it acts.
                 "Uid" => {
                     let user = value.split_ascii_whitespace().nth(1);
@@ -186,6 +185,26 @@ impl Sampler {
             fork: Fork::counted(areas, entries, tables),
         }))
     }
+}
+
+/// Returns a process's name from `/proc/PID/status`, where line feeds and backslashes are escaped,
+/// as it is.
+fn of_status(escaped: &str) -> String {
+    let mut out = String::with_capacity(escaped.len());
+    let mut rest = escaped.chars();
+    while let Some(c) = rest.next() {
+        let mut ahead = rest.clone();
+        match (c, ahead.next()) {
+            ('\\', Some('n')) => out.push('\n'),
+            ('\\', Some('\\')) => out.push('\\'),
+            _ => {
+                out.push(c);
+                continue;
+            }
+        }
+        rest = ahead;
+    }
+    out
 }
 
 #[cfg(test)]
@@ -258,5 +277,12 @@ ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsysca
         let own = std::process::id() as i32;
         let found = sample.processes.iter().find(|process| process.pid == own);
         assert!(found.unwrap().mapped.unwrap().areas > 10);
+    }
+
+    #[test]
+    fn names_of_status_are_those_of_comm() {
+        for (escaped, name) in [("a b", "a b"), (r"a\nb\\n", "a\nb\\n"), (r"a\", r"a\")] {
+            assert_eq!(of_status(escaped), name);
+        }
     }
 }

@@ -5,10 +5,10 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph};
+use samara_conformance::names::printable;
 
 use super::columns::Column;
 use super::view::{Mode, View};
-use crate::names::printable;
 use crate::quantity::{grouped, number_of};
 
 /// Names are cut at so many columns only where the terminal ends.

@@ -9,13 +9,13 @@ use std::time::Duration;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use ratatui::crossterm::terminal;
+use samara_conformance::names::printable;
 
 use super::PROC;
 use super::columns::Order;
 use super::sample::{Sample, Sampler};
 use super::screen;
 use super::view::{Mode, View, Wish};
-use crate::names::printable;
 use crate::show::grid::Paper;
 use crate::show::{live, text};
 

@@ -13,6 +13,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use samara_conformance::compare::{self, Alike};
+use samara_conformance::counted::counted;
+use samara_conformance::seed::Seed;
 use samara_linux::Tid;
 use samara_linux::maps::{Area, Map};
 use samara_linux::memory;
@@ -25,10 +28,6 @@ use samara_mm::{
     AddressSpace, Config, Counted, Errno, File, FileId, KernelVersion, Layout, Object, SeedVma,
     VmFlags,
 };
-
-use crate::compare::{self, Alike};
-use crate::counted::counted;
-use crate::seed::Seed;
 
 use super::seeding::Asked;
 

@@ -16,13 +16,12 @@ use std::io::{self, Write};
 use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
+use samara_conformance::counted::counted;
+use samara_conformance::side::may_be_sealed;
 use samara_linux::Tid;
 use samara_mm::{
     Counted, DriverFlags, File, FileArg, FileId, FileKind, KernelVersion, Object, VmFlags,
 };
-
-use crate::counted::counted;
-use crate::side::may_be_sealed;
 
 use super::opened::Opened;
 use super::segments::Segments;

@@ -39,18 +39,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use samara_conformance::seed::Seed;
+use samara_conformance::tally::Verdict;
 use samara_linux::Tid;
 use samara_linux::maps::{Map, MapsFile};
 use samara_mm::KernelVersion;
 
 use crate::destination::Destination;
 use crate::kernel::Kernel;
-use crate::outcome::{MISUSE, complain, distinct};
+use crate::outcome::{MISUSE, complain, distinct, of_verdict};
 use crate::quantity::number_of;
 use crate::record::Writer;
 use crate::report::{self, Subject};
-use crate::seed::Seed;
-use crate::tally::Verdict;
 
 use events::{Ending, Failure, Tracer};
 pub(crate) use filter::SYS_SET_MEMPOLICY_HOME_NODE;
@@ -296,7 +296,7 @@ fn tell(
         complain(&text);
         missing = true;
     }
-    match session.tally.verdict().exit_code() {
+    match of_verdict(session.tally.verdict()) {
         0 if missing => {
             if let (Source::Program(_), Some(code)) = (source, code) {
                 say(&format!(

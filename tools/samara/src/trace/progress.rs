@@ -7,9 +7,9 @@ use ratatui::crossterm::cursor::MoveToColumn;
 use ratatui::crossterm::execute;
 use ratatui::crossterm::style::Print;
 use ratatui::crossterm::terminal::{self, Clear, ClearType};
+use samara_conformance::tally::Tally;
 
 use crate::quantity::number_of;
-use crate::tally::Tally;
 
 use super::session::say;
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use samara_conformance::follow::Evidence;
 use samara_linux::pagemap::Pagemap;
 use samara_mm::{AddressSpace, Call, Watch};
 
 use super::faulting::Faulting;
 use super::faulting::Faults;
-use crate::follow::Evidence;
 
 /// The longest of the pauses in which a page fault may come to its end, each twice as long as the one before.
 const LONGEST_PAUSE: Duration = Duration::from_millis(64);

@@ -6,6 +6,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::rc::Rc;
 
+use samara_conformance::seed::{Files, Seed};
 use samara_linux::Tid;
 use samara_linux::maps::{Area, Map};
 use samara_linux::memory;
@@ -15,7 +16,6 @@ use samara_mm::{
     Capabilities, Config, HugePool, KernelVersion, Layout, Limits, Mdwe, Overcommit, VmFlags,
 };
 
-use crate::seed::{Files, Seed};
 use crate::vm_flags::vm_flags;
 
 use super::exec::{Contents, Settled};

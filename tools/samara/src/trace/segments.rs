@@ -5,10 +5,9 @@
 use std::collections::HashMap;
 use std::fs;
 
+use samara_conformance::counted::counted;
 use samara_linux::Tid;
 use samara_mm::{Counted, File, FileId, FileKind, PAGE_SIZE, ShmSegment};
-
-use crate::counted::counted;
 
 /// Segments of which a map has shown the device and the size of the pages.
 #[derive(Debug, Default)]

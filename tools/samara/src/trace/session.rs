@@ -3,14 +3,14 @@
 use std::cell::LazyCell;
 use std::io::{self, Write};
 
+use samara_conformance::describe::{Described, Returned};
+use samara_conformance::names::printable;
+use samara_conformance::tally::Tally;
 use samara_linux::Tid;
 use samara_linux::maps::Map;
 use samara_mm::{Call, KernelVersion};
 
-use crate::describe::{Described, Returned};
-use crate::names::printable;
 use crate::record::Writer;
-use crate::tally::Tally;
 
 use super::files::Files;
 use super::options::{TraceOptions, Verify};

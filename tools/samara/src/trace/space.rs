@@ -21,14 +21,14 @@ mod watched;
 use std::collections::VecDeque;
 use std::io;
 
+use samara_conformance::follow::Follower;
+use samara_conformance::side::replaced_by;
 use samara_linux::Tid;
 use samara_linux::maps::MapsFile;
 use samara_linux::pagemap::Pagemap;
 use samara_mm::{AddressSpace, Call, Config, Limits, Mdwe, VmFlags};
 
-use crate::follow::Follower;
 use crate::record::Reason;
-use crate::side::replaced_by;
 use crate::vm_flags::vm_flags;
 
 use self::compare::foretell;
@@ -429,10 +429,10 @@ impl Space {
             who.tid,
             &format!(
                 "{name} = {} (not modelled)",
-                crate::describe::Returned(returned)
+                samara_conformance::describe::Returned(returned)
             ),
         );
-        crate::tally::count(&mut session.tally.unmodelled, name);
+        samara_conformance::tally::count(&mut session.tally.unmodelled, name);
         if let Some(record) = &mut session.record {
             record.unmodelled(self.number, who.tid, returned, name);
         }

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::num::NonZeroU64;
 
+use samara_conformance::counted::counted;
+use samara_conformance::describe;
 use samara_mm::{Call, Counted, DriverFlags, Errno, File, FileArg, FileId, FileKind, Object};
 
 use super::line::{self, Argument, Complaint, Text};
-use crate::counted::counted;
-use crate::describe;
 
 /// What a call is for an address space.
 #[derive(Debug)]

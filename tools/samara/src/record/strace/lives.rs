@@ -1,10 +1,10 @@
 //! Threads, who made them, and in which address spaces they run, as far as the lines tell.
 
+use samara_conformance::seed::Seed;
 use samara_mm::{Config, Layout, Limits};
 
 use super::line::{Complaint, Text};
 use super::{Making, Reason, Record, call, untold};
-use crate::seed::Seed;
 
 /// An address space that is known.
 #[derive(Debug, Clone, Copy)]

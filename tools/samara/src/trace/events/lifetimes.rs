@@ -182,7 +182,7 @@ impl Tracer<'_> {
                 unsafe { libc::kill(tid, libc::SIGKILL) };
                 return Err(Failure::OtherMachine(what));
             }
-            crate::tally::count(&mut self.session.tally.not_followed, what);
+            samara_conformance::tally::count(&mut self.session.tally.not_followed, what);
         } else {
             let mut asked = Asked::running(tid, program);
             // What the kernel tells is right: another who has shared the memory may have changed it since exec looked.
@@ -225,7 +225,7 @@ impl Tracer<'_> {
 
     fn not_followed(&mut self, error: &io::Error) {
         let why = format!("process whose map could not be read: {error}");
-        crate::tally::count(&mut self.session.tally.not_followed, &why);
+        samara_conformance::tally::count(&mut self.session.tally.not_followed, &why);
     }
 
     /// A thread's first stop, or the end of a group stop.

@@ -6,11 +6,10 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 
+use samara_conformance::seed;
 use samara_linux::Tid;
 use samara_linux::maps::Area;
 use samara_mm::FileKind;
-
-use crate::seed;
 
 use super::mounts::Served;
 

@@ -2,11 +2,11 @@
 
 use std::ffi::CString;
 
+use samara_conformance::histories::Range;
 use samara_linux::Tid;
 use samara_mm::{FileId, PAGE_SIZE};
 
 use super::{Files, stat, stat_of};
-use crate::histories::Range;
 
 impl Files {
     /// How many pages a file has that a thread has mapped there, if that can be seen.

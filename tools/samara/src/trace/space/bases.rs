@@ -5,10 +5,10 @@
 
 use std::ops::RangeInclusive;
 
+use samara_conformance::seed::Seed;
 use samara_mm::{Call, Calls};
 
 use super::Space;
-use crate::seed::Seed;
 use crate::trace::seeding::{Asked, base_is_hidden};
 use crate::trace::session::Session;
 

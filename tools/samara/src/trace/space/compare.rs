@@ -3,18 +3,18 @@
 use std::io;
 use std::ops::RangeInclusive;
 
+use samara_conformance::follow::Place;
+use samara_conformance::seed::Seed;
+use samara_conformance::tally::{Finding, FindingKind};
+use samara_conformance::undecided::Unknown;
 use samara_linux::Tid;
 use samara_mm::PAGE_SIZE;
 
 use super::{PARTED, Space, Who, growth};
-use crate::follow::Place;
 use crate::record::Reason;
-use crate::seed::Seed;
-use crate::tally::{Finding, FindingKind};
 use crate::trace::exec::{self, Predicted};
 use crate::trace::seeding::{self, Asked, Moment};
 use crate::trace::session::Session;
-use crate::undecided::Unknown;
 
 impl Space {
     /// Compares the whole map, if anything happened since the last time.
@@ -208,7 +208,7 @@ impl Space {
     /// Nothing can be compared from here on.
     pub(crate) fn give_up(&mut self, error: &io::Error, session: &mut Session) {
         let why = format!("process followed no further: {error}");
-        crate::tally::count(&mut session.tally.not_followed, &why);
+        samara_conformance::tally::count(&mut session.tally.not_followed, &why);
         self.broken = true;
     }
 }

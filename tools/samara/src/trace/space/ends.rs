@@ -7,11 +7,11 @@
 //! What the program may not write there is written even so through `/proc/PID/mem`, by itself or another. That is rare, and who owns such an area is in doubt only:
 //! whatever becomes of it, and of its file, from then on.
 
+use samara_conformance::histories::Range;
 use samara_linux::Tid;
 use samara_mm::{Area, Call, FileId, PAGE_SIZE, VmFlags};
 
 use super::{Space, Who};
-use crate::histories::Range;
 use crate::trace::files::Files;
 use crate::trace::session::Session;
 

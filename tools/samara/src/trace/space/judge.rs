@@ -1,11 +1,11 @@
 //! A call that has returned: performed on the engine, and judged.
 
+use samara_conformance::describe::Described;
+use samara_conformance::follow::{Evidence, Follower, Listed, Place, Verdict};
+use samara_conformance::side::placed_at_random;
 use samara_mm::{Call, NoPages, Pages};
 
 use super::{PARTED, Space, Who};
-use crate::describe::Described;
-use crate::follow::{Evidence, Follower, Listed, Place, Verdict};
-use crate::side::placed_at_random;
 use crate::trace::faulting::Faulting;
 use crate::trace::samples::Known;
 use crate::trace::session::Session;

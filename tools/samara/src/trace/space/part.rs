@@ -6,10 +6,10 @@
 //!
 //! Records have whole maps only.
 
+use samara_conformance::histories::Range;
 use samara_mm::{Call, FileArg, FileKind, PAGE_SIZE};
 
 use super::Space;
-use crate::histories::Range;
 use crate::trace::options::Verify;
 use crate::trace::session::Session;
 

@@ -5,11 +5,11 @@
 //! comes to part pages that were merged (`PR_SET_MEMORY_MERGE`), which is where it is broken off (observed). One that moves several areas has moved those below the
 //! one whose pages are to be parted, and finds a hole there the next time. Others' calls come in between.
 
+use samara_conformance::follow::{Evidence, Follower};
+use samara_conformance::side::halves;
 use samara_mm::{Call, NoPages};
 
 use super::{BEFORE_EXIT, Space, Who};
-use crate::follow::{Evidence, Follower};
-use crate::side::halves;
 use crate::trace::session::Session;
 
 const NOTHING_WRITTEN: Evidence<'_> = Evidence {

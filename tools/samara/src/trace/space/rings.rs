@@ -4,11 +4,11 @@
 
 use std::num::NonZeroU64;
 
+use samara_conformance::counted::counted;
 use samara_linux::memory;
 use samara_mm::{Call, Counted, File, FileArg, FileId, FileKind, VmFlags};
 
 use super::{Space, Who};
-use crate::counted::counted;
 use crate::trace::files;
 use crate::trace::session::Session;
 use crate::vm_flags::vm_flags;

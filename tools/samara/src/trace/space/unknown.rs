@@ -5,17 +5,17 @@
 //! memory, can write there, nobody knows what it read: the answer to such a call is undecided if it differs, and so is what becomes of the memory that the
 //! call names. Nothing is asked for that: the engine knows who could write.
 
+use samara_conformance::side::may_be_sealed;
+use samara_conformance::undecided::Unknown;
 use samara_linux::Tid;
 use samara_linux::proc;
 use samara_mm::{Call, Config, VmFlags};
 
 use super::{Space, Who};
-use crate::side::may_be_sealed;
 use crate::trace::decode;
 use crate::trace::entry::Entry;
 use crate::trace::files::seals_of_mapped;
 use crate::trace::session::Session;
-use crate::undecided::Unknown;
 
 /// Advice that changes no property of an area, and gives it no owner of pages: `MADV_WILLNEED`, `MADV_DONTNEED`, `MADV_FREE`, `MADV_REMOVE`, `MADV_COLD`,
 /// `MADV_PAGEOUT`, `MADV_DONTNEED_LOCKED`.

@@ -7,13 +7,13 @@
 
 use std::time::{Duration, Instant};
 
+use samara_conformance::undecided::Unknown;
 use samara_linux::Tid;
 use samara_linux::memory;
 use samara_mm::Call;
 
 use super::{Space, Who};
 use crate::trace::session::Session;
-use crate::undecided::Unknown;
 
 /// `struct io_uring_params`, and what of it is asked (`io_uring_setup(2)`).
 const PARAMS: usize = 120;

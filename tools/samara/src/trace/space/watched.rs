@@ -71,7 +71,7 @@ impl Space {
             for &context in &closed {
                 let _ = trial.perform(&Call::UffdClose { context });
             }
-            crate::describe::returned(trial.perform(call)) == returned
+            samara_conformance::describe::returned(trial.perform(call)) == returned
         });
         if !closed.is_empty() && explained {
             for context in closed {
@@ -209,8 +209,9 @@ impl Space {
 
     /// Would the engine answer as the kernel has?
     pub(crate) fn foretells(&self, call: &Call, returned: i64) -> bool {
-        let answer =
-            |mut trial: AddressSpace| crate::describe::returned(trial.perform(call)) == returned;
+        let answer = |mut trial: AddressSpace| {
+            samara_conformance::describe::returned(trial.perform(call)) == returned
+        };
         self.engine().try_clone().is_ok_and(answer)
     }
 

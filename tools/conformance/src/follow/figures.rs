@@ -9,7 +9,7 @@ use crate::tally::{Finding, FindingKind, SpaceFigures, Tally};
 
 impl Follower {
     /// Counts a judged call.
-    pub(crate) fn count(
+    pub fn count(
         call: &Call,
         returned: i64,
         own: i64,
@@ -85,8 +85,8 @@ impl Follower {
         }
     }
 
-    /// Adds the engine's figures at its end.
-    pub(crate) fn retire(&self, main: bool, tally: &mut Tally) {
+    /// Adds the engine's figures at its end. `main` says that it is the main program's.
+    pub fn retire(&self, main: bool, tally: &mut Tally) {
         let stats = self.side.engine.stats();
         let figures = self.figures();
         let totals = &mut tally.spaces;

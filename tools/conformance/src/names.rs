@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 
 /// Returns a text as one line that shows all of its characters and commands nothing.
-pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+pub fn printable(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return Cow::Borrowed(text);
     }
@@ -37,34 +37,6 @@ fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
         | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{e0100}'..='\u{e01ef}')
-}
-
-/// Returns the columns of a terminal that a printable text takes.
-pub(crate) fn width(text: &str) -> usize {
-    match text.is_ascii() {
-        true => text.len(),
-        false => ratatui::text::Span::raw(text).width(),
-    }
-}
-
-/// Returns a process's name from `/proc/PID/status`, where line feeds and backslashes are escaped,
-/// as it is.
-pub(crate) fn of_status(escaped: &str) -> String {
-    let mut out = String::with_capacity(escaped.len());
-    let mut rest = escaped.chars();
-    while let Some(c) = rest.next() {
-        let mut ahead = rest.clone();
-        match (c, ahead.next()) {
-            ('\\', Some('n')) => out.push('\n'),
-            ('\\', Some('\\')) => out.push('\\'),
-            _ => {
-                out.push(c);
-                continue;
-            }
-        }
-        rest = ahead;
-    }
-    out
 }
 
 #[cfg(test)]
@@ -100,13 +72,6 @@ mod tests {
             let text = format!("a{c}b");
             let printed = format!("a\\u{{{:x}}}b", c as u32);
             assert_eq!(printable(&text), printed);
-        }
-    }
-
-    #[test]
-    fn names_of_status_are_those_of_comm() {
-        for (escaped, name) in [("a b", "a b"), (r"a\nb\\n", "a\nb\\n"), (r"a\", r"a\")] {
-            assert_eq!(of_status(escaped), name);
         }
     }
 }

@@ -14,17 +14,23 @@ use crate::counted::counted;
 
 /// The start of an address space, as plain data that can be recorded.
 #[derive(Debug, Clone)]
-pub(crate) struct Seed {
-    pub(crate) config: Config,
-    pub(crate) limits: Limits,
-    pub(crate) layout: Layout,
-    /// Ascending.
-    pub(crate) areas: Vec<SeedVma>,
+pub struct Seed {
+    /// The configuration of the machine and the process.
+    pub config: Config,
+    /// The resource limits.
+    pub limits: Limits,
+    /// The addresses that exec chose.
+    pub layout: Layout,
+    /// The areas, ascending.
+    pub areas: Vec<SeedVma>,
 }
 
 impl Seed {
     /// Builds the engine.
-    pub(crate) fn build(&self) -> Result<AddressSpace, Errno> {
+    ///
+    /// # Errors
+    /// Those of [`AddressSpace::new`] and [`seed`](AddressSpace::seed).
+    pub fn build(&self) -> Result<AddressSpace, Errno> {
         let mut space = AddressSpace::new(self.config.clone(), self.limits, self.layout)?;
         for area in &self.areas {
             space.seed(area.clone())?;
@@ -35,14 +41,14 @@ impl Seed {
 
 /// The files that the lines of a map name, each once.
 #[derive(Debug, Default)]
-pub(crate) struct Files {
+pub struct Files {
     known: HashMap<(FileId, Box<str>), Counted<File>>,
 }
 
 impl Files {
-    /// A line of the kernel's map as the engine takes it over. `description` numbers the open file of one that was not named before; `written`
+    /// Returns a line of the kernel's map as the engine takes it over. `description` numbers the open file of one that was not named before; `written`
     /// tells, of an area that may have private pages, whether it has any. `stored` is the kind of a file by where it is stored, if that matters.
-    pub(crate) fn area(
+    pub fn area(
         &mut self,
         area: &Area,
         name: &[u8],
@@ -103,9 +109,9 @@ impl Files {
     }
 }
 
-/// The kind of what maps and links of `/proc` call so, if the name tells of a driver: that of a perf event, of the ring of a processor's trace events in tracefs,
-/// of a ring of `io_uring`, or of a map of BPF.
-pub(crate) fn kind_of_driver(name: &[u8]) -> Option<FileKind> {
+/// Returns the kind of a file by its name in maps and in links of `/proc`, if the name tells of a driver.
+/// Such are perf events, rings of trace events in tracefs, rings of `io_uring`, and maps of BPF.
+pub fn kind_of_driver(name: &[u8]) -> Option<FileKind> {
     match name {
         b"anon_inode:[perf_event]" => Some(FileKind::WholeDevice),
         b"anon_inode:[io_uring]" | b"anon_inode:bpf-map" => Some(FileKind::PlacedDevice),

@@ -25,9 +25,9 @@ impl Side {
 }
 
 impl Follower {
-    /// Areas that may have an owner since they [could not grow](Side::grown_in_vain) for the kernel, or were filled in in vain by a userfaultfd: nothing tells
-    /// of that.
-    pub(crate) fn owned_in_vain(&self) -> Vec<Range> {
+    /// Returns areas that may have an owner because the kernel could not grow them, or because a
+    /// userfaultfd failed to fill them in. No file of the kernel shows either.
+    pub fn owned_in_vain(&self) -> Vec<Range> {
         let watched = |area: &Area<'_>| {
             let flags = area.vma.flags & (VmFlags::UFFD | VmFlags::SHARED);
             area.vma.anon().is_none() && !flags.is_empty() && !flags.contains(VmFlags::SHARED)

@@ -1,27 +1,27 @@
 //! Why a difference decides nothing: what the engine does not know, and cannot learn from what the kernel shows.
 //!
-//! docs/limits.md lists the same, with what is compared all the same.
+//! `docs/limits.md` of the command line lists the same, with what is compared all the same.
 
-/// What is not known where engine and kernel differ.
+/// A reason for which a difference decides nothing: something that is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unknown {
-    /// What was written first, or at all.
+pub enum Unknown {
+    /// The order of the first writes, or whether there were any.
     Writes,
-    /// What the kernel read of an argument that somebody else could write.
+    /// The argument that the kernel read, which another thread or process could write.
     Argument,
-    /// Whether advice was given through a ring of `io_uring`.
+    /// Advice that may have been given through a ring of `io_uring`.
     Advice,
-    /// Where the driver of a BPF arena places it. It lets nobody cut it, either.
+    /// The place that the driver of a BPF arena chooses. It refuses to cut it, too.
     Arena,
-    /// Whether the server of a FUSE file wants it uncached (`FOPEN_DIRECT_IO`), and how long the file is.
+    /// The wish of a FUSE file's server to have it uncached (`FOPEN_DIRECT_IO`), and the file's length.
     Served,
-    /// Through which open file an area was mapped.
+    /// The open file through which an area was mapped.
     Opened,
-    /// Whether the kernel had memory left for itself.
+    /// The memory that the kernel had left for itself.
     KernelMemory,
-    /// What `vm.max_map_count` was during the call.
+    /// The value of `vm.max_map_count` during the call.
     MaxMapCount,
-    /// Which seals a file in memory has got since it was mapped.
+    /// The seals that a file in memory has got since it was mapped.
     Sealed,
 }
 
@@ -40,12 +40,12 @@ const ALL: [Unknown; 9] = [
 
 impl Unknown {
     /// Returns the number that stands for it in a record.
-    pub(crate) fn number(self) -> u64 {
+    pub fn number(self) -> u64 {
         ALL.iter().position(|known| *known == self).unwrap_or(0) as u64
     }
 
-    /// Returns what a number stands for.
-    pub(crate) fn of_number(number: u64) -> Option<Self> {
+    /// Returns the reason that a number stands for.
+    pub fn of_number(number: u64) -> Option<Self> {
         ALL.get(usize::try_from(number).ok()?).copied()
     }
 

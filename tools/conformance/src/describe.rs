@@ -6,11 +6,11 @@ use samara_mm::{Call, Errno, FileArg};
 
 use crate::names::printable;
 
-/// Prints a call like `mmap(NULL, 8192, PROT_READ, MAP_PRIVATE, 3</lib/x.so>, 0)`.
-pub(crate) struct Described<'a>(pub(crate) &'a Call);
+/// A call in words, such as `mmap(NULL, 8192, PROT_READ, MAP_PRIVATE, 3</lib/x.so>, 0)`.
+pub struct Described<'a>(pub &'a Call);
 
-/// What a call returned: an address or number, or an error.
-pub(crate) struct Returned(pub(crate) i64);
+/// The result of a call in words: an address or number, or an error.
+pub struct Returned(pub i64);
 
 /// The result of a call as the kernel returns it, as the engine does.
 pub(crate) fn outcome(returned: i64) -> Result<u64, Errno> {
@@ -21,8 +21,8 @@ pub(crate) fn outcome(returned: i64) -> Result<u64, Errno> {
     }
 }
 
-/// And back.
-pub(crate) fn returned(outcome: Result<u64, Errno>) -> i64 {
+/// Returns an engine's answer as the kernel returns it: the value, or minus the error number.
+pub fn returned(outcome: Result<u64, Errno>) -> i64 {
     match outcome {
         Ok(value) => value as i64,
         Err(errno) => -i64::from(errno.0),
@@ -77,7 +77,8 @@ impl fmt::Display for Bits {
     }
 }
 
-pub(crate) const PROT: &[(u64, &str)] = &[
+/// The names of `PROT_*`.
+pub const PROT: &[(u64, &str)] = &[
     (1, "PROT_READ"),
     (2, "PROT_WRITE"),
     (4, "PROT_EXEC"),
@@ -90,7 +91,8 @@ fn prot(bits: u64) -> Bits {
     Bits(bits, PROT, "PROT_NONE")
 }
 
-pub(crate) const MAP: &[(u64, &str)] = &[
+/// The names of `MAP_*`.
+pub const MAP: &[(u64, &str)] = &[
     (3, "MAP_SHARED_VALIDATE"),
     (1, "MAP_SHARED"),
     (2, "MAP_PRIVATE"),
@@ -115,25 +117,27 @@ fn map_flags(bits: u64) -> Bits {
     Bits(bits, MAP, "0")
 }
 
-pub(crate) const REMAP: &[(u64, &str)] = &[
+/// The names of `MREMAP_*`.
+pub const REMAP: &[(u64, &str)] = &[
     (1, "MREMAP_MAYMOVE"),
     (2, "MREMAP_FIXED"),
     (4, "MREMAP_DONTUNMAP"),
 ];
 
-pub(crate) const LOCK_ALL: &[(u64, &str)] =
-    &[(1, "MCL_CURRENT"), (2, "MCL_FUTURE"), (4, "MCL_ONFAULT")];
+/// The names of `MCL_*`.
+pub const LOCK_ALL: &[(u64, &str)] = &[(1, "MCL_CURRENT"), (2, "MCL_FUTURE"), (4, "MCL_ONFAULT")];
 
-pub(crate) const SYNC: &[(u64, &str)] = &[(1, "MS_ASYNC"), (2, "MS_INVALIDATE"), (4, "MS_SYNC")];
+/// The names of `MS_*`.
+pub const SYNC: &[(u64, &str)] = &[(1, "MS_ASYNC"), (2, "MS_INVALIDATE"), (4, "MS_SYNC")];
 
-/// The bits of a name in a table.
-pub(crate) fn named(table: &[(u64, &str)], name: &str) -> Option<u64> {
+/// Returns the bits of a name in a table.
+pub fn named(table: &[(u64, &str)], name: &str) -> Option<u64> {
     let found = table.iter().find(|(_, known)| *known == name)?;
     Some(found.0)
 }
 
-/// The number of an advice.
-pub(crate) fn advice_named(name: &str) -> Option<u64> {
+/// Returns the number of an advice of `madvise(2)`.
+pub fn advice_named(name: &str) -> Option<u64> {
     (0..=103).find(|number| advice(*number as i32) == Some(name))
 }
 
@@ -385,7 +389,7 @@ impl fmt::Display for Described<'_> {
 }
 
 /// Kinds of calls, in the order in which they are listed.
-pub(crate) const KINDS: [&str; 31] = [
+pub const KINDS: [&str; 31] = [
     "mmap",
     "munmap",
     "mprotect",

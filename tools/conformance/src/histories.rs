@@ -4,7 +4,7 @@
 //! their first writes, all before the call that is judged. An area that is not in it was written after.
 
 /// A range of addresses, the end exclusive.
-pub(crate) type Range = (u64, u64);
+pub type Range = (u64, u64);
 pub(crate) type History = Vec<Range>;
 
 /// Of so many areas all orders are tried, and of those written during a call all choices; of more the two plain orders.

@@ -10,8 +10,8 @@ use crate::tally::{Finding, FindingKind};
 use crate::undecided::Unknown;
 
 impl Follower {
-    /// Do the maps differ in nothing but where areas are joined, under every assumption?
-    pub(crate) fn is_joined_otherwise(&self, kernel: &Map) -> bool {
+    /// Returns `true` if the maps differ only in where areas are joined, under every hypothesis.
+    pub fn is_joined_otherwise(&self, kernel: &Map) -> bool {
         let mut sides = std::iter::once(&self.side).chain(&self.others);
         sides.all(|side| {
             compare::joints(side.engine.maps(), kernel, &|_| false)
@@ -21,7 +21,7 @@ impl Follower {
 
     /// Returns why a map that differs decides nothing: areas are joined in one of the two maps and not in the other, or have other names, and of each of them
     /// something is not known. `None` if it is a disagreement.
-    pub(crate) fn undecided(&self, kernel: &Map) -> Option<Unknown> {
+    pub fn undecided(&self, kernel: &Map) -> Option<Unknown> {
         let engine = &self.side.engine;
         let mut whys = |range: Range| {
             let of_files = unknown::of_files(engine, range);
@@ -35,7 +35,7 @@ impl Follower {
     }
 
     /// Returns `range` as far as whole areas reach that lie in it or touch it, and how many there are, counted up to one more than `most`.
-    pub(crate) fn window(&self, (start, end): Range, most: usize) -> (Range, usize) {
+    pub fn window(&self, (start, end): Range, most: usize) -> (Range, usize) {
         let engine = &self.side.engine;
         let below = start.checked_sub(1).and_then(|below| engine.lookup(below));
         let low = below.map_or(start, |area| area.start);
@@ -45,7 +45,7 @@ impl Follower {
     }
 
     /// Compares the areas of a [window](Self::window) alone: `kernel` has these. Returns `false` if they differ; what else is followed is refuted where it differs.
-    pub(crate) fn agrees_within(&mut self, window: Range, kernel: &Map, renamed: &mut u64) -> bool {
+    pub fn agrees_within(&mut self, window: Range, kernel: &Map, renamed: &mut u64) -> bool {
         if !self.side.agrees_within(window, kernel, renamed) {
             return false;
         }
@@ -56,8 +56,12 @@ impl Follower {
         true
     }
 
-    /// Compares the whole map, growing stacks that the kernel has grown. `grown` gets the lowest addresses that areas grew to.
-    pub(crate) fn compare(
+    /// Compares the whole map, and grows stacks that the kernel has grown. `grown` gets the lowest addresses
+    /// that areas grew to.
+    ///
+    /// # Errors
+    /// The first difference, if every hypothesis has one.
+    pub fn compare(
         &mut self,
         kernel: &Map,
         grown: &mut Vec<u64>,
@@ -133,8 +137,8 @@ impl Follower {
         Ok(())
     }
 
-    /// The finding for a map that differs.
-    pub(crate) fn map_finding(
+    /// Returns the finding for a map that differs.
+    pub fn map_finding(
         &self,
         kernel: &Map,
         difference: &Difference,

@@ -4,9 +4,10 @@ use samara_mm::{AddressSpace, Call, PAGE_SIZE};
 
 const MREMAP_FIXED: u64 = 2;
 
-/// In each way that is possible, the calls that do the same as the first part of a `mremap`. It unmaps what is in its way, then what it will no more need, and
+/// Returns the calls that do the same as the first part of a `mremap`, for each way that is possible. It
+/// unmaps what is in its way, then what it will no more need, and
 /// then asks for its place or parts pages; of several areas, those below have moved by then.
-pub(crate) fn halves(call: &Call, engine: &AddressSpace) -> Vec<Vec<Call>> {
+pub fn halves(call: &Call, engine: &AddressSpace) -> Vec<Vec<Call>> {
     let Call::Mremap {
         old_addr,
         old_len,

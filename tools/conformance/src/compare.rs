@@ -7,10 +7,10 @@ use samara_mm::{AddressSpace, MapsLine, VmFlags};
 
 use crate::histories::Range;
 
-/// Which of the engine's unnamed objects is which of the kernel's: shared anonymous memory gets a number from either,
-/// and the two must correspond one to one.
+/// The correspondence of the engine's unnamed objects to the kernel's. Shared anonymous memory gets a
+/// number from either, and the two must correspond one to one.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Alike {
+pub struct Alike {
     pairs: Vec<(u64, u64)>,
 }
 
@@ -38,7 +38,7 @@ impl Alike {
 
 /// The first place where two maps differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Difference {
+pub struct Difference {
     /// How many areas agree before it.
     pub(crate) index: usize,
     /// The kernel's area there is the engine's, begun lower: it may have grown down to this address.
@@ -49,9 +49,12 @@ const SHARED_ANONYMOUS: &[u8] = b"/dev/zero (deleted)";
 /// Memory of the pool of huge pages without a file of the program's.
 const ANONYMOUS_HUGE: &[u8] = b"/anon_hugepage (deleted)";
 
-/// Compares line by line, in one pass over both. Names of files may have changed while they were mapped, as long as the file is the same; these
-/// are counted in `renamed`.
-pub(crate) fn compare<'a>(
+/// Compares two maps line by line, in one pass over both. Names of files may have changed while they were
+/// mapped, as long as the file is the same: `renamed` counts these.
+///
+/// # Errors
+/// The first difference.
+pub fn compare<'a>(
     engine: impl Iterator<Item = MapsLine<'a>>,
     kernel: &Map,
     alike: &mut Alike,
@@ -177,10 +180,11 @@ const CONTEXT: usize = 2;
 /// Areas shown at most.
 const LINES: usize = 24;
 
-/// Both maps where they differ, with a little around it: engine on the left, kernel on the right, one row for each start.
+/// Returns both maps where they differ, with a little around it: engine on the left, kernel on the right, one row for each start.
 ///
-/// Objects that the engine has numbered itself get the device and the number that the kernel shows for the same ones.
-pub(crate) fn side_by_side(
+/// Objects that the engine has numbered itself get the device and the number that the kernel shows for
+/// the same ones.
+pub fn side_by_side(
     engine: &AddressSpace,
     kernel: &Map,
     alike: &Alike,

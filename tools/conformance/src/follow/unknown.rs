@@ -90,18 +90,19 @@ fn ranges(call: &Call, returned: i64) -> Vec<Range> {
 }
 
 impl Follower {
-    /// Says why a wrong answer to the call that comes next decides nothing.
-    pub(crate) fn next_is_unknown(&mut self, unknown: Unknown) {
+    /// Notes why a wrong answer to the next call decides nothing.
+    pub fn next_is_unknown(&mut self, unknown: Unknown) {
         self.next_unknown = Some(unknown);
     }
 
-    /// Something is not known of `start..end`.
-    pub(crate) fn doubt_for(&mut self, start: u64, end: u64, unknown: Unknown) {
+    /// Notes that something is not known of `start..end`.
+    pub fn doubt_for(&mut self, start: u64, end: u64, unknown: Unknown) {
         self.doubts.note_for((start, end), unknown);
     }
 
-    /// The verdict on a call that was [performed](Self::perform): a difference decides nothing if something is not known on which it depends.
-    pub(crate) fn judge(&mut self, call: &Call, returned: i64, verdict: Verdict) -> Verdict {
+    /// Returns the verdict on a call that was [performed](Self::perform). A difference decides nothing if it
+    /// depends on something that is not known.
+    pub fn judge(&mut self, call: &Call, returned: i64, verdict: Verdict) -> Verdict {
         let next = self.next_unknown.take();
         if verdict != Verdict::Differs {
             return verdict;

@@ -50,12 +50,12 @@ impl Side {
 }
 
 impl Follower {
-    /// An access to `address` found nothing behind it, or would have; or a userfaultfd was to fill it in. If it was a write, the area
-    /// has an anon_vma. Where nothing is mapped, it may have been
-    /// [a growth in vain](Side::grown_in_vain). False if it is of no importance.
+    /// Notes an access to `address` that found nothing behind it, or would have, or that a userfaultfd was
+    /// asked to fill in. If it was a write, the area has an anon_vma. Where nothing is mapped, a growth may
+    /// have failed. Returns `false` if it does not matter.
     ///
     /// What the kernel writes there for the program (`read(2)`) leaves no trace at all, neither before nor from now on: what becomes of the area is in doubt.
-    pub(crate) fn may_have_written(&mut self, address: u64) -> bool {
+    pub fn may_have_written(&mut self, address: u64) -> bool {
         let mut fresh = Vec::new();
         let mut doubted = false;
         if let Some(area) = self.side.engine.lookup(address)

@@ -6,10 +6,10 @@
 //! perhaps much later, who merges. Wherever it could matter, each engine that is followed goes on under each assumption (what one fault took from a
 //! neighbour, the next may take from it). All perform every call, until the kernel's map refutes all but one kind. There is nothing
 //! to choose from then: if none is left, that is a mismatch. Those given up undecided are counted, and what they may have explained is undecided, too
-//! ([`doubts`]). The same holds for a fault that grows a stack
+//! (`doubts`). The same holds for a fault that grows a stack
 //! while a call of another thread is under way, and for a set of nodes that another thread changes while the kernel reads it. Where a file ends that is mapped
-//! beyond its end is not known either ([`ends`]), nor what could not grow ([`vain`]), nor through which open file an area was mapped that was there before
-//! ([`reopened`]).
+//! beyond its end is not known either (`ends`), nor what could not grow (`vain`), nor through which open file an area was mapped that was there before
+//! (`reopened`).
 
 mod doubts;
 mod ends;
@@ -23,7 +23,7 @@ use samara_mm::{AddressSpace, Call, Config, Errno, Limits, NoPages, Pages, Watch
 
 use crate::follow::doubts::Doubts;
 use crate::histories::{Range, apart, histories, orders, untried};
-pub(crate) use crate::side::Verdict;
+pub use crate::side::Verdict;
 use crate::side::{Side, halves, maps_device_over_others, replaced_by};
 use crate::tally::Tally;
 use crate::undecided::Unknown;
@@ -35,9 +35,10 @@ const UNDECIDED: usize = 3;
 /// An alternative that nothing has refuted or preferred for so many calls is given up.
 const PATIENCE: u32 = 1000;
 
-/// The engine's side of one address space.
+/// The checker of one address space: the engine under the likeliest hypothesis, and those under others
+/// that nothing has refuted.
 #[derive(Debug)]
-pub(crate) struct Follower {
+pub struct Follower {
     side: Side,
     /// The same under other assumptions.
     others: Vec<Side>,
@@ -61,22 +62,24 @@ pub(crate) struct Follower {
 
 /// Ranges of areas that were found to hold anonymous pages and had not been known to, ascending.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Evidence<'a> {
-    /// At the entry of the call.
-    pub(crate) before: &'a [Range],
-    /// At its return, if that is more and other threads run in the address space.
-    pub(crate) after: Option<&'a [Range]>,
+pub struct Evidence<'a> {
+    /// Those at the entry of the call.
+    pub before: &'a [Range],
+    /// Those at its return, if these are more and other threads run in the address space.
+    pub after: Option<&'a [Range]>,
 }
 
-/// Where a finding was made.
+/// The place of a finding.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
-    pub(crate) call_number: u64,
-    pub(crate) process: i32,
+pub struct Place {
+    /// The number of the call, counted over the whole trace from 1.
+    pub call_number: u64,
+    /// The process that made it.
+    pub process: i32,
 }
 
-/// The facts that a list of ranges holds.
-pub(crate) struct Listed<'a>(pub(crate) &'a [(u64, u64)]);
+/// The written ranges of a list, of which the engine asks.
+pub struct Listed<'a>(pub &'a [(u64, u64)]);
 
 impl Watch for Listed<'_> {
     fn informed(&self) -> bool {
@@ -123,13 +126,15 @@ fn naming(call: &Call, other: u64) -> Option<Call> {
 }
 
 impl Follower {
-    /// With `shared`, calls are performed as while other threads may look at the engine's map, and maps compared as these see them.
-    pub(crate) fn new(engine: AddressSpace, shared: bool) -> Self {
+    /// Creates the checker of a new program's address space. With `shared`, calls are performed as while
+    /// other threads may read the engine's map, and maps are compared as these see them.
+    pub fn new(engine: AddressSpace, shared: bool) -> Self {
         Self::with(Side::new(engine, shared))
     }
 
-    /// The same of a process that had run before: which areas have one owner of private pages is learnt from maps that are compared.
-    pub(crate) fn found(engine: AddressSpace, shared: bool) -> Self {
+    /// Creates the checker of a process that had run before. Maps that are compared tell which areas have
+    /// one owner of private pages.
+    pub fn found(engine: AddressSpace, shared: bool) -> Self {
         Self::with(Side::found(engine, shared))
     }
 
@@ -148,12 +153,12 @@ impl Follower {
         }
     }
 
-    /// Goes on with an engine that was built from the kernel's map: what no map shows is taken over from the one that had parted.
-    pub(crate) fn start_anew(
-        &mut self,
-        mut engine: AddressSpace,
-        tally: &mut Tally,
-    ) -> Result<(), Errno> {
+    /// Goes on with an engine that was built from the kernel's map. Takes over what no map shows from the
+    /// one that disagreed.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn start_anew(&mut self, mut engine: AddressSpace, tally: &mut Tally) -> Result<(), Errno> {
         engine.take_over(&self.side.engine)?;
         self.retire(false, tally);
         let doubts = std::mem::take(&mut self.doubts);
@@ -162,23 +167,26 @@ impl Follower {
         Ok(())
     }
 
-    /// The engine under the assumption that is held for the likeliest.
-    pub(crate) fn engine(&self) -> &AddressSpace {
+    /// Returns the engine under the likeliest hypothesis.
+    pub fn engine(&self) -> &AddressSpace {
         &self.side.engine
     }
 
-    /// How often the assumption that is held for the likeliest has become another: areas may differ anywhere then.
-    pub(crate) fn replaced(&self) -> u64 {
+    /// Returns how often another hypothesis became the likeliest: areas may differ anywhere then.
+    pub fn replaced(&self) -> u64 {
         self.replaced
     }
 
-    /// As [`engine`](Self::engine), when nothing is followed any more.
-    pub(crate) fn into_engine(self) -> AddressSpace {
+    /// Returns the engine under the likeliest hypothesis, at the end.
+    pub fn into_engine(self) -> AddressSpace {
         self.side.engine
     }
 
-    /// All assumptions as they stand, before a call that may have to be performed again.
-    pub(crate) fn try_clone(&self) -> Result<Self, Errno> {
+    /// Clones all hypotheses, before a call that may have to be performed again.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn try_clone(&self) -> Result<Self, Errno> {
         Ok(Self {
             side: self.side.try_clone()?,
             others: self
@@ -201,8 +209,11 @@ impl Follower {
         std::iter::once(&mut self.side).chain(&mut self.others)
     }
 
-    /// The child's side after a fork.
-    pub(crate) fn fork(&mut self) -> Result<Self, Errno> {
+    /// Returns the checker of the child of a fork.
+    ///
+    /// # Errors
+    /// Those of the engine's fork.
+    pub fn fork(&mut self) -> Result<Self, Errno> {
         self.settle();
         Ok(Self {
             side: self.side.fork()?,
@@ -222,14 +233,15 @@ impl Follower {
         })
     }
 
-    /// Pages of `start..end` were found written before the fork that comes next. Given from the highest to the lowest.
-    pub(crate) fn note_written(&mut self, start: u64, end: u64) {
+    /// Notes pages of `start..end` that were found written before the next fork. Call it from the highest
+    /// range to the lowest.
+    pub fn note_written(&mut self, start: u64, end: u64) {
         self.noted.push((start, end));
     }
 
-    /// Lets the engines know what was noted: in the order in which it was, and, where areas new to be written lie beside each other, in
-    /// the others.
-    pub(crate) fn settle(&mut self) {
+    /// Tells the engines what was noted: in the order in which it was, and in the other orders where areas
+    /// that are written for the first time touch.
+    pub fn settle(&mut self) {
         let noted = std::mem::take(&mut self.noted);
         let touched = |area: &samara_mm::Area<'_>| {
             noted
@@ -263,8 +275,8 @@ impl Follower {
         }
     }
 
-    /// A fault has grown the area down to `start`. False if the engine finds that impossible.
-    pub(crate) fn grow_stack(&mut self, start: u64) -> bool {
+    /// Grows an area down to `start`, as a fault has. Returns `false` if the engine finds that impossible.
+    pub fn grow_stack(&mut self, start: u64) -> bool {
         let mut fresh: Vec<Side> = self
             .sides()
             .filter_map(|side| side.written_below(start))
@@ -278,19 +290,21 @@ impl Follower {
         grown
     }
 
-    /// A fault of another thread has grown the area down to `start` while the call that comes next was under way: before the kernel's part
-    /// of it, or after.
-    pub(crate) fn may_have_grown(&mut self, start: u64) {
+    /// Notes that another thread's fault has grown the area down to `start` during the next call: before
+    /// the kernel's part of it, or after.
+    pub fn may_have_grown(&mut self, start: u64) {
         self.meanwhile.push(start);
     }
 
-    /// Another thread changed the set of nodes that the call that comes next names: the kernel may have read this one.
-    pub(crate) fn may_have_named(&mut self, nodes: u64) {
+    /// Notes a set of nodes that the kernel may have read in the next call, because another thread changed
+    /// the argument.
+    pub fn may_have_named(&mut self, nodes: u64) {
         self.named.push(nodes);
     }
 
-    /// Does as the kernel did, where the engine may have answered otherwise for want of knowledge. Nothing is judged.
-    pub(crate) fn adopt(&mut self, call: &Call, returned: i64) {
+    /// Performs a call as the kernel did, where the engine may have answered otherwise for want of
+    /// knowledge. Judges nothing.
+    pub fn adopt(&mut self, call: &Call, returned: i64) {
         if (-4095..0).contains(&returned) {
             return;
         }
@@ -301,55 +315,58 @@ impl Follower {
         }
     }
 
-    /// The page at `address` was written to.
-    pub(crate) fn touch(&mut self, address: u64) {
+    /// Performs a write fault at `address`.
+    pub fn touch(&mut self, address: u64) {
         for side in self.sides() {
             // Where the engine finds that impossible, the maps will differ.
             let _ = side.engine.fault(address, true);
         }
     }
 
-    /// A userfaultfd has poisoned pages.
-    pub(crate) fn poison(&mut self, start: u64, end: u64) {
+    /// Poisons pages, as a userfaultfd has.
+    pub fn poison(&mut self, start: u64, end: u64) {
         for side in self.sides() {
             // Where the engine finds that impossible, later calls will differ.
             let _ = side.engine.poison(start, end);
         }
     }
 
-    /// A userfaultfd has brought pages where guards or poison were.
-    pub(crate) fn note_brought(&mut self, start: u64, end: u64) {
+    /// Notes that a userfaultfd has brought pages where guards or poison were.
+    pub fn note_brought(&mut self, start: u64, end: u64) {
         for side in self.sides() {
             let _ = side.engine.note_brought(start, end);
         }
     }
 
-    pub(crate) fn set_limits(&mut self, limits: Limits) {
+    /// Sets the resource limits.
+    pub fn set_limits(&mut self, limits: Limits) {
         for side in self.sides() {
             side.engine.set_limits(limits);
         }
     }
 
-    pub(crate) fn set_bases(&mut self, mmap_base: u64, legacy_base: u64) {
+    /// Sets the addresses at which placement begins.
+    pub fn set_bases(&mut self, mmap_base: u64, legacy_base: u64) {
         for side in self.sides() {
             side.engine.set_bases(mmap_base, legacy_base);
         }
     }
 
-    pub(crate) fn set_config(&mut self, config: &Config) {
+    /// Sets the configuration.
+    pub fn set_config(&mut self, config: &Config) {
         for side in self.sides() {
             side.engine.set_config(config.clone());
         }
     }
 
-    /// Are so many alternatives followed that the kernel's map should be asked soon?
-    pub(crate) fn is_undecided(&self) -> bool {
+    /// Returns `true` if the kernel's map should be compared soon, because many hypotheses are followed.
+    pub fn is_undecided(&self) -> bool {
         self.others.len() > UNDECIDED
     }
 
-    /// Performs a call and judges the answer against what the kernel returned. Nothing is counted yet. `facts` tells
-    /// the evidence, and perhaps more.
-    pub(crate) fn perform(
+    /// Performs a call and judges the answer against what the kernel returned, without counting. `facts`
+    /// tells the evidence, and perhaps more.
+    pub fn perform(
         &mut self,
         call: &Call,
         returned: i64,
@@ -491,9 +508,9 @@ impl Follower {
         }
     }
 
-    /// Pages of `start..end` showed after a call that had returned, and may have been about to be written when the kernel came to it: the map shows it, and nothing
-    /// else can.
-    pub(crate) fn doubt(&mut self, start: u64, end: u64) {
+    /// Notes that pages of `start..end` may have been about to be written during a call, since they showed
+    /// after its return. Only the map can tell.
+    pub fn doubt(&mut self, start: u64, end: u64) {
         self.doubts.note(&[(start, end)]);
     }
 }

@@ -15,11 +15,12 @@ use crate::undecided::Unknown;
 
 use self::owners::Owners;
 
-pub(crate) use self::halves::halves;
+pub use self::halves::halves;
 
-/// How the engine's answer to a call stands to the kernel's.
+/// The relation of the engine's answer to the kernel's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub enum Verdict {
+    /// They are the same.
     Agrees,
     /// They differ: the engine's map is no longer the kernel's.
     Differs,
@@ -217,9 +218,9 @@ impl Side {
     }
 }
 
-/// Did the kernel draw the place by lot? With address randomisation it begins the search for `MAP_32BIT` up to 32 MiB above its
-/// start, anew for each call.
-pub(crate) fn placed_at_random(call: &Call, returned: i64) -> bool {
+/// Returns `true` if the kernel has placed the mapping at random. With address randomisation it begins
+/// the search for `MAP_32BIT` up to 32 MiB above its start, anew for each call.
+pub fn placed_at_random(call: &Call, returned: i64) -> bool {
     const MAP_32BIT: u64 = 0x40;
     const START: i64 = 0x4000_0000;
     const END: i64 = 0x8000_0000;
@@ -272,8 +273,9 @@ pub(crate) fn maps_device_over_others(call: &Call) -> bool {
         && replaced_by(call).is_some()
 }
 
-/// What is gone if a driver refuses its mapping: it may be asked when what was in its place is unmapped.
-pub(crate) fn replaced_by(call: &Call) -> Option<Call> {
+/// Returns the unmapping that remains if a driver refuses its mapping: it may be asked when its place has
+/// been unmapped.
+pub fn replaced_by(call: &Call) -> Option<Call> {
     match *call {
         Call::Mmap {
             addr, len, flags, ..
@@ -487,7 +489,7 @@ fn no_holes(error: i32) -> bool {
 }
 
 /// Returns `true` for files in memory, which may get seals (`fcntl(2)`) as long as they are open.
-pub(crate) fn may_be_sealed(kind: FileKind) -> bool {
+pub fn may_be_sealed(kind: FileKind) -> bool {
     matches!(kind, FileKind::Shmem | FileKind::HugeTlb(_))
 }
 
