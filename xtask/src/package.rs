@@ -9,7 +9,7 @@ use xshell::{Shell, cmd};
 use crate::setup;
 
 /// The libraries that are published.
-const LIBRARIES: [&str; 10] = [
+const LIBRARIES: [&str; 11] = [
     "samara-slab",
     "samara-rcu",
     "maple-tree",
@@ -19,6 +19,7 @@ const LIBRARIES: [&str; 10] = [
     "samara-record",
     "samara-linux",
     "samara-conformance",
+    "samara-tracer",
     "samara-capi",
 ];
 /// The command-line tool, which is published, too.

@@ -241,7 +241,7 @@ fn lint(shell: &Shell) -> Result<()> {
 }
 
 /// The libraries, with those features that their other features do not enable.
-const FEATURES: [(&str, &[&str]); 10] = [
+const FEATURES: [(&str, &[&str]); 11] = [
     ("samara-rcu", &["epoch", "user"]),
     ("samara-slab", &[]),
     ("maple-tree", &["epoch", "rcu", "serde", "tracing"]),
@@ -254,6 +254,7 @@ const FEATURES: [(&str, &[&str]); 10] = [
     ("samara-record", &[]),
     ("samara-linux", &[]),
     ("samara-conformance", &[]),
+    ("samara-tracer", &[]),
     ("samara-capi", &["mm", "rcu"]),
 ];
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use crate::outcome::unless_closed;
+use samara_tracer::tell::unless_closed;
 
 /// A file, or standard output, that waits for what will be written. If nothing is, it is as it was: what was in it is still there, and a file
 /// that was made for it is gone.
@@ -25,7 +25,7 @@ impl Destination {
     pub(crate) fn open(option: &str, path: &Path) -> Result<Self, String> {
         let opened = if path == Path::new("-") {
             // The runtime has opened /dev/null in its place.
-            let closed = crate::streams::closed_at_start()[1];
+            let closed = samara_tracer::streams::closed_at_start()[1];
             let out = match closed {
                 true => Err(io::Error::from_raw_os_error(libc::EBADF)),
                 false => io::stdout().as_fd().try_clone_to_owned(),

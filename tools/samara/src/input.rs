@@ -8,12 +8,12 @@ use std::io::BufRead;
 
 use samara_linux::maps::{BadLine, Map};
 use samara_linux::smaps::Smaps;
+use samara_tracer::record::{self, Reader};
+use samara_tracer::replay;
+use samara_tracer::vm_flags::of_smaps;
 
 use crate::picture;
-use crate::record::{self, Reader};
-use crate::replay;
-pub use crate::replay::Ended;
-use crate::vm_flags::of_smaps;
+pub use samara_tracer::replay::Ended;
 
 /// Reads the text of a `/proc/PID/maps`, and tells what was understood: a line for each area.
 ///
@@ -94,7 +94,7 @@ impl Recording {
     /// Performs it, and draws the page and the drawing of it.
     #[must_use]
     pub fn pictures(&self) -> [String; 2] {
-        picture::both(&replay::film(&self.0))
+        picture::both(&picture::film(&self.0))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What an area is to a person: a part of the program, of a library, a stack …
 //!
-//! A line of a map tells most of it. [`show`](crate::show) looks at whole maps and at threads, and knows more.
+//! A line of a map tells most of it. `show` looks at whole maps and at threads, and knows more.
 
 use samara_mm::{MapsLine, VmFlags};
 use serde::Serialize;

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use samara_conformance::names::printable;
 use samara_conformance::tally::Verdict;
-
-use crate::record::Cut;
+use samara_tracer::record::Cut;
+use samara_tracer::tell::{say, unless_closed};
 
 /// Engine and kernel disagreed (`EX_SOFTWARE` of sysexits).
 pub(crate) const DISAGREED: i32 = 70;
@@ -67,17 +67,8 @@ pub(crate) fn complain(text: &str) -> i32 {
 
 /// Says that a recording ends early; the value is the exit code for it.
 pub(crate) fn incomplete(recording: &OsStr, cut: Cut) -> i32 {
-    crate::trace::say(&format!("samara: `{}` {cut}", recording.display()));
+    say(&format!("samara: `{}` {cut}", recording.display()));
     INCOMPLETE
-}
-
-/// Returns the error of writing, unless the reader has closed its pipe: it has seen enough, and the command ends as if it had read all.
-/// Whatever this program writes goes through here.
-pub(crate) fn unless_closed(written: io::Result<()>) -> io::Result<()> {
-    match written {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
-    }
 }
 
 /// Prints a text on standard output.
@@ -93,17 +84,6 @@ pub(crate) fn print(text: &str) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_closed_pipe_is_no_error() {
-        let (reader, mut writer) = io::pipe().unwrap();
-        drop(reader);
-        let written = writer.write_all(b"unread");
-        assert!(written.is_err());
-        assert!(unless_closed(written).is_ok());
-        let full = io::Error::from_raw_os_error(libc::ENOSPC);
-        assert!(unless_closed(Err(full)).is_err());
-    }
 
     #[test]
     fn one_file_has_many_names() {

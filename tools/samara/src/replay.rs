@@ -1,25 +1,20 @@
 //! `samara replay`: a recorded trace, performed on the engine without the program.
 
-mod ended;
-mod player;
-mod unknown;
-
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use samara_conformance::tally::Verdict;
-use samara_mm::AddressSpace;
+use samara_tracer::minimise::minimise;
+use samara_tracer::quantity::number_of;
+use samara_tracer::record::{Reader, Record};
+use samara_tracer::replay::{Player, Watcher, words};
+use samara_tracer::tell::say;
 
 use crate::destination::Destination;
-use crate::minimise::minimise;
 use crate::outcome::{complain, distinct, of_verdict};
 use crate::picture::{Film, PictureOptions};
-use crate::quantity::number_of;
-use crate::record::{Reader, Record};
 use crate::report::{self, Replay, Subject};
-
-use player::Player;
 
 #[derive(Debug, Args)]
 pub(crate) struct ReplayOptions {
@@ -93,7 +88,7 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
     let mut differing: Vec<(usize, u32)> = Vec::new();
     for (index, record) in reader.records.iter().enumerate() {
         let before = player.tally.disagreements();
-        player.play_for(record, film.as_mut());
+        player.play_for(record, film.as_mut().map(|film| film as &mut dyn Watcher));
         if player.tally.disagreements() > before
             && let Record::Call { space, .. } | Record::Map { space, .. } = record
         {
@@ -131,7 +126,7 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
         }),
     };
     if !options.quiet || player.tally.verdict() != Verdict::Agreed {
-        crate::trace::say(report::text(&subject, &player.tally).trim_end());
+        say(report::text(&subject, &player.tally).trim_end());
     }
     if let Some(file) = json
         && let Err(text) = report::write_json(file, &subject, &player.tally)
@@ -140,92 +135,21 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
     }
     if let Some(prefix) = &options.minimise {
         if differing.is_empty() {
-            crate::trace::say(
-                "samara: engine and record do not differ: there is nothing to minimise",
-            );
+            say("samara: engine and record do not differ: there is nothing to minimise");
         } else {
             match minimise(&reader.records, &differing, prefix) {
-                Ok(found) => crate::trace::say(&format!(
+                Ok(found) => say(&format!(
                     "samara: {} of {} suffice: `{}` and `{}`",
                     found.steps,
                     number_of(found.of as u64, "step"),
                     found.files[0].display(),
                     found.files[1].display()
                 )),
-                Err(text) => crate::trace::say(&format!("samara: {text}")),
+                Err(text) => say(&format!("samara: {text}")),
             }
         }
     }
     of_verdict(player.tally.verdict())
-}
-
-/// The address space that performed call number `call`, counted over all of them, as it was after that and before the next call. After call 0 is the start of
-/// the program.
-///
-/// # Errors
-/// How many calls there are, if they are fewer.
-pub(crate) fn after(reader: &Reader, call: u64) -> Result<AddressSpace, u64> {
-    let mut player = Player::new(true, false);
-    let mut of = 0;
-    let mut found = false;
-    for record in &reader.records {
-        match record {
-            Record::Call { .. } | Record::Unmodelled { .. } | Record::Gone { .. } if found => break,
-            Record::Fork { .. } | Record::Seed { .. } if found && call > 0 => break,
-            _ => {}
-        }
-        let before = player.calls;
-        player.play(record);
-        if let Record::Call { space, .. } = record
-            && player.calls > before
-        {
-            of = *space;
-        }
-        found = player.calls == call && (call > 0 || !player.spaces.is_empty());
-    }
-    let replayed = player.spaces.get_mut(of as usize).and_then(Option::take);
-    match replayed.filter(|_| found) {
-        Some(replayed) => Ok(replayed.follower.into_engine()),
-        None => Err(player.calls),
-    }
-}
-
-/// Returns the number of a call, the last one if none is given, and the address space that performed it, as it was afterwards.
-///
-/// # Errors
-/// How many calls there are, if they are fewer or there is no address space after that one.
-pub(crate) fn at(reader: &Reader, call: Option<u64>) -> Result<(u64, AddressSpace), u64> {
-    let call = match call {
-        Some(call) => call,
-        None => match after(reader, u64::MAX) {
-            Err(last) => last,
-            Ok(_) => u64::MAX,
-        },
-    };
-    after(reader, call).map(|space| (call, space))
-}
-
-pub use ended::Ended;
-pub(crate) use ended::spaces;
-
-/// The program that was traced, and its arguments.
-pub(crate) fn words(reader: &Reader) -> Vec<String> {
-    let words = reader.description["program"].as_array();
-    words
-        .into_iter()
-        .flatten()
-        .map(|word| word.as_str().unwrap_or_default().to_owned())
-        .collect()
-}
-
-/// Performs a whole trace for pictures of it.
-pub(crate) fn film(reader: &Reader) -> Film {
-    let mut film = Film::new(&words(reader), &reader.kernel().release);
-    let mut player = Player::new(true, false);
-    for record in &reader.records {
-        player.play_for(record, Some(&mut film));
-    }
-    film
 }
 
 /// Processor time of this thread.

@@ -5,8 +5,7 @@ mod text;
 
 use std::time::Duration;
 
-use crate::kernel::Kernel;
-pub(crate) use crate::quantity::{bytes, grouped};
+use samara_tracer::kernel::Kernel;
 
 pub(crate) use json::write_json;
 pub(crate) use text::text;
@@ -22,6 +21,21 @@ pub(crate) struct Subject<'a> {
     /// Size of the written record in bytes.
     pub(crate) recorded: Option<u64>,
     pub(crate) replay: Option<Replay>,
+}
+
+impl<'a> Subject<'a> {
+    /// Returns one of which nothing else is known yet.
+    pub(crate) fn of(words: &'a [String], kernel: &'a Kernel) -> Self {
+        Self {
+            words,
+            kernel,
+            exit_code: None,
+            signal: None,
+            elapsed: Duration::ZERO,
+            recorded: None,
+            replay: None,
+        }
+    }
 }
 
 /// Figures of a replay.

@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, FromArgMatches, Parser};
+use samara_tracer::tell::unless_closed;
 
-use crate::outcome::{complain, unless_closed};
+use crate::outcome::complain;
 
 /// The parsed command line. Prints help or version when that was asked for; ends the program with a line on standard error
 /// and exit code 2 when the arguments are wrong.

@@ -51,7 +51,7 @@ mod repeat;
 #[path = "../common/running.rs"]
 mod running;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-#[path = "../../../../tools/samara/src/shortest.rs"]
+#[path = "../../../../tools/tracer/src/shortest.rs"]
 mod shortest;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod world;

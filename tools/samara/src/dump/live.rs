@@ -10,14 +10,14 @@ use samara_mm::observe::core_file::{
     NT_PRSTATUS, NT_SIGINFO, NT_X86_XSTATE, Note, ProcessInfo, Segment,
 };
 use samara_mm::{AddressSpace, Config, Layout, VmFlags};
+use samara_tracer::quantity::bytes;
+use samara_tracer::tell::say;
+use samara_tracer::tell::unless_closed;
 
 use super::memory::{Memory, Place};
 use super::out::{Out, cannot_write};
 use super::threads::Stopped;
-use crate::outcome::unless_closed;
-use crate::report::bytes;
 use crate::show::live;
-use crate::trace::say;
 
 /// Writes the core of a process, which any of its threads may name.
 ///

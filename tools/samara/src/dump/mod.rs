@@ -19,9 +19,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+use samara_tracer::record::Cut;
 
 use crate::outcome::{complain, distinct, incomplete};
-use crate::record::Cut;
 use crate::subject;
 
 #[derive(Debug, Args)]

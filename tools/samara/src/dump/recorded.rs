@@ -12,13 +12,13 @@ use samara_mm::observe::core_file::{
     ThreadStatus,
 };
 use samara_mm::{Area, VmFlags};
+use samara_tracer::quantity::{bytes, grouped, number_of};
+use samara_tracer::record::{Cut, Reader};
+use samara_tracer::replay;
+use samara_tracer::tell::say;
+use samara_tracer::tell::unless_closed;
 
 use super::out::{Out, cannot_write};
-use crate::outcome::unless_closed;
-use crate::quantity::{bytes, grouped, number_of};
-use crate::record::{Cut, Reader};
-use crate::replay;
-use crate::trace::say;
 
 const PAGE: u64 = 4096;
 
@@ -78,7 +78,7 @@ pub(super) fn dump(file: &Path, call: Option<u64>, path: &Path) -> Result<Option
         let calls = number_of(calls, "call");
         format!("`{shown}` has {calls} that can be performed, and an address space after each but those behind which it ends: give FILE@CALL")
     })?;
-    let film = replay::film(&reader);
+    let film = crate::picture::film(&reader);
     let writable: Vec<(&str, u64, u64)> = film.writable().collect();
     let mut memory = Memory::default();
     let mut segments = Vec::with_capacity(space.area_count());

@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use samara_conformance::describe::{Described, Returned};
 use samara_mm::{AddressSpace, Call, VmFlags};
+use samara_tracer::record::{Reason, Record};
+use samara_tracer::replay::Watcher;
 
 use super::reach::{self, Reach};
 use super::texts::{Text, Texts};
 use crate::kind::Kind;
-use crate::record::{Reason, Record};
 
 /// What is to be known of a step besides its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -181,10 +182,87 @@ impl Film {
         })
     }
 
-    /// After a record was performed: `engine` is the address space of which it tells, if it is still followed; `differs` is true if the record
-    /// has parted it from the kernel's; `call_number` is that of the call which it has performed, or 0; `replaced` is true if it is not the address space
-    /// that it was, but one that was followed beside it.
-    pub(crate) fn look(
+    fn begin(&mut self, space: u32, engine: Option<&AddressSpace>, text: &str) {
+        self.step(space, 0, Flag::Happening as u8, text);
+        let step = self.last();
+        self.life(space).born.get_or_insert(step);
+        self.observe(space, engine, Reach::Everywhere);
+    }
+
+    /// A call and what it returned.
+    #[expect(clippy::too_many_arguments, reason = "a call is told by as much")]
+    fn call(
+        &mut self,
+        space: u32,
+        thread: i32,
+        call: &Call,
+        returned: i64,
+        engine: Option<&AddressSpace>,
+        differs: bool,
+        replaced: bool,
+    ) {
+        let text = format!("{} = {}", Described(call), Returned(returned));
+        let differs = if differs { Flag::Differs as u8 } else { 0 };
+        self.step(space, thread, failed(returned) | differs, &text);
+        let brk = self.life(space).brk;
+        let reach = match engine {
+            Some(engine) if !replaced => reach::of(call, returned, engine, brk),
+            _ => Reach::Everywhere,
+        };
+        self.observe(space, engine, reach);
+    }
+
+    /// Something else that may have changed areas: it is a step only if it has.
+    fn happening(&mut self, space: u32, engine: Option<&AddressSpace>, reach: Reach, text: &str) {
+        // What is noted waits for a step that stays.
+        let noted = std::mem::take(&mut self.noted);
+        self.step(space, 0, Flag::Happening as u8, text);
+        if !self.observe(space, engine, reach) {
+            self.steps.pop();
+        }
+        self.noted = noted;
+    }
+
+    fn step(&mut self, space: u32, thread: i32, flags: u8, text: &str) {
+        let text = self.texts.add(text);
+        self.steps.push(Step {
+            space,
+            thread,
+            call: 0,
+            flags,
+            text,
+        });
+        let number = self.last();
+        let written = &mut self.written;
+        self.noted.retain(|&(of, start, end)| {
+            if of == space {
+                written.push(Written {
+                    space,
+                    step: number,
+                    start,
+                    end,
+                });
+            }
+            of != space
+        });
+    }
+
+    /// Number of the last step.
+    fn last(&self) -> u32 {
+        (self.steps.len() - 1) as u32
+    }
+
+    fn life(&mut self, space: u32) -> &mut Life {
+        let index = space as usize;
+        if index >= self.lives.len() {
+            self.lives.resize_with(index + 1, Life::default);
+        }
+        &mut self.lives[index]
+    }
+}
+
+impl Watcher for Film {
+    fn look(
         &mut self,
         record: &Record,
         engine: Option<&AddressSpace>,
@@ -279,84 +357,6 @@ impl Film {
             | Record::Totals { .. }
             | Record::End { .. } => {}
         }
-    }
-
-    fn begin(&mut self, space: u32, engine: Option<&AddressSpace>, text: &str) {
-        self.step(space, 0, Flag::Happening as u8, text);
-        let step = self.last();
-        self.life(space).born.get_or_insert(step);
-        self.observe(space, engine, Reach::Everywhere);
-    }
-
-    /// A call and what it returned.
-    #[expect(clippy::too_many_arguments, reason = "a call is told by as much")]
-    fn call(
-        &mut self,
-        space: u32,
-        thread: i32,
-        call: &Call,
-        returned: i64,
-        engine: Option<&AddressSpace>,
-        differs: bool,
-        replaced: bool,
-    ) {
-        let text = format!("{} = {}", Described(call), Returned(returned));
-        let differs = if differs { Flag::Differs as u8 } else { 0 };
-        self.step(space, thread, failed(returned) | differs, &text);
-        let brk = self.life(space).brk;
-        let reach = match engine {
-            Some(engine) if !replaced => reach::of(call, returned, engine, brk),
-            _ => Reach::Everywhere,
-        };
-        self.observe(space, engine, reach);
-    }
-
-    /// Something else that may have changed areas: it is a step only if it has.
-    fn happening(&mut self, space: u32, engine: Option<&AddressSpace>, reach: Reach, text: &str) {
-        // What is noted waits for a step that stays.
-        let noted = std::mem::take(&mut self.noted);
-        self.step(space, 0, Flag::Happening as u8, text);
-        if !self.observe(space, engine, reach) {
-            self.steps.pop();
-        }
-        self.noted = noted;
-    }
-
-    fn step(&mut self, space: u32, thread: i32, flags: u8, text: &str) {
-        let text = self.texts.add(text);
-        self.steps.push(Step {
-            space,
-            thread,
-            call: 0,
-            flags,
-            text,
-        });
-        let number = self.last();
-        let written = &mut self.written;
-        self.noted.retain(|&(of, start, end)| {
-            if of == space {
-                written.push(Written {
-                    space,
-                    step: number,
-                    start,
-                    end,
-                });
-            }
-            of != space
-        });
-    }
-
-    /// Number of the last step.
-    fn last(&self) -> u32 {
-        (self.steps.len() - 1) as u32
-    }
-
-    fn life(&mut self, space: u32) -> &mut Life {
-        let index = space as usize;
-        if index >= self.lives.len() {
-            self.lives.resize_with(index + 1, Life::default);
-        }
-        &mut self.lives[index]
     }
 }
 

@@ -20,6 +20,8 @@ mod texts;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use samara_tracer::record::Reader;
+use samara_tracer::replay::{Player, words};
 
 use crate::destination::Destination;
 
@@ -64,6 +66,16 @@ impl PictureOptions {
             svg: open("--svg", &self.svg)?,
         })
     }
+}
+
+/// Performs a whole trace for pictures of it.
+pub(crate) fn film(reader: &Reader) -> Film {
+    let mut film = Film::new(&words(reader), &reader.kernel().release);
+    let mut player = Player::new(true, false);
+    for record in &reader.records {
+        player.play_for(record, Some(&mut film));
+    }
+    film
 }
 
 /// The page and the drawing.

@@ -230,7 +230,10 @@ fn names(out: &mut String, film: &Film, scale: &Scale) -> std::fmt::Result {
                 )
             }
             [] => (
-                format!("gap of {}", crate::report::bytes(band.end - band.start)),
+                format!(
+                    "gap of {}",
+                    samara_tracer::quantity::bytes(band.end - band.start)
+                ),
                 "#5b636e",
             ),
         };

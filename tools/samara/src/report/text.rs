@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::{Replay, Subject, bytes, grouped, rate};
-use crate::quantity::{number_of, plural};
+use super::{Replay, Subject, rate};
 use samara_conformance::describe::KINDS;
 use samara_conformance::names::printable;
 use samara_conformance::tally::{FindingKind, SpaceFigures, Tally, Verdict};
+use samara_tracer::quantity::{bytes, grouped, number_of, plural};
 
 fn title(kind: FindingKind) -> &'static str {
     match kind {
@@ -448,7 +448,7 @@ mod tests {
         };
         let subject = Subject {
             words: &["program".to_owned()],
-            kernel: &crate::kernel::Kernel::default(),
+            kernel: &samara_tracer::kernel::Kernel::default(),
             exit_code: Some(0),
             signal: None,
             elapsed: Duration::ZERO,

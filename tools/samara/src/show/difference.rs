@@ -6,13 +6,13 @@ use std::fmt::Write;
 use samara_conformance::names::printable;
 use samara_linux::maps::Area;
 use samara_linux::smaps::Figures;
+use samara_tracer::quantity::{bytes, grouped};
 use serde_json::{Value, json};
 
 use super::ShowOptions;
 use super::grid::{Column, Grid, Paper};
 use super::snapshot::{Gap, Snapshot, Sum};
 use crate::kind::Kind;
-use crate::report::{bytes, grouped};
 
 /// So many lines are shown if not all are asked for.
 const LINES: usize = 30;

@@ -12,12 +12,12 @@ use samara_linux::proc_file::{self, read_text};
 use samara_linux::smaps::{Figures, Smaps, SmapsError};
 use samara_mm::observe::Borders;
 use samara_mm::{AddressSpace, Config, Errno, Layout, Limits, Obstacles, SeedVma, VmFlags};
+use samara_tracer::kernel::Kernel;
+use samara_tracer::vm_flags::of_smaps;
 
 use super::ahead::Ahead;
 use super::kinds::{self, Hints};
 use super::snapshot::{Border, Snapshot};
-use crate::kernel::Kernel;
-use crate::vm_flags::of_smaps;
 
 /// A map that changes while it is read is read again so many times.
 const TRIES: u32 = 5;

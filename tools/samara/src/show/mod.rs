@@ -28,10 +28,10 @@ use std::mem::ManuallyDrop;
 use std::path::Path;
 
 use clap::Args;
+use samara_tracer::record::Cut;
 
 use crate::outcome::{complain, distinct, incomplete, print};
 use crate::picture::PictureOptions;
-use crate::record::Cut;
 use crate::subject;
 use grid::Paper;
 use snapshot::Snapshot;

@@ -1,9 +1,9 @@
 //! An address space at one moment, as a picture.
 
 use samara_mm::VmFlags;
+use samara_tracer::kernel::Kernel;
 
 use super::snapshot::Snapshot;
-use crate::kernel::Kernel;
 use crate::picture::{Film, Held, Shown};
 
 /// A film of one step.

@@ -6,12 +6,12 @@ use std::path::Path;
 use samara_linux::maps::{self, Map};
 use samara_linux::smaps::Figures;
 use samara_mm::{AddressSpace, Area, Obstacles, VmFlags};
+use samara_tracer::quantity::number_of;
+use samara_tracer::record::{Cut, Reader};
+use samara_tracer::replay;
 
 use super::kinds::{self, Hints};
 use super::snapshot::{Border, Snapshot};
-use crate::quantity::number_of;
-use crate::record::{Cut, Reader};
-use crate::replay;
 
 /// Returns the address space that performed call number `call`, or else the last call, as it was afterwards. Calls are counted over all
 /// processes, as `samara replay` counts them; after call 0 is the start of the program. Also returns where the recording was interrupted, if it was.

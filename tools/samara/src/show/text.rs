@@ -6,11 +6,11 @@ use samara_conformance::names::printable;
 use samara_linux::maps::Area;
 use samara_linux::smaps::Figures;
 use samara_mm::VmFlags;
+use samara_tracer::quantity::{bytes, grouped, plural};
 
 use super::fork::Fork;
 use super::grid::{Column, Grid, Paper};
 use super::snapshot::{Border, Gaps, Snapshot};
-use crate::quantity::{bytes, grouped, plural};
 
 /// A number of bytes, or nothing for none.
 fn some(number: u64) -> String {

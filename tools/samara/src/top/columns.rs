@@ -4,9 +4,9 @@ use std::cmp::Ordering;
 
 use clap::ValueEnum;
 use samara_conformance::names::printable;
+use samara_tracer::quantity::{bytes, grouped};
 
 use super::sample::{Process, Sample};
-use crate::report::{bytes, grouped};
 use crate::show::text::microseconds;
 
 /// A figure of a process.

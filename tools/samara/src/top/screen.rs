@@ -6,10 +6,10 @@ use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Paragraph};
 use samara_conformance::names::printable;
+use samara_tracer::quantity::{grouped, number_of};
 
 use super::columns::Column;
 use super::view::{Mode, View};
-use crate::quantity::{grouped, number_of};
 
 /// Names are cut at so many columns only where the terminal ends.
 const NAME: usize = 15;

@@ -1,67 +1,27 @@
-//! `samara trace`: a real program runs, and every call on its memory is performed on the engine too.
-//!
-//! ```text
-//! launch ─┬→ events ─→ space ─→ follow (engine) ─→ compare
-//! attach ─┘   │         ├─→ seeding (what only the kernel knows)
-//!             ├─→ decode ─→ files ─→ opened
-//!             └─→ entry, filter
-//! ```
+//! `samara trace`: runs the tracer, and tells what it found.
 
-mod attach;
-mod by_tid;
-mod child;
-mod decode;
-mod entry;
-mod events;
-mod exec;
-mod faulting;
-mod files;
-mod filter;
-mod i386;
-mod interrupts;
-mod launch;
-mod making;
-mod opened;
 mod options;
 mod pictured;
 mod progress;
-mod samples;
-mod seeding;
-mod segments;
-mod session;
-mod shortly;
-mod space;
-mod watchers;
 
-use std::cell::LazyCell;
 use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
 
-use samara_conformance::seed::Seed;
 use samara_conformance::tally::Verdict;
 use samara_linux::Tid;
-use samara_linux::maps::{Map, MapsFile};
 use samara_mm::KernelVersion;
+use samara_tracer::kernel::Kernel;
+use samara_tracer::record::Writer;
+use samara_tracer::tell::say;
+use samara_tracer::trace::{self, Ending, Session, Settings, Traced};
 
 use crate::destination::Destination;
-use crate::kernel::Kernel;
 use crate::outcome::{MISUSE, complain, distinct, of_verdict};
-use crate::quantity::number_of;
-use crate::record::Writer;
 use crate::report::{self, Subject};
 
-use events::{Ending, Failure, Tracer};
-pub(crate) use filter::SYS_SET_MEMPOLICY_HOME_NODE;
-use launch::Refusal;
-pub(crate) use launch::more_descriptors;
 pub(crate) use options::TraceOptions;
 use pictured::Pictured;
-pub(crate) use seeding::Machine;
-use seeding::{Asked, Moment};
-use session::Session;
-pub(crate) use session::say;
+use progress::ProgressLine;
 
 /// Whom to trace.
 enum Source {
@@ -69,19 +29,12 @@ enum Source {
     Process(Tid),
 }
 
-/// What was traced, and how it ended.
-struct Traced {
-    words: Vec<String>,
-    ending: Ending,
-    elapsed: Duration,
-}
-
 /// Runs the command; the value is the exit code.
 pub(crate) fn run(options: &TraceOptions) -> i32 {
     let source = match (options.pid, options.program.first()) {
         (Some(process), _) => Source::Process(process),
         (None, None) => return complain("no program given; name one after `--`"),
-        (None, Some(name)) => match launch::find(name) {
+        (None, Some(name)) => match trace::find(name) {
             Ok(path) => Source::Program(path),
             Err(refusal) => return complain(&refusal.0),
         },
@@ -118,7 +71,7 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
             .iter()
             .map(|word| word.to_string_lossy().into_owned())
             .collect(),
-        Source::Process(process) => attach::words(*process),
+        Source::Process(process) => trace::words(*process),
     };
     let pictures = match Pictured::prepare(options) {
         Ok(pictures) => pictures,
@@ -142,15 +95,22 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
             }
         },
     };
-    let mut session = Session::new(options, version, record);
+    let settings = Settings {
+        verify: options.verify,
+        check: options.check,
+        calls: options.calls,
+    };
+    let progress = Box::new(ProgressLine::new());
+    let mut session = Session::new(&settings, version, record, progress);
     let traced = match &source {
-        Source::Program(path) => trace_program(path, options, words, &mut session),
-        Source::Process(process) => trace_process(*process, options, words, &mut session),
+        Source::Program(path) => trace::trace_program(path, &options.program, &mut session),
+        Source::Process(process) => trace::trace_process(*process, options.quiet, &mut session),
     };
     match traced {
         Ok(traced) => {
             let outputs = Outputs { json, pictures };
-            tell(&traced, &source, &kernel, session, outputs, options)
+            let subject = Subject::of(&words, &kernel);
+            tell(&traced, &source, subject, session, outputs, options)
         }
         Err(refusal) => {
             if let Some(file) = to_record
@@ -164,83 +124,6 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
     }
 }
 
-fn trace_program(
-    path: &Path,
-    options: &TraceOptions,
-    words: Vec<String>,
-    session: &mut Session,
-) -> Result<Traced, Refusal> {
-    let mut launched = launch::launch(path, &options.program, crate::streams::closed_at_start())
-        .map_err(|error| Refusal(format!("`{}` cannot be traced: {error}", path.display())))?;
-    interrupts::take_signals(launched.tid);
-    // While the program is about to start.
-    LazyCell::force(&session.machine);
-    let begun = Instant::now();
-    let ending = match Tracer::new(launched.tid, session).run() {
-        Ok(ending) => ending,
-        Err(Failure::NotStarted) => return Err(launched.failure(path)),
-        Err(Failure::OtherMachine(what)) => {
-            return Err(Refusal(format!(
-                "`{}` starts {what}: only programs for x86-64 and i386 can be traced",
-                path.display()
-            )));
-        }
-        Err(failure) => return Err(failed(&failure)),
-    };
-    let elapsed = begun.elapsed();
-    if let Ending::Signal { number, core } = ending {
-        let dumped = if core { ", and dumped its core" } else { "" };
-        say(&format!(
-            "samara: `{}` was killed by {}{dumped}",
-            path.display(),
-            signal_name(number)
-        ));
-    }
-    if launched.no_new_privileges {
-        say(
-            "samara: without CAP_SYS_ADMIN, set-user-ID programs run without their privileges (no_new_privs)",
-        );
-    }
-    Ok(Traced {
-        words,
-        ending,
-        elapsed,
-    })
-}
-
-fn trace_process(
-    process: Tid,
-    options: &TraceOptions,
-    words: Vec<String>,
-    session: &mut Session,
-) -> Result<Traced, Refusal> {
-    launch::more_descriptors();
-    interrupts::take_signals(interrupts::NOBODY);
-    let begun = Instant::now();
-    let attached = attach::attach(process)?;
-    let tracer = Tracer::attached_to(&attached, session);
-    if !options.quiet {
-        let threads = number_of(attached.threads.len() as u64, "thread");
-        say(&format!(
-            "samara: attached to process {} with {threads}; Ctrl-C lets it go",
-            attached.process
-        ));
-    }
-    let ending = tracer.run().map_err(|failure| failed(&failure))?;
-    Ok(Traced {
-        words,
-        ending,
-        elapsed: begun.elapsed(),
-    })
-}
-
-fn failed(failure: &Failure) -> Refusal {
-    Refusal(match failure {
-        Failure::Kernel(error) => format!("waiting for traced processes failed: {error}"),
-        Failure::NotStarted | Failure::OtherMachine(_) => "nothing was traced".to_owned(),
-    })
-}
-
 /// What is written at the end.
 struct Outputs {
     json: Option<Destination>,
@@ -251,7 +134,7 @@ struct Outputs {
 fn tell(
     traced: &Traced,
     source: &Source,
-    kernel: &Kernel,
+    subject: Subject<'_>,
     mut session: Session,
     outputs: Outputs,
     options: &TraceOptions,
@@ -279,13 +162,11 @@ fn tell(
         }
     }
     let subject = Subject {
-        words: &traced.words,
-        kernel,
         exit_code: code,
         signal: (signal != 0).then_some(signal),
         elapsed: traced.elapsed,
         recorded,
-        replay: None,
+        ..subject
     };
     if !options.quiet || session.tally.verdict() != Verdict::Agreed {
         say(report::text(&subject, &session.tally).trim_end());
@@ -311,74 +192,5 @@ fn tell(
             Source::Process(_) => 0,
         },
         told => told,
-    }
-}
-
-/// The map of a process.
-pub(crate) fn read_map(process: Tid, map: &mut Map) -> io::Result<()> {
-    MapsFile::open(process)?.read(map)
-}
-
-/// The state of a process that waits.
-pub(crate) fn seed_of(process: Tid, machine: &Machine) -> io::Result<Seed> {
-    let mut map = Map::default();
-    read_map(process, &mut map)?;
-    let mut pagemap = samara_linux::pagemap::Pagemap::open(process)?;
-    let asked = Asked::of(process);
-    seeding::seed(
-        process,
-        &asked,
-        machine,
-        &map,
-        &mut pagemap,
-        Moment::Found,
-        &mut 0,
-    )
-}
-
-/// Where the heap of a process starts.
-pub(crate) fn start_of_heap(process: Tid) -> io::Result<u64> {
-    Ok(samara_linux::proc::layout(process)?.start_brk)
-}
-
-/// `signal 11 (SIGSEGV)`.
-fn signal_name(number: i32) -> String {
-    const NAMES: [&str; 32] = [
-        "",
-        "SIGHUP",
-        "SIGINT",
-        "SIGQUIT",
-        "SIGILL",
-        "SIGTRAP",
-        "SIGABRT",
-        "SIGBUS",
-        "SIGFPE",
-        "SIGKILL",
-        "SIGUSR1",
-        "SIGSEGV",
-        "SIGUSR2",
-        "SIGPIPE",
-        "SIGALRM",
-        "SIGTERM",
-        "SIGSTKFLT",
-        "SIGCHLD",
-        "SIGCONT",
-        "SIGSTOP",
-        "SIGTSTP",
-        "SIGTTIN",
-        "SIGTTOU",
-        "SIGURG",
-        "SIGXCPU",
-        "SIGXFSZ",
-        "SIGVTALRM",
-        "SIGPROF",
-        "SIGWINCH",
-        "SIGIO",
-        "SIGPWR",
-        "SIGSYS",
-    ];
-    match usize::try_from(number).ok().and_then(|n| NAMES.get(n)) {
-        Some(name) if !name.is_empty() => format!("signal {number} ({name})"),
-        _ => format!("signal {number}"),
     }
 }

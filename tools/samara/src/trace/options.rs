@@ -4,19 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+use samara_tracer::trace::Verify;
 
 use crate::picture::PictureOptions;
-
-/// When whole maps are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verify {
-    /// After every call.
-    Each,
-    /// After every so many calls of an address space, and at exec and exit.
-    Every(u64),
-    /// At exec and exit.
-    Exit,
-}
 
 fn parse_verify(text: &str) -> Result<Verify, String> {
     match text {

@@ -4,9 +4,9 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use crate::picture::Canvases;
-use crate::record::Reader;
-use crate::replay;
+use samara_tracer::record::Reader;
+
+use crate::picture::{self, Canvases};
 
 use super::options::TraceOptions;
 
@@ -56,7 +56,7 @@ impl Pictured {
     pub(super) fn draw(self) -> Result<(), String> {
         let reader = Reader::open(&self.record)
             .map_err(|damage| format!("nothing can be drawn: the record {damage}"))?;
-        self.canvases.draw(&replay::film(&reader))
+        self.canvases.draw(&picture::film(&reader))
     }
 }
 

@@ -8,10 +8,9 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::style::Print;
 use ratatui::crossterm::terminal::{self, Clear, ClearType};
 use samara_conformance::tally::Tally;
-
-use crate::quantity::number_of;
-
-use super::session::say;
+use samara_tracer::quantity::number_of;
+use samara_tracer::tell::say;
+use samara_tracer::trace::Progress;
 
 /// Nothing is shown before this.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -21,7 +20,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 const EVENTS: u64 = 512;
 const AREAS: u64 = 1 << 15;
 
-pub(crate) struct Progress {
+/// A line that is drawn over itself.
+pub(super) struct ProgressLine {
     watched: bool,
     /// The program writes to the same terminal.
     shared: bool,
@@ -32,8 +32,8 @@ pub(crate) struct Progress {
     known: u64,
 }
 
-impl Progress {
-    pub(crate) fn new() -> Self {
+impl ProgressLine {
+    pub(super) fn new() -> Self {
         Self {
             watched: io::stderr().is_terminal(),
             shared: io::stdout().is_terminal(),
@@ -43,8 +43,10 @@ impl Progress {
             known: 0,
         }
     }
+}
 
-    pub(crate) fn tick(&mut self, tally: &Tally, threads: usize) {
+impl Progress for ProgressLine {
+    fn tick(&mut self, tally: &Tally, threads: usize) {
         self.events += 1;
         if !self.watched {
             return;
@@ -81,7 +83,7 @@ impl Progress {
         redraw(&line);
     }
 
-    pub(crate) fn finish(&self) {
+    fn finish(&self) {
         if self.drawn.is_some() && !self.shared {
             redraw("");
         }

@@ -8,16 +8,16 @@ use serde_json::Value;
 
 /// A kernel's name and version.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Kernel {
-    /// As `uname -r` prints it; empty if nothing says it.
-    pub(crate) release: String,
+pub struct Kernel {
+    /// The release as `uname -r` prints it; empty if nothing says it.
+    pub release: String,
     /// The full version. The newest that the engine knows if nothing says it.
-    pub(crate) version: KernelVersion,
+    pub version: KernelVersion,
 }
 
 impl Kernel {
     /// Returns the running kernel.
-    pub(crate) fn running() -> Self {
+    pub fn running() -> Self {
         let read = |path| read_text_piece(path).unwrap_or_default();
         let release = read("/proc/sys/kernel/osrelease");
         // Debian names the stable release in the first, Ubuntu in the second, which others have not.

@@ -1,4 +1,4 @@
-//! `samara replay --minimise`: the shortest history that still differs, as a Rust test and as a C program.
+//! The shortest history that still differs, as a Rust test and as a C program.
 //!
 //! What was recorded cannot be shortened by itself: with a call left out, the kernel's other answers would have been others. So the calls are
 //! performed on the running kernel, in a process made for it, and on an engine that starts from that process's map.
@@ -26,20 +26,22 @@ use history::History;
 /// So many differences of a record are tried on this machine's kernel.
 const TRIED: usize = 8;
 
-/// What was written.
-pub(crate) struct Minimised {
-    pub(crate) steps: usize,
-    /// Of how many.
-    pub(crate) of: usize,
-    pub(crate) files: [PathBuf; 2],
+/// A history that was written.
+pub struct Minimised {
+    /// The number of its steps.
+    pub steps: usize,
+    /// The number of steps of the recorded history.
+    pub of: usize,
+    /// The test and the C program.
+    pub files: [PathBuf; 2],
 }
 
 /// Finds the shortest history that shows one of the differences that were found at the records `differing` (the space of each with it), and
 /// writes it to `PREFIX.rs` and `PREFIX.c`.
 ///
 /// # Errors
-/// What could not be done, for one line.
-pub(crate) fn minimise(
+/// The reason for which there is none, as a line.
+pub fn minimise(
     records: &[Record],
     differing: &[(usize, u32)],
     prefix: &Path,

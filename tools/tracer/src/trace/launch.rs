@@ -18,9 +18,12 @@ use super::child::{self, Child, INSTALL};
 use super::filter::Filter;
 use crate::streams;
 
-/// Why a program cannot be traced: one line that says what to do.
+/// The reason for which a program cannot be traced: one line that says what to do.
 #[derive(Debug)]
-pub(crate) struct Refusal(pub(crate) String);
+pub struct Refusal(
+    /// The line.
+    pub String,
+);
 
 /// A program that has been started and attached to, and runs on into its `execve`.
 pub(crate) struct Launched {
@@ -30,8 +33,12 @@ pub(crate) struct Launched {
     pub(crate) no_new_privileges: bool,
 }
 
-/// The file that `program` names: itself if it has a slash, else the first executable one in `PATH`.
-pub(crate) fn find(program: &OsStr) -> Result<PathBuf, Refusal> {
+/// Returns the file that `program` names: itself if it has a slash, else the first executable one in
+/// `PATH`.
+///
+/// # Errors
+/// The reason for which it cannot be started.
+pub fn find(program: &OsStr) -> Result<PathBuf, Refusal> {
     let shown = program.display();
     if program.is_empty() {
         return Err(Refusal("no program given; name one after `--`".into()));

@@ -3,9 +3,9 @@
 use samara_linux::maps::{Area, Map};
 use samara_record::{Fields, put, put_text};
 
-/// How a map differs from the one before it: areas kept in front, new ones, areas kept behind.
+/// The difference of a map from the one before it: areas kept in front, new ones, areas kept behind.
 #[derive(Debug)]
-pub(crate) struct MapChange {
+pub struct MapChange {
     pub(crate) front: usize,
     pub(crate) behind: usize,
     pub(crate) areas: Map,

@@ -5,44 +5,63 @@ use samara_conformance::follow::{Evidence, Follower, Listed, Place, Verdict};
 use samara_conformance::seed::Seed;
 use samara_conformance::tally::{Finding, FindingKind, Tally};
 use samara_linux::maps::Map;
-use samara_mm::{Call, NoPages, Pages};
+use samara_mm::{AddressSpace, Call, NoPages, Pages};
 
 use super::unknown;
-use crate::picture::Film;
 use crate::record::{MapChange, Reason, Record};
 
 /// One recorded address space, as long as engine and record agree on it.
-pub(super) struct Replayed {
-    pub(super) follower: Follower,
+pub(crate) struct Replayed {
+    pub(crate) follower: Follower,
     /// The last call.
-    pub(super) last: Option<Call>,
+    pub(crate) last: Option<Call>,
     /// Engine and record disagree: nothing is compared until the record's next seed of this space, which takes over from the engine.
-    pub(super) parted: bool,
+    pub(crate) parted: bool,
     /// Something was done to it that is not told, or in an order that is not.
-    pub(super) uncertain: bool,
+    pub(crate) uncertain: bool,
 }
 
-/// Performs records.
+/// A listener that is shown each record after it was performed.
+pub trait Watcher {
+    /// Called after a record was performed. `engine` is the address space of which it tells, if it is still
+    /// followed. `call_number` is that of the call which it has performed, or 0. `differs` is `true` if the
+    /// record has parted it from the kernel's. `replaced` is `true` if another hypothesis has become the
+    /// likeliest.
+    fn look(
+        &mut self,
+        record: &Record,
+        engine: Option<&AddressSpace>,
+        call_number: u64,
+        differs: bool,
+        replaced: bool,
+    );
+}
+
+/// The state of a replay: the engines, and what was found.
 #[derive(Default)]
-pub(super) struct Player {
+pub struct Player {
     /// The kernel's maps are compared, too.
     maps: bool,
     /// Every invariant is checked after each call.
     check: bool,
     /// By number; `None` behind a disagreement, until the record starts the engine anew.
-    pub(super) spaces: Vec<Option<Replayed>>,
+    pub(crate) spaces: Vec<Option<Replayed>>,
     /// The kernel's map of each space at its last comparison.
     kernel: Vec<Map>,
-    pub(super) tally: Tally,
-    pub(super) calls: u64,
-    /// Records of address spaces that are behind a disagreement.
-    pub(super) skipped: u64,
-    pub(super) exit: Option<(i32, i32)>,
+    /// The counters and findings.
+    pub tally: Tally,
+    pub(crate) calls: u64,
+    /// The number of records that were skipped, behind a disagreement of their address space.
+    pub skipped: u64,
+    /// The exit code and the signal of the program, once its last record was performed.
+    pub exit: Option<(i32, i32)>,
     grown: Vec<u64>,
 }
 
 impl Player {
-    pub(super) fn new(maps: bool, check: bool) -> Self {
+    /// Creates one before the first record. With `maps`, the kernel's maps are compared; with `check`, every
+    /// invariant of the engine is checked after each call.
+    pub fn new(maps: bool, check: bool) -> Self {
         Self {
             maps,
             check,
@@ -65,9 +84,9 @@ impl Player {
         }
     }
 
-    /// Performs a record, and shows the film what has become of the address space that it tells of.
-    pub(super) fn play_for(&mut self, record: &Record, film: Option<&mut Film>) {
-        let Some(film) = film else {
+    /// Performs a record, and shows the watcher the address space that it tells of.
+    pub fn play_for(&mut self, record: &Record, watcher: Option<&mut dyn Watcher>) {
+        let Some(watcher) = watcher else {
             return self.play(record);
         };
         let state = |player: &Self| {
@@ -88,10 +107,10 @@ impl Player {
             (Some((before, known)), Some((after, now))) => (!before && after, now != known),
             _ => (false, true),
         };
-        film.look(record, engine, call, differs, replaced);
+        watcher.look(record, engine, call, differs, replaced);
     }
 
-    pub(super) fn play(&mut self, record: &Record) {
+    pub(crate) fn play(&mut self, record: &Record) {
         match record {
             Record::Seed {
                 space,
@@ -385,7 +404,8 @@ impl Player {
         replayed.parted = true;
     }
 
-    pub(super) fn finish(&mut self) {
+    /// Adds the figures of the engines that are left, at the end.
+    pub fn finish(&mut self) {
         for replayed in self.spaces.drain(..).flatten() {
             replayed.follower.retire(false, &mut self.tally);
         }

@@ -1,7 +1,7 @@
 //! Numbers of things as people read them: `no calls`, `1 call`, `2,345 calls`, `1.5 MiB`.
 
 /// Returns a number with a comma before every third digit.
-pub(crate) fn grouped(number: u64) -> String {
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -14,7 +14,7 @@ pub(crate) fn grouped(number: u64) -> String {
 }
 
 /// Returns a size as people read it.
-pub(crate) fn bytes(number: u64) -> String {
+pub fn bytes(number: u64) -> String {
     let mut value = number as f64;
     for unit in ["B", "KiB", "MiB", "GiB"] {
         if value < 1024.0 {
@@ -27,12 +27,12 @@ pub(crate) fn bytes(number: u64) -> String {
 }
 
 /// Returns a number of things whose plural follows the rule: `no processes`, `1 process`, `2 processes`.
-pub(crate) fn number_of(number: u64, one: &str) -> String {
+pub fn number_of(number: u64, one: &str) -> String {
     plural(number, one, &many(one))
 }
 
 /// Returns a number of things with both forms given.
-pub(crate) fn plural(number: u64, one: &str, many: &str) -> String {
+pub fn plural(number: u64, one: &str, many: &str) -> String {
     match number {
         0 => format!("no {many}"),
         1 => format!("1 {one}"),

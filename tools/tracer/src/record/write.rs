@@ -18,23 +18,24 @@ use samara_record::{
 };
 
 use crate::kernel::Kernel;
-use crate::outcome::unless_closed;
+use crate::tell::unless_closed;
 
 use super::format::Reason;
 use super::map::put_map;
 use super::sink::Sink;
 
-/// A file of this version whose records are these bytes, whatever they are.
-pub(crate) fn file_of(version: u32, description: &str, records: &[u8]) -> Vec<u8> {
+/// Returns a file of this version whose records are these bytes, valid or not.
+pub fn file_of(version: u32, description: &str, records: &[u8]) -> Vec<u8> {
     let mut file = head_of_file(version, description);
     file.extend(head_of_chunk(0, records));
     file.extend(records);
     file
 }
 
-/// Appends records to a file. An error is kept until [`finish`](Self::finish), so that the traced program runs on.
+/// A recording that is being written. An error is kept until [`finish`](Self::finish), so that the traced
+/// program runs on.
 #[derive(Debug)]
-pub(crate) struct Writer {
+pub struct Writer {
     sink: Sink,
     /// The record that is being made, behind the files that it names.
     chunk: Vec<u8>,
@@ -45,8 +46,12 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Creates (or empties) the file and describes in it what follows. `outlives`: others read the file even if this program is killed.
-    pub(crate) fn create(
+    /// Creates (or empties) the file, and writes its description. With `outlives`, the file is readable even
+    /// if this program is killed.
+    ///
+    /// # Errors
+    /// Those of creating and writing it.
+    pub fn create(
         path: &Path,
         program: &[String],
         kernel: &Kernel,
@@ -281,12 +286,15 @@ impl Writer {
     }
 
     /// Returns `true` if nothing of the program is in the file yet.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.sink.is_empty()
     }
 
-    /// Writes the last records, and tells of the first error on the way or the file's length in bytes.
-    pub(crate) fn finish(mut self, exit_code: i32, signal: i32, tally: &Tally) -> io::Result<u64> {
+    /// Writes the last records. Returns the file's length in bytes.
+    ///
+    /// # Errors
+    /// The first error of any record.
+    pub fn finish(mut self, exit_code: i32, signal: i32, tally: &Tally) -> io::Result<u64> {
         self.chunk.push(13);
         put(&mut self.chunk, tally.processes);
         put(&mut self.chunk, tally.threads);

@@ -12,7 +12,7 @@ use samara_linux::ptrace::{self, Pace, Stop};
 
 use super::interrupts;
 use super::launch::{self, Refusal};
-use super::say;
+use crate::tell::say;
 
 /// A process of which all threads are stopped.
 pub(crate) struct Attached {
@@ -258,8 +258,8 @@ impl Asking {
     }
 }
 
-/// The program and the arguments of a process.
-pub(crate) fn words(process: Tid) -> Vec<String> {
+/// Returns the program and the arguments of a process.
+pub fn words(process: Tid) -> Vec<String> {
     let read = |tid| samara_linux::proc_file::read(format!("/proc/{tid}/cmdline"));
     let text = Living::of(process).ask(read).unwrap_or_default();
     let text = text.strip_suffix(b"\0").unwrap_or(&text);

@@ -9,9 +9,10 @@ use samara_record::{Fields, call, config, file, layout, limits, ranges, seed_are
 
 use super::map::{MapChange, map_change};
 
-/// Why an engine is started.
+/// The reason for which an engine is started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reason {
+pub enum Reason {
+    /// A program was started.
     Exec,
     /// Engine and kernel had parted, or a call was not modelled.
     Resync,
@@ -21,112 +22,176 @@ pub(crate) enum Reason {
 
 /// One step of a trace.
 #[derive(Debug)]
-pub(crate) enum Record {
+pub enum Record {
+    /// An engine is started.
     Seed {
+        /// The number of the address space.
         space: u32,
+        /// The reason.
         reason: Reason,
+        /// The state of the address space.
         seed: Box<Seed>,
     },
+    /// A process was forked.
     Fork {
+        /// The parent's address space.
         parent: u32,
+        /// The child's.
         child: u32,
     },
+    /// Pages were found written before the next fork.
     Written {
+        /// The number of the address space.
         space: u32,
+        /// The first address.
         start: u64,
+        /// The address behind the last one.
         end: u64,
     },
+    /// A fault grew an area down.
     Grown {
+        /// The number of the address space.
         space: u32,
+        /// The area's new start.
         start: u64,
     },
     /// Another thread's fault grew an area while the next call was under way.
     GrownMeanwhile {
+        /// The number of the address space.
         space: u32,
+        /// The area's new start.
         start: u64,
     },
     /// Another thread changed the set of nodes that the next call names.
     NodesMeanwhile {
+        /// The number of the address space.
         space: u32,
+        /// The set, a bit for each node.
         nodes: u64,
     },
-    /// An access found nothing behind this address, beyond the end of a file, or nothing at it, below an area that could not grow.
+    /// An access found nothing behind this address, beyond the end of a file, or nothing at it, below an
+    /// area that could not grow.
     PerhapsWritten {
+        /// The number of the address space.
         space: u32,
+        /// The address.
         address: u64,
     },
-    /// What was found written there may have been about to be when the last call was performed.
+    /// Pages that were found written may have been about to be when the last call was performed.
     ShownLate {
+        /// The number of the address space.
         space: u32,
+        /// The first address.
         start: u64,
+        /// The address behind the last one.
         end: u64,
     },
     /// Something is not known of these addresses, or, if there are none, of the next call.
     Unknown {
+        /// The number of the address space.
         space: u32,
+        /// The first address.
         start: u64,
+        /// The address behind the last one.
         end: u64,
+        /// The thing that is not known.
         unknown: Unknown,
     },
     /// A userfaultfd has poisoned pages.
     Poisoned {
+        /// The number of the address space.
         space: u32,
+        /// The first address.
         start: u64,
+        /// The address behind the last one.
         end: u64,
     },
     /// A userfaultfd has brought pages where markers were.
     Brought {
+        /// The number of the address space.
         space: u32,
+        /// The first address.
         start: u64,
+        /// The address behind the last one.
         end: u64,
     },
+    /// The resource limits have changed.
     Limits {
+        /// The number of the address space.
         space: u32,
+        /// The new ones.
         limits: Limits,
     },
+    /// A call on memory.
     Call {
+        /// The number of the address space.
         space: u32,
+        /// The thread that made it.
         thread: i32,
+        /// The kernel's answer: the value, or minus the error number.
         returned: i64,
         /// Ranges (start, end) of areas that were newly found to hold anonymous pages, ascending: at entry …
         before: Box<[(u64, u64)]>,
-        /// … and at the return, if another thread wrote meanwhile.
+        /// … and at the return, if another thread wrote concurrently.
         after: Option<Box<[(u64, u64)]>>,
+        /// The call.
         call: Call,
     },
+    /// A call that the engine does not model.
     Unmodelled {
+        /// The number of the address space.
         space: u32,
+        /// The thread that made it.
         thread: i32,
+        /// The kernel's answer: the value, or minus the error number.
         returned: i64,
+        /// Its name.
         name: Box<str>,
     },
     /// The kernel's map, as what differs from the one before.
     Map {
+        /// The number of the address space.
         space: u32,
+        /// The difference.
         change: Box<MapChange>,
     },
+    /// The last thread has left the address space.
     Gone {
+        /// The number of the address space.
         space: u32,
         /// It was the last of the program that was started.
         main: bool,
     },
+    /// The configuration has changed.
     Settings {
+        /// The number of the address space.
         space: u32,
+        /// The new one.
         config: Box<Config>,
     },
+    /// The addresses at which placement begins have changed.
     Bases {
+        /// The number of the address space.
         space: u32,
+        /// The one of placement from the top down.
         mmap_base: u64,
+        /// The one of placement from the bottom up.
         legacy_base: u64,
     },
-    /// What no other record tells, since those who share an address space, or are not followed, have none of their own.
+    /// Counts that no other record tells: threads, and processes that are not followed, have no records.
     Totals {
+        /// Processes of the program.
         processes: u64,
+        /// Threads of the program.
         threads: u64,
+        /// Processes that were not followed, by reason.
         not_followed: Vec<(Box<str>, u64)>,
     },
+    /// The program has ended.
     End {
+        /// Its exit code.
         exit_code: i32,
+        /// The signal that killed it, or 0.
         signal: i32,
     },
 }

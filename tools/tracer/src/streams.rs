@@ -35,8 +35,8 @@ extern "C" fn look() {
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
 
-/// For standard input, output and error: was it closed?
-pub(crate) fn closed_at_start() -> [bool; 3] {
+/// Returns `true` for each of standard input, output and error that was closed.
+pub fn closed_at_start() -> [bool; 3] {
     let bits = CLOSED.load(Ordering::Relaxed);
     [bits & 1 != 0, bits & 2 != 0, bits & 4 != 0]
 }

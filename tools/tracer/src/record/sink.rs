@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use samara_record::head_of_chunk;
 
-use crate::outcome::unless_closed;
+use crate::tell::unless_closed;
 
 /// A chunk is written when it holds this many bytes, …
 const CHUNK: usize = 32 << 10;

@@ -1,23 +1,52 @@
 //! What all traced address spaces share: settings, files, counters, the record, the scratch map.
 
 use std::cell::LazyCell;
-use std::io::{self, Write};
 
 use samara_conformance::describe::{Described, Returned};
-use samara_conformance::names::printable;
 use samara_conformance::tally::Tally;
 use samara_linux::Tid;
 use samara_linux::maps::Map;
 use samara_mm::{Call, KernelVersion};
 
 use crate::record::Writer;
+use crate::tell::say;
 
 use super::files::Files;
-use super::options::{TraceOptions, Verify};
 use super::seeding::Machine;
 use super::watchers::Watchers;
 
-pub(crate) struct Session {
+/// The moments at which whole maps are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verify {
+    /// After every call.
+    Each,
+    /// After each of this many calls of an address space, and at exec and exit.
+    Every(u64),
+    /// At exec and exit.
+    Exit,
+}
+
+/// The choice of what a trace compares and prints.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// The moments at which whole maps are compared.
+    pub verify: Verify,
+    /// Every invariant of the engine is checked at each comparison of maps.
+    pub check: bool,
+    /// Each call is printed with its result, on standard error.
+    pub calls: bool,
+}
+
+/// A display of how far a trace has come.
+pub trait Progress {
+    /// Shows it, if it is time to. Called after each event, with the number of threads.
+    fn tick(&mut self, tally: &Tally, threads: usize);
+    /// Removes what is shown.
+    fn finish(&self);
+}
+
+/// The state that all address spaces of one trace share.
+pub struct Session {
     pub(crate) verify: Verify,
     pub(crate) check: bool,
     pub(crate) calls: bool,
@@ -25,25 +54,31 @@ pub(crate) struct Session {
     pub(crate) machine: LazyCell<Machine, Box<dyn FnOnce() -> Machine>>,
     pub(crate) files: Files,
     pub(crate) watchers: Watchers,
-    pub(crate) tally: Tally,
-    pub(crate) record: Option<Writer>,
+    /// The counters and findings.
+    pub tally: Tally,
+    /// The recording, if one is written.
+    pub record: Option<Writer>,
     /// The kernel's map of whatever space is looked at.
     pub(crate) map: Map,
     pub(crate) grown: Vec<u64>,
     pub(crate) call_number: u64,
     next_space: u32,
+    pub(super) progress: Box<dyn Progress>,
 }
 
 impl Session {
-    pub(crate) fn new(
-        options: &TraceOptions,
+    /// Creates it before a trace. `kernel` is the running one, of which the engine follows the rules.
+    pub fn new(
+        settings: &Settings,
         kernel: KernelVersion,
         record: Option<Writer>,
+        progress: Box<dyn Progress>,
     ) -> Self {
         Self {
-            verify: options.verify,
-            check: options.check,
-            calls: options.calls,
+            verify: settings.verify,
+            check: settings.check,
+            calls: settings.calls,
+            progress,
             machine: LazyCell::new(Box::new(move || Machine::look(kernel))),
             files: Files::seen_by(kernel),
             watchers: Watchers::default(),
@@ -78,10 +113,4 @@ impl Session {
             say(&format!("[{tid}] {text}"));
         }
     }
-}
-
-/// Prints lines on standard error. That it may be closed or full is no reason to fail.
-pub(crate) fn say(lines: &str) {
-    let printed: Vec<_> = lines.split('\n').map(printable).collect();
-    let _ = writeln!(io::stderr().lock(), "{}", printed.join("\n"));
 }

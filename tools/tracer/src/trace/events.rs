@@ -25,21 +25,24 @@ use super::decode;
 use super::entry::{Entry, entered, entry};
 use super::filter::Filter;
 use super::interrupts;
-use super::progress::Progress;
 use super::session::Session;
 use super::shortly::Shortly;
 use super::space::Space;
 use task::{State, Task};
 
-/// How the program that was started ended.
+/// The end of the program that was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub enum Ending {
+    /// It ended with this exit code.
     Code(i32),
+    /// A signal killed it.
     Signal {
+        /// The signal's number.
         number: i32,
+        /// `true` if a core file was written.
         core: bool,
     },
-    /// Not at all: it was let go, and runs on.
+    /// It was let go, and runs on.
     LetGo,
 }
 
@@ -65,7 +68,6 @@ pub(crate) struct Tracer<'s> {
     ending: Option<Ending>,
     /// Processes that outlived the program were asked to end.
     asked: bool,
-    progress: Progress,
     hold: hold::Hold,
     orphans: Vec<orphans::Orphan>,
     /// The last that was done is to let a call run, which will stop at its return.
@@ -93,7 +95,6 @@ impl<'s> Tracer<'s> {
             started: false,
             ending: None,
             asked: false,
-            progress: Progress::new(),
             hold: hold::Hold::default(),
             orphans: Vec::new(),
             returns_soon: false,
@@ -112,12 +113,13 @@ impl<'s> Tracer<'s> {
             }
             // Where there is always a stop to report, no wait is interrupted.
             self.own_signals();
-            self.progress.tick(&self.session.tally, self.tasks.len());
+            let session = &mut *self.session;
+            session.progress.tick(&session.tally, self.tasks.len());
             if self.tasks.is_empty() {
                 break;
             }
         }
-        self.progress.finish();
+        self.session.progress.finish();
         for space in self.spaces.iter_mut().filter_map(Option::take) {
             let mut space = space;
             self.session.tally.ended_unseen += u64::from(self.ending != Some(Ending::LetGo));

@@ -45,7 +45,7 @@ fn cut<T>(position: usize, part: &str) -> Result<T, Damage> {
 
 /// The end of a trace whose recording was interrupted. All records before it are whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Cut {
+pub struct Cut {
     /// Where the last whole chunk ends, in bytes from the start of the file.
     position: usize,
     /// Bytes behind it, of a chunk that was not written whole.
@@ -68,16 +68,17 @@ impl fmt::Display for Cut {
 
 /// A trace in memory.
 #[derive(Debug)]
-pub(crate) struct Reader {
+pub struct Reader {
     /// The description from the head of the file.
     pub(crate) description: serde_json::Value,
-    pub(crate) records: Vec<Record>,
-    /// Size of the file in bytes.
-    pub(crate) length: usize,
-    /// It is what strace wrote: with what map a program starts is not known.
-    pub(crate) from_strace: bool,
-    /// Where it was interrupted, if it was.
-    pub(crate) cut: Option<Cut>,
+    /// The records, in order.
+    pub records: Vec<Record>,
+    /// The size of the file in bytes.
+    pub length: usize,
+    /// `true` for the text of strace: the map with which a program starts is not known.
+    pub from_strace: bool,
+    /// The place where it was interrupted, if it was.
+    pub cut: Option<Cut>,
 }
 
 /// A file, and how far it was read.
@@ -113,8 +114,8 @@ impl Reader {
     /// interrupted, what is whole is read: see [`cut`](Self::cut).
     ///
     /// # Errors
-    /// What follows the file's name in a complaint.
-    pub(crate) fn open(path: &Path) -> Result<Self, String> {
+    /// The rest of a line that begins with the file's name.
+    pub fn open(path: &Path) -> Result<Self, String> {
         if path == Path::new("-") {
             return Self::either(io::stdin().lock());
         }
@@ -126,13 +127,16 @@ impl Reader {
         Self::either(io::BufReader::with_capacity(1 << 16, file))
     }
 
-    /// Returns the kernel that the program ran on; of what strace wrote, the running one.
-    pub(crate) fn kernel(&self) -> Kernel {
+    /// Returns the kernel that the program ran on; for the text of strace, the running one.
+    pub fn kernel(&self) -> Kernel {
         Kernel::of_record(&self.description)
     }
 
-    /// Reads a trace, or what strace wrote.
-    pub(crate) fn either(mut from: impl BufRead) -> Result<Self, String> {
+    /// Reads a trace, or the text of strace.
+    ///
+    /// # Errors
+    /// The rest of a line that begins with the file's name.
+    pub fn either(mut from: impl BufRead) -> Result<Self, String> {
         let head = from.fill_buf().unwrap_or_default();
         if head.starts_with(MAGIC) || !strace::looks_like(head) {
             return Self::read(from).map_err(|damage| damage.to_string());

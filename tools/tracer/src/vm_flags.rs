@@ -18,7 +18,7 @@ pub(crate) fn vm_flags(tid: Tid) -> io::Result<Vec<(u64, VmFlags)>> {
 }
 
 /// Returns the flags and the sizes of the areas of a whole smaps, in their order.
-pub(crate) fn of_smaps(smaps: &Smaps) -> Vec<(VmFlags, Figures)> {
+pub fn of_smaps(smaps: &Smaps) -> Vec<(VmFlags, Figures)> {
     // The texts differ little.
     let mut known: HashMap<&str, VmFlags> = HashMap::new();
     let told = smaps.told.iter().map(|&(flags, figures)| {

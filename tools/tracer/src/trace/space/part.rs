@@ -10,8 +10,8 @@ use samara_conformance::histories::Range;
 use samara_mm::{Call, FileArg, FileKind, PAGE_SIZE};
 
 use super::Space;
-use crate::trace::options::Verify;
 use crate::trace::session::Session;
+use crate::trace::session::Verify;
 
 /// A map of at most so many areas is compared whole each time.
 const FEW: usize = 256;

@@ -9,7 +9,7 @@ mod sink;
 mod strace;
 mod write;
 
-pub(crate) use format::{Reason, Record};
-pub(crate) use map::MapChange;
-pub(crate) use read::{Cut, Reader};
-pub(crate) use write::{Writer, file_of};
+pub use format::{Reason, Record};
+pub use map::MapChange;
+pub use read::{Cut, Reader};
+pub use write::{Writer, file_of};

@@ -35,10 +35,10 @@ use self::compare::foretell;
 pub(crate) use self::uring::Registering;
 use super::decode::{Bounds, NodeMask};
 use super::entry::Entry;
-use super::options::Verify;
 use super::samples::Samples;
 use super::seeding::{self, Asked, Moment, Standing};
 use super::session::Session;
+use super::session::Verify;
 
 const MAP_GROWSDOWN: u64 = 0x100;
 const MAP_FIXED: u64 = 0x10;

@@ -12,16 +12,17 @@ use crate::record::{Reader, Reason, Record};
 pub struct Ended {
     /// The threads that have made calls there.
     pub threads: Vec<i32>,
-    /// The engine's.
+    /// The engine.
     pub space: AddressSpace,
-    /// How often the engine was started anew from the kernel's map, after what it does not model.
+    /// The number of times that the engine was started anew from the kernel's map, after calls that it does
+    /// not model.
     pub anew: u32,
-    /// Engine and record had not parted since it was started last.
+    /// `true` if engine and record have agreed since it was started last.
     pub agreed: bool,
 }
 
-/// Performs a whole trace.
-pub(crate) fn spaces(reader: &Reader) -> Vec<Ended> {
+/// Performs a whole trace. Returns its address spaces in the order in which they were created.
+pub fn spaces(reader: &Reader) -> Vec<Ended> {
     let mut player = Player::new(true, false);
     let mut about: BTreeMap<u32, (Vec<i32>, u32)> = BTreeMap::new();
     let mut ended = BTreeMap::new();
