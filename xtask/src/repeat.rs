@@ -22,8 +22,8 @@ pub(crate) fn commands(output: &str) -> Vec<String> {
             if failed.is_empty() {
                 vec![command]
             } else {
-                let exactly = |test: &str| format!("{command} -- --exact {test}");
-                failed.drain(..).map(exactly).collect()
+                let of = |test: &str| format!("{command} -- {}", filter(test));
+                failed.drain(..).map(of).collect()
             }
         } else {
             continue;
@@ -39,9 +39,22 @@ pub(crate) fn commands(output: &str) -> Vec<String> {
 
 /// Returns the name of the test that a line of libtest reports as failed.
 fn failed_test(line: &str) -> Option<&str> {
-    let name = line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?;
-    // Tests that should panic have that behind their names.
-    Some(name.split(" - ").next().unwrap_or(name))
+    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
+}
+
+/// Returns the arguments that make libtest run this test, whose name may be followed by " - should panic".
+fn filter(test: &str) -> String {
+    // The name of a documentation test contains spaces: "src/lib.rs - module::Item (line 3)".
+    match test.split_once(" (line ") {
+        Some((item, rest)) => {
+            let number = rest.split(')').next().unwrap_or(rest);
+            format!("'{item} (line {number})'")
+        }
+        None => {
+            let name = test.split(" - ").next().unwrap_or(test);
+            format!("--exact {name}")
+        }
+    }
 }
 
 fn between<'a>(line: &'a str, before: &str, after: &str) -> Option<&'a str> {
@@ -63,11 +76,14 @@ test random::values ... ok
 error: test failed, to rerun pass `-p maple-tree --test maps`
 repeat: SAMARA_ORACLE_SEED=7 cargo test -p samara-mm --test oracle -- mixed
 error: test failed, to rerun pass `-p samara-mm --test oracle`
+test src/pages.rs - pages::Pages (line 69) - compile fail ... FAILED
+error: doctest failed, to rerun pass `-p samara-mm --doc`
 ";
         let expected = [
             "cargo test --locked --all-features -p maple-tree --test maps -- --exact random::keys",
             "SAMARA_ORACLE_SEED=7 cargo test -p samara-mm --test oracle -- mixed",
             "cargo test --locked --all-features -p samara-mm --test oracle",
+            "cargo test --locked --all-features -p samara-mm --doc -- 'src/pages.rs - pages::Pages (line 69)'",
         ];
         assert_eq!(commands(output), expected);
         assert!(commands("test random::keys ... ok\n").is_empty());

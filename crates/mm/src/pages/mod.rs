@@ -71,7 +71,22 @@ use crate::space::vma::{Area, Vma};
 ///
 /// struct Region;
 ///
-/// // Moved, discarded and written pages would stay where they are: this is no owner.
+/// // Does not compile: `relocate`, `advise`, `sync` and `object` are required, too. Without them,
+/// // the region's pages would stay where they are.
+/// impl Pages for Region {
+///     fn refuses(&self) -> bool {
+///         true
+///     }
+///     fn map(&mut self, _: u64, _: u64, _: &Vma) -> Result<(), Errno> {
+///         Ok(())
+///     }
+///     fn unmap(&mut self, _: u64, _: u64) -> Result<(), Errno> {
+///         Ok(())
+///     }
+///     fn protect(&mut self, _: u64, _: u64, _: &Vma) -> Result<(), Errno> {
+///         Ok(())
+///     }
+/// }
 /// ```
 pub trait Pages {
     /// Returns `true` if [`written`](Self::written) can ever return `true`. Asking costs a look-up.
