@@ -10,31 +10,32 @@ extern crate alloc as std_alloc;
 #[macro_use(const_unless_loom)]
 extern crate samara_rcu;
 
-// The rooms, from the ground up. Each knows only those above it in this list; its module says what it is for.
+// From the ground up: `base`, `node`, `alloc`, `read`, `write`, `inspect`, `api`. Each module knows only
+// those before it.
 pub mod alloc;
+mod api;
 mod base;
-mod face;
 mod inspect;
 mod node;
 mod read;
 mod write;
 
-pub use base::{
-    ArcRef, Duplicate, EraseError, Fanout, HalfOpen, InsertError, Key, Mut, Native, RcRef, Ref,
-    Shape, SortedError, StoreError, Value, View,
-};
-pub use face::between::Between;
-pub use face::cursor::{Cursor, GapError, Status, Writing};
-pub use face::iter::{Clip, Clipped, Holes, Iter, IterMut, Ranges, Values};
-pub use face::map::{CursorMut, Entry, ExtractIf, IntoIter, MapleTree, OccupiedEntry, VacantEntry};
-pub use face::snap::{CowMapleTree, SharedAlloc, Sharing};
-pub use face::sync::{
-    Look, Piece, Reader, Seat, SharedCursorMut, SyncAlloc, SyncIter, SyncMapleTree, SyncValue,
+pub use api::between::Between;
+pub use api::cursor::{Cursor, GapError, Status, Writing};
+pub use api::iter::{Clip, Clipped, Holes, Iter, IterMut, Ranges, Values};
+pub use api::map::{CursorMut, Entry, ExtractIf, IntoIter, MapleTree, OccupiedEntry, VacantEntry};
+pub use api::snap::{CowMapleTree, SharedAlloc, Sharing};
+pub use api::sync::{
+    Hint, Look, Piece, Reader, SharedCursorMut, SyncAlloc, SyncIter, SyncMapleTree, SyncValue,
     Writer,
 };
 #[cfg(not(samara_loom))]
 #[doc(hidden)]
-pub use face::words as raw;
+pub use api::words as raw;
+pub use base::{
+    ArcRef, Duplicate, EraseError, Fanout, HalfOpen, InsertError, Key, Mut, Native, RcRef, Ref,
+    Shape, SortedError, StoreError, Value, View,
+};
 pub use inspect::check::Damage;
 pub use inspect::dump::{Dump, Format};
 pub use inspect::stats::Stats;
@@ -51,6 +52,10 @@ pub use samara_rcu::Epoch;
 pub use samara_rcu::{RcuGuard, UserRcu};
 #[doc(inline)]
 pub use samara_rcu::{Reclaim, Waiting, WaitingGuard};
+
+/// The former name of [`Hint`].
+#[deprecated = "renamed to `Hint`"]
+pub type Seat<K, S = Native> = Hint<K, S>;
 
 /// From other maps to this one: what is called what.
 pub mod migrating {

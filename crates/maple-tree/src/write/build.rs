@@ -20,8 +20,8 @@ use crate::base::{Key, Offset, Shape};
 use crate::node::{
     Geometry, Kind, LAYOUT, NULL, Node, NodeMut, RawTree, Unread, Word, is_node, prefetch,
 };
-use crate::write::last::{link, nodes_above, tell_above};
-use crate::write::{Immediate, bury};
+use crate::write::last::{link, nodes_above, propagate_above};
+use crate::write::{Immediate, retire_subtree};
 
 /// How many nodes ahead memory is asked for: in a slab, fresh nodes lie one behind the other.
 const AHEAD: usize = 2;
@@ -228,7 +228,7 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
         if self.used < Self::CAPACITY {
             leaf.set_pivot(self.used - 1, K::MAX);
         }
-        Some(tell_above(leaf.node(), self.largest, self.inner))
+        Some(propagate_above(leaf.node(), self.largest, self.inner))
     }
 
     /// Makes what has been built the content of `tree`, which is empty and tracks gaps as the builder does. What it had is seen by nobody, what it
@@ -272,7 +272,7 @@ impl<K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Drop for Builder<'_, K, S, 
                 alloc: self.alloc,
                 entry: |_, _, word| (self.discard)(word),
             };
-            bury(root, K::MIN, K::MAX, (K::MIN, K::MAX), &mut sink);
+            retire_subtree(root, K::MIN, K::MAX, (K::MIN, K::MAX), &mut sink);
         }
         // SAFETY: it was filled from there.
         unsafe { self.reserve.release(self.alloc) };

@@ -14,8 +14,8 @@ use crate::alloc::{AllocError, NodeAlloc, Reserve, Supply, TakeNodes, counted};
 use crate::base::{Key, Ref, Shape, Value};
 use crate::node::{Kind, NULL, Node, NodeMut, RawTree, Root, Word, is_leaf_word, prefetch};
 use crate::read::Place;
-use crate::write::holes::tell_ancestors;
-use crate::write::{Immediate, Sink, bury};
+use crate::write::holes::propagate_ancestors;
+use crate::write::{Immediate, Sink, retire_subtree};
 
 /// How many nodes ahead memory is asked for.
 const AHEAD: usize = 2;
@@ -291,7 +291,7 @@ impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Dup<'_, K, S, A, C> {
         if left_out {
             self.left_out = true;
             if let Some(parent) = parent {
-                tell_ancestors(leaf, min, max, parent.kind());
+                propagate_ancestors(leaf, min, max, parent.kind());
             }
         }
         Ok(())
@@ -317,7 +317,7 @@ impl<K: Key, S: Shape> Drop for Entries<K, S> {
 impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Drop for Dup<'_, K, S, A, C> {
     fn drop(&mut self) {
         if let Some(root) = self.root.take() {
-            bury(root, K::MIN, K::MAX, (K::MIN, K::MAX), self);
+            retire_subtree(root, K::MIN, K::MAX, (K::MIN, K::MAX), self);
         }
     }
 }

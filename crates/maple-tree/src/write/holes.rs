@@ -29,7 +29,7 @@ impl<K: Key, S: Shape> Place<K, S> {
     /// Tells a gap node that of this leaf, which is in its slot `at`, the largest hole, `gone`, was filled or changed, and `made` is the largest of those
     /// in its place.
     #[inline(never)]
-    pub(super) fn tell_shrunk(self, parent: Node<K, S>, at: usize, gone: K, made: K) {
+    pub(super) fn propagate_shrunk(self, parent: Node<K, S>, at: usize, gone: K, made: K) {
         let Self { leaf, min, max } = self;
         // No other hole of the leaf can be larger than what the slots that were not touched cover.
         let gap = if made >= K::span(min, max).wrapping_sub(gone) {
@@ -37,7 +37,7 @@ impl<K: Key, S: Shape> Place<K, S> {
         } else {
             largest_in_leaf(leaf, min, max)
         };
-        tell_from(parent, at, min, gap);
+        propagate_from(parent, at, min, gap);
     }
 }
 
@@ -96,18 +96,18 @@ pub(crate) fn largest_below<K: Key, S: Shape>(node: Node<K, S>) -> K {
 
 /// Tells a gap node that the largest hole below its slot `at`, which covers `key`, is now `gap`, and its ancestors what follows from it.
 #[inline]
-pub(crate) fn tell_from<K: Key, S: Shape>(node: Node<K, S>, at: usize, key: K, gap: K) {
+pub(crate) fn propagate_from<K: Key, S: Shape>(node: Node<K, S>, at: usize, key: K, gap: K) {
     let old = node.gap(at);
     if old != gap {
         node.set_gap(at, gap);
-        tell_change(node, key, old, gap);
+        propagate_change(node, key, old, gap);
     }
 }
 
 /// Tells the ancestors of a gap node, one of whose indices is `key`, that the largest hole below some of its slots was `old` and is `new` now.
 /// Stops at the first that need not know.
 #[inline]
-pub(crate) fn tell_change<K: Key, S: Shape>(node: Node<K, S>, key: K, old: K, new: K) {
+pub(crate) fn propagate_change<K: Key, S: Shape>(node: Node<K, S>, key: K, old: K, new: K) {
     let (mut node, mut old, mut new) = (node, old, new);
     while old != new
         && let Some(parent) = node.parent(Kind::Gap)
@@ -129,7 +129,7 @@ pub(crate) fn tell_change<K: Key, S: Shape>(node: Node<K, S>, key: K, old: K, ne
 /// Tells the last gap node above the leaves, and its ancestors, that the last hole of the tree is the largest of all, and how large it
 /// is.
 #[inline]
-pub(crate) fn tell_last<K: Key, S: Shape>(node: Node<K, S>, gap: K) {
+pub(crate) fn propagate_last<K: Key, S: Shape>(node: Node<K, S>, gap: K) {
     let mut next = Some(node);
     while let Some(node) = next {
         node.set_gap(node.end(), gap);
@@ -137,14 +137,14 @@ pub(crate) fn tell_last<K: Key, S: Shape>(node: Node<K, S>, gap: K) {
     }
 }
 
-/// As [`tell_from`], of the first gap node above the leaves, below whose slot `at` an entry has been stored at `key`, in the hole that comes first of all.
+/// As [`propagate_from`], of the first gap node above the leaves, below whose slot `at` an entry has been stored at `key`, in the hole that comes first of all.
 ///
 /// What is left of that hole mostly is the largest for the nodes above, as it is where ranges come in descending order: as long as it has no fewer indices than
 /// what a node covers behind it, the other holes of the node need not be looked at.
 #[inline(never)]
-pub(crate) fn tell_first<K: Key, S: Shape>(node: Node<K, S>, at: usize, key: K, gap: K) {
+pub(crate) fn propagate_first<K: Key, S: Shape>(node: Node<K, S>, at: usize, key: K, gap: K) {
     if at != 0 || gap != key.wrapping_sub(K::MIN) {
-        return tell_from(node, at, key, gap);
+        return propagate_from(node, at, key, gap);
     }
     let mut node = node;
     loop {
@@ -155,14 +155,14 @@ pub(crate) fn tell_first<K: Key, S: Shape>(node: Node<K, S>, at: usize, key: K, 
         };
         // In a node of one slot this is the largest key.
         if above.pivot(0).wrapping_sub(key) > gap {
-            return tell_change(node, key, old, gap);
+            return propagate_change(node, key, old, gap);
         }
         node = above;
     }
 }
 
 /// Tells the ancestors of a node, which covers `min..=max`, what its largest hole is, if `inner` nodes are to know.
-pub(crate) fn tell_ancestors<K: Key, S: Shape>(node: Node<K, S>, min: K, max: K, inner: Kind) {
+pub(crate) fn propagate_ancestors<K: Key, S: Shape>(node: Node<K, S>, min: K, max: K, inner: Kind) {
     if inner == Kind::Gap
         && let Some(parent) = node.parent(inner)
     {
@@ -170,6 +170,6 @@ pub(crate) fn tell_ancestors<K: Key, S: Shape>(node: Node<K, S>, min: K, max: K,
             Kind::Leaf => largest_in_leaf(node, min, max),
             Kind::Range | Kind::Gap => largest_below(node),
         };
-        tell_from(parent, parent.search(min), min, gap);
+        propagate_from(parent, parent.search(min), min, gap);
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn nodes_above<K: Key, S: Shape>(leaf: Node<K, S>, inner: Kind) -> us
 /// Links a new leaf, which begins at `first`, after the last one, which is complete and has the largest hole `gap`. A node above that has no
 /// room stays as it is, full, and a new one is linked after it. Gives the new root, if it takes one.
 ///
-/// The sizes of holes on the way up to the new leaf are not set: see [`tell_above`].
+/// The sizes of holes on the way up to the new leaf are not set: see [`propagate_above`].
 #[must_use = "a root has to be put in its place"]
 pub(super) fn link<K: Key, S: Shape>(
     last: Node<K, S>,
@@ -72,7 +72,11 @@ pub(super) fn root_above<K: Key, S: Shape>(old: Node<K, S>, root: NodeMut<K, S>)
 }
 
 /// Tells the nodes above the last leaf that its largest hole is `gap`, if they are to know; gives the root.
-pub(super) fn tell_above<K: Key, S: Shape>(leaf: Node<K, S>, gap: K, inner: Kind) -> Node<K, S> {
+pub(super) fn propagate_above<K: Key, S: Shape>(
+    leaf: Node<K, S>,
+    gap: K,
+    inner: Kind,
+) -> Node<K, S> {
     let mut at = leaf;
     let mut gap = gap;
     while let Some(parent) = at.parent(inner) {

@@ -22,7 +22,7 @@
 //!
 //! Whole parts of trees go to other trees by [`halves`].
 //!
-//! In trees that share nodes, what a write touches is first made the tree's own, so that it names its parents (`face::snap`); then the write is made as in any
+//! In trees that share nodes, what a write touches is first made the tree's own, so that it names its parents (`api::snap`); then the write is made as in any
 //! other. What is found to be touched only by planning, a neighbour that joins or shares, [stops the plan](Plan::shared) until it is owned.
 //!
 //! # The shape of every change
@@ -48,23 +48,23 @@ pub(crate) mod build;
 mod bulk;
 pub(crate) mod duplicate;
 pub(crate) mod halves;
+pub(crate) mod hint;
 pub(crate) mod holes;
 mod last;
 pub(crate) mod level;
 pub(crate) mod one_leaf;
 pub(crate) mod one_slot;
 pub(crate) mod plan;
-pub(crate) mod seat;
 pub(crate) mod two_leaves;
 #[cfg(feature = "tracing")]
 mod watch;
 
-pub(crate) use apply::{Removed, bury};
+pub(crate) use apply::{Removed, retire_subtree};
+pub use hint::Hint;
 pub(crate) use one_leaf::Quick;
 pub(crate) use one_slot::SlotAt;
 pub(crate) use plan::{Action, Plan};
-pub use seat::Seat;
-pub(crate) use two_leaves::Room;
+pub(crate) use two_leaves::Rebalance;
 
 use core::ptr::NonNull;
 

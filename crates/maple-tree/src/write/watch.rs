@@ -3,7 +3,7 @@
 use crate::base::{Key, Shape, events};
 use crate::node::RawTree;
 use crate::write::two_leaves::Taker;
-use crate::write::{Plan, Quick, Room, StoreType};
+use crate::write::{Plan, Quick, Rebalance, StoreType};
 
 /// What a write will do, from before it is made.
 pub(crate) struct Watch<K> {
@@ -29,11 +29,11 @@ impl<K: Key> Watch<K> {
     pub(crate) fn spread<S: Shape>(tree: &RawTree<K, S>, quick: Quick<K, S>) -> Self {
         let Quick { first, last, .. } = quick;
         Self {
-            kind: match quick.room {
-                Room::Given { taker, .. } if taker != Taker::New => StoreType::Rebalance,
-                Room::Append(_) | Room::Given { .. } => StoreType::Split,
-                Room::Few { .. } | Room::Hole { .. } => StoreType::Rebalance,
-                Room::Here => StoreType::Node,
+            kind: match quick.rebalance {
+                Rebalance::Spill { taker, .. } if taker != Taker::New => StoreType::Rebalance,
+                Rebalance::Append(_) | Rebalance::Spill { .. } => StoreType::Split,
+                Rebalance::Underflow { .. } | Rebalance::HoleAcross { .. } => StoreType::Rebalance,
+                Rebalance::None => StoreType::Node,
             },
             first,
             last,

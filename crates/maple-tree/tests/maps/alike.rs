@@ -135,7 +135,7 @@ fn owned<S: Shape>(seed: u64, gaps: bool) {
     assert!(values.iter().all(|value| Rc::strong_count(value) == 1));
 }
 
-/// Growing by the writer's own way, and from a seat.
+/// Growing by the writer's own way, and from a hint.
 fn shared<S: Shape>(seed: u64, in_rcu: bool) {
     let values = [Arc::new(0), Arc::new(1)];
     let mut rng = Rng(seed);
@@ -156,10 +156,10 @@ fn shared<S: Shape>(seed: u64, in_rcu: bool) {
         } else if let Some((entry, (first, last))) = growth(&mut rng, &model) {
             // SAFETY: nothing is near.
             let look = unsafe { writer.look(None, first) };
-            let seat = look.map(|look| look.seat()).filter(|_| rng.below(2) == 0);
-            // SAFETY: the seat is that of where the range begins, in this map, which has not been changed since.
+            let hint = look.map(|look| look.hint()).filter(|_| rng.below(2) == 0);
+            // SAFETY: the hint is that of where the range begins, in this map, which has not been changed since.
             let done =
-                seat.is_some_and(|seat| unsafe { writer.grow_here(&seat, entry.0, (first, last)) });
+                hint.is_some_and(|hint| unsafe { writer.grow_here(&hint, entry.0, (first, last)) });
             if !done {
                 assert_eq!(writer.grow(entry.0, first..=last), Ok(true));
             }

@@ -102,7 +102,7 @@ fn check<A: NodeAlloc, S: Shape>(map: &MapleTree<u32, u16, A, S>, cells: &Cells,
 }
 
 /// The same calls on each face.
-fn on_every_face<S: Shape>(seed: u64) {
+fn on_every_map<S: Shape>(seed: u64) {
     let mut rng = Rng(seed);
     let mut cells = Cells(vec![None; SPAN]);
     let mut map: MapleTree<u32, u16, _, S> = MapleTree::with_gaps_in(Global);
@@ -216,8 +216,8 @@ fn on_every_face<S: Shape>(seed: u64) {
 #[test]
 fn equal_neighbours_are_joined_where_a_call_asks_for_it() {
     for seed in 0..if cfg!(miri) { 1 } else { 3 } {
-        on_every_face::<Fanout<4>>(seed);
-        on_every_face::<Native>(seed);
+        on_every_map::<Fanout<4>>(seed);
+        on_every_map::<Native>(seed);
     }
 }
 

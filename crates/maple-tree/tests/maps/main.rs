@@ -35,14 +35,14 @@ mod faces;
 mod gaps;
 mod halves;
 #[cfg(not(sanitized))]
+mod hints;
+#[cfg(not(sanitized))]
 mod iterate;
 #[cfg(not(sanitized))]
 mod names;
 mod pool;
 #[cfg(not(sanitized))]
 mod random;
-#[cfg(not(sanitized))]
-mod seats;
 #[cfg(all(feature = "serde", not(sanitized)))]
 mod serde;
 #[cfg(not(sanitized))]

@@ -343,7 +343,7 @@ impl AddressSpace {
         merge: &Merge,
         flags: VmFlags,
     ) -> Result<(), Errno> {
-        match self.merge_at_seat(span, merge, flags) {
+        match self.merge_at_hint(span, merge, flags) {
             Ok(false) => self.merge_slow(span, merge, flags),
             done => done.map(|_| ()),
         }
@@ -353,9 +353,9 @@ impl AddressSpace {
     /// is not possible. The two ways are separate calls: the stack frame of this usual one is gone
     /// when the other goes deep into the tree.
     #[inline(never)]
-    fn merge_at_seat(&mut self, span: &Span, merge: &Merge, flags: VmFlags) -> Result<bool, Errno> {
+    fn merge_at_hint(&mut self, span: &Span, merge: &Merge, flags: VmFlags) -> Result<bool, Errno> {
         let all = (merge.start, merge.end);
-        let done = (self.areas).grow_at_seat(merge.keeper, all, span, merge.joined, flags)?;
+        let done = (self.areas).grow_at_hint(merge.keeper, all, span, merge.joined, flags)?;
         if done {
             self.count_merged(span.start, merge);
         }

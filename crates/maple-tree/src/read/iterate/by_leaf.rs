@@ -15,7 +15,7 @@ use crate::base::{Key, Offset, Shape, Slot, either};
 use crate::node::{Kind, Node, RawTree, prefetch};
 use crate::read::iterate::by_window;
 use crate::read::walk::descend_by;
-use crate::read::{Found, Place, Spot};
+use crate::read::{Found, LeafPath, Place};
 
 /// How many leaves ahead memory is asked for.
 const AHEAD: usize = 2;
@@ -25,7 +25,7 @@ const AHEAD: usize = 2;
 struct End<K, S> {
     /// Bit `i` stands for the entry in slot `i`. Zero as long as there is no leaf.
     left: u32,
-    spot: Option<Spot<K, S>>,
+    path: Option<LeafPath<K, S>>,
     /// The bound of the leaf's parent on the side to which the end moves.
     edge: K,
 }
@@ -52,9 +52,9 @@ impl<K: Key, S: Shape> End<K, S> {
             self.left.ilog2()
         };
         self.left ^= 1 << i;
-        debug_assert!(self.spot.is_some());
+        debug_assert!(self.path.is_some());
         // SAFETY: bits are only ever set together with the leaf.
-        let place = unsafe { self.spot.unwrap_unchecked() }.place;
+        let place = unsafe { self.path.unwrap_unchecked() }.place;
         let leaf = place.leaf.as_leaf();
         (Place { leaf, ..place }, i as usize)
     }
@@ -72,10 +72,10 @@ impl<K: Key, S: Shape> End<K, S> {
     ///
     /// Nobody writes the leaf.
     #[inline(always)]
-    unsafe fn enter(&mut self, spot: Spot<K, S>) {
+    unsafe fn enter(&mut self, path: LeafPath<K, S>) {
         // SAFETY: the caller's promise.
-        self.left = unsafe { spot.place.leaf.as_leaf().entries() };
-        self.spot = Some(spot);
+        self.left = unsafe { path.place.leaf.as_leaf().entries() };
+        self.path = Some(path);
     }
 }
 
@@ -84,8 +84,8 @@ impl<K: Key, S: Shape> Scan<K, S> {
     #[inline]
     pub(crate) fn new(bounds: Option<(K, K)>) -> Self {
         let (lo, hi) = bounds.unwrap_or((K::MIN, K::MIN));
-        let (left, spot, edge) = (0, None, K::MIN);
-        let nowhere = End { left, spot, edge };
+        let (left, path, edge) = (0, None, K::MIN);
+        let nowhere = End { left, path, edge };
         Self {
             front: nowhere,
             back: nowhere,
@@ -155,7 +155,7 @@ impl<K: Key, S: Shape> Scan<K, S> {
     fn sibling<const UP: bool>(&mut self) {
         let (lo, hi, done) = (self.lo, self.hi, self.done);
         let end = self.end::<UP>();
-        let Some((parent, at)) = end.spot.and_then(|spot| Some((spot.parent?, spot.at))) else {
+        let Some((parent, at)) = end.path.and_then(|path| Some((path.parent?, path.at))) else {
             return;
         };
         let used = parent.end();
@@ -177,7 +177,7 @@ impl<K: Key, S: Shape> Scan<K, S> {
         // SAFETY: what is beside a leaf is one, and nobody writes the tree (promise of `next` and its like).
         unsafe {
             let leaf = Node::of_kind(parent.slot(at), Kind::Leaf);
-            end.enter(Spot {
+            end.enter(LeafPath {
                 place: Place { leaf, min, max },
                 parent: Some(parent),
                 at,
@@ -271,7 +271,7 @@ fn refill<const UP: bool, K: Key, S: Shape>(
         let end = scan.end::<UP>();
         end.edge = edge;
         // SAFETY: nobody writes the tree (promise of `next` and its like).
-        unsafe { end.enter(Spot { place, parent, at }) };
+        unsafe { end.enter(LeafPath { place, parent, at }) };
         if place.min < lo || hi < place.max {
             end.left &= place.within(lo, hi);
         }

@@ -1,5 +1,5 @@
 //! Going through entries in order while no writer is about, two ways that differ in how much of the tree they look at together. (Readers beside a writer go
-//! from slot to slot, as [cursors](crate::face::cursor) do.)
+//! from slot to slot, as [cursors](crate::api::cursor) do.)
 //!
 //! | module | looks at | for |
 //! |---|---|---|

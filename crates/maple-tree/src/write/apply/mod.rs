@@ -1,6 +1,6 @@
 //! Carrying out a plan. Nothing here can fail: the plan's nodes have been reserved.
 
-mod bury;
+mod retire;
 // Only for shells in other languages, which the model checker does not see.
 #[cfg(not(samara_loom))]
 mod dismantle;
@@ -14,11 +14,11 @@ use crate::node::{Kind, NULL, RawTree, Root, Word};
 use crate::write::apply::fill::Fill;
 use crate::write::{Action, Plan, Sink};
 
-pub(crate) use bury::bury;
 #[cfg(not(samara_loom))]
 pub(crate) use dismantle::dismantle;
 pub(super) use rebuild::{build, root_of, splice};
 pub(crate) use removed::Removed;
+pub(crate) use retire::retire_subtree;
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Carries out a plan, and hands what it removed to `sink`.
@@ -54,7 +54,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             }
             Action::Clear(old) => {
                 self.publish_root(NULL, 0);
-                bury(old, K::MIN, K::MAX, gone, sink);
+                retire_subtree(old, K::MIN, K::MAX, gone, sink);
             }
             Action::Leaf(ref span) => {
                 let inner = self.inner_kind();

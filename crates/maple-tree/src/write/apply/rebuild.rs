@@ -6,9 +6,9 @@ use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, Node, NodeMut, RawTree, Root, Unread, Word};
 use crate::read::{Found, Place};
 use crate::write::apply::fill::Fill;
-use crate::write::holes::{tell_ancestors, tell_from};
+use crate::write::holes::{propagate_ancestors, propagate_from};
 use crate::write::level::Level;
-use crate::write::{Item, Items, Removed, Sink, Span, bury};
+use crate::write::{Item, Items, Removed, Sink, Span, retire_subtree};
 
 /// Replaces the slots of a span by the items, and what is above them as it follows from that. Beside readers nothing is changed in place.
 pub(super) fn apply<K: Key, S: Shape>(
@@ -40,7 +40,7 @@ pub(super) fn apply<K: Key, S: Shape>(
         } else if level.whole {
             let (root, height) = root_of::<K, S>(&items, inner, height, reserve);
             tree.publish_root(root, height);
-            return bury(old_root, K::MIN, K::MAX, gone, sink);
+            return retire_subtree(old_root, K::MIN, K::MAX, gone, sink);
         } else {
             // The one new node takes the place of the old one.
             let old = span.left;
@@ -53,9 +53,9 @@ pub(super) fn apply<K: Key, S: Shape>(
             let at = parent.search(span.min);
             parent.publish(at, new.word);
             if inner == Kind::Gap {
-                tell_from(parent, at, span.min, new.gap);
+                propagate_from(parent, at, span.min, new.gap);
             }
-            return bury(old, level.min, level.max, gone, sink);
+            return retire_subtree(old, level.min, level.max, gone, sink);
         }
     }
 }
@@ -122,14 +122,14 @@ pub(super) fn in_place<K: Key, S: Shape>(
         (items, Some(unread)) => splice(node.write(unread), from, to, items),
         (_, None) => debug_assert!(false, "a node that readers may be in is copied"),
     }
-    tell_ancestors(node, min, max, inner);
+    propagate_ancestors(node, min, max, inner);
     removed.each(|Found { first, last, word }| {
         if node.is_leaf() {
             return sink.entry(first, last, word);
         }
         // SAFETY: the word was a child's until now, and nobody has freed it.
         let child = unsafe { Node::<K, S>::from_word(word) };
-        bury(child, first, last, gone, sink);
+        retire_subtree(child, first, last, gone, sink);
     });
 }
 

@@ -15,8 +15,8 @@ use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, NULL, Node, NodeMut, RawTree, Root, Unread, Word};
 use crate::read::{Found, Place, descend};
-use crate::write::holes::{largest_in_leaf, tell_change, tell_last};
-use crate::write::last::tell_above;
+use crate::write::holes::{largest_in_leaf, propagate_change, propagate_last};
+use crate::write::last::propagate_above;
 
 /// Which entries go.
 pub(crate) enum End<K, S> {
@@ -374,11 +374,11 @@ impl<K: Key, S: Shape> High<K, S> {
             let gap = K::span(first, K::MAX);
             if gap >= first {
                 // All that is before has no more indices than that.
-                tell_last(above, gap);
+                propagate_last(above, gap);
             } else if bottom == leaf {
-                tell_above(leaf, largest_in_leaf(leaf, place.min, K::MAX), inner);
+                propagate_above(leaf, largest_in_leaf(leaf, place.min, K::MAX), inner);
             } else {
-                tell_above(bottom, gap, inner);
+                propagate_above(bottom, gap, inner);
             }
         }
     }
@@ -468,7 +468,7 @@ impl<K: Key, S: Shape> Low<K, S> {
         if inner == Kind::Gap {
             let new = largest_in_leaf(above.child(0), K::MIN, max);
             above.set_gap(0, new);
-            tell_change(above, K::MIN, old, new);
+            propagate_change(above, K::MIN, old, new);
         }
     }
 }

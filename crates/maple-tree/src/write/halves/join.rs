@@ -8,7 +8,7 @@ use crate::node::{Kind, NULL, Node, RawTree, Root, Unread, Word};
 use crate::read::descend;
 use crate::write::apply::{build, root_of, splice};
 use crate::write::halves::free_above;
-use crate::write::holes::tell_ancestors;
+use crate::write::holes::propagate_ancestors;
 use crate::write::level::Level;
 use crate::write::{Item, Items, Span};
 
@@ -163,7 +163,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                     seam.span.to,
                     items.as_slice(),
                 );
-                tell_ancestors(left, min, seam.span.max, inner);
+                propagate_ancestors(left, min, seam.span.max, inner);
                 let rest = if seam.rest == Some(true) { self } else { other };
                 break (rest.root_word(), rest.height());
             }

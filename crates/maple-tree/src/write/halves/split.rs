@@ -8,8 +8,8 @@ use crate::node::{Geometry, Kind, NULL, Node, RawTree, Root, Unread, Word};
 use crate::read::{Place, descend};
 use crate::write::apply::{build, root_of};
 use crate::write::halves::free_above;
-use crate::write::holes::{largest_in_leaf, tell_from};
-use crate::write::last::{link, tell_above};
+use crate::write::holes::{largest_in_leaf, propagate_from};
+use crate::write::last::{link, propagate_above};
 use crate::write::level::Level;
 use crate::write::{Item, Items, Span};
 
@@ -194,7 +194,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                 node.set_parent(Some(parent));
                 parent.publish(0, new.word);
                 if inner == Kind::Gap {
-                    tell_from(parent, 0, K::MIN, new.gap);
+                    propagate_from(parent, 0, K::MIN, new.gap);
                 }
                 other.publish_root(self.root_word(), self.height());
             } else {
@@ -251,6 +251,6 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             }
             (last, gap) = (new.node(), K::span(key, K::MAX));
         }
-        tell_above(last, gap, inner);
+        propagate_above(last, gap, inner);
     }
 }

@@ -3,11 +3,11 @@
 use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, NodeMut, RawTree, Word};
-use crate::read::{Found, Place, Spot};
-use crate::write::holes::{largest_in_leaf, tell_from, tell_last};
+use crate::read::{Found, LeafPath, Place};
+use crate::write::holes::{largest_in_leaf, propagate_from, propagate_last};
 #[cfg(feature = "tracing")]
 use crate::write::watch::Watch;
-use crate::write::{Quick, Removed, Room, Sink};
+use crate::write::{Quick, Rebalance, Removed, Sink};
 
 /// What a write does to the holes of a leaf.
 #[derive(Clone, Copy)]
@@ -38,18 +38,18 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         reserve: &mut Reserve,
         sink: &mut impl Sink<K>,
     ) {
-        let leaf = quick.spot.place.leaf;
+        let leaf = quick.path.place.leaf;
         let inner = self.inner_kind();
         let gaps = inner == Kind::Gap;
         if quick.is_exact() {
-            let old = quick.spot.place.slot(quick.from);
+            let old = quick.path.place.slot(quick.from);
             leaf.publish(quick.from, quick.word);
             if gaps
                 && old.word.is_null() != quick.word.is_null()
-                && let Some(parent) = quick.spot.parent
+                && let Some(parent) = quick.path.parent
             {
-                let Place { min, max, .. } = quick.spot.place;
-                tell_from(parent, quick.spot.at, min, largest_in_leaf(leaf, min, max));
+                let Place { min, max, .. } = quick.path.place;
+                propagate_from(parent, quick.path.at, min, largest_in_leaf(leaf, min, max));
             }
             if !old.word.is_null() {
                 sink.entry(old.first, old.last, old.word);
@@ -58,7 +58,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
         // One for both ways: each would have its own room on the stack.
         let mut removed = Removed::none();
-        if !matches!(quick.room, Room::Here) {
+        if !matches!(quick.rebalance, Rebalance::None) {
             #[cfg(feature = "tracing")]
             let watch = Watch::spread(self, *quick);
             quick.look(|found| removed.removes(found));
@@ -80,15 +80,15 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             let new = reserve.take_copy(leaf, leaf.first_word());
             quick.edit_with(new, twin);
             let node = new.node();
-            match quick.spot.parent {
-                Some(parent) => parent.publish(quick.spot.at, node.word()),
+            match quick.path.parent {
+                Some(parent) => parent.publish(quick.path.at, node.word()),
                 None => self.publish_root(node.word(), 1),
             }
-            quick.tell(node, holes);
+            quick.propagate(node, holes);
             return removed.give_with([Some(leaf)], sink);
         };
         quick.edit_with(leaf.write(unread), twin);
-        quick.tell(leaf, holes);
+        quick.propagate(leaf, holes);
         removed.give(sink);
     }
 }
@@ -132,7 +132,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// Calls `removes` with each entry that the write removes whole, and returns which holes go and come. Called before the leaf changes.
     #[inline(always)]
     pub(in crate::write) fn look(self, mut removes: impl FnMut(Found<K>)) -> Holes<K> {
-        let Place { leaf, min, max } = self.spot.place;
+        let Place { leaf, min, max } = self.path.place;
         let mut holes = Holes {
             gone: K::MIN,
             made: K::MIN,
@@ -175,19 +175,19 @@ impl<K: Key, S: Shape> Quick<K, S> {
 
     /// Tells the nodes above the leaf, if they keep the sizes of holes, what has become of its holes. `leaf` is the leaf as it is now.
     #[inline(always)]
-    pub(super) fn tell(self, leaf: Node<K, S>, holes: Holes<K>) {
-        let Some(parent) = self.spot.parent.filter(|parent| parent.kind() == Kind::Gap) else {
+    pub(super) fn propagate(self, leaf: Node<K, S>, holes: Holes<K>) {
+        let Some(parent) = self.path.parent.filter(|parent| parent.kind() == Kind::Gap) else {
             return;
         };
-        let (Spot { place, at, .. }, Holes { gone, made, .. }) = (self.spot, holes);
+        let (LeafPath { place, at, .. }, Holes { gone, made, .. }) = (self.path, holes);
         if holes.outermost {
-            return tell_last(parent, made);
+            return propagate_last(parent, made);
         }
         let known = parent.gap(at);
         if made > known {
-            tell_from(parent, at, place.min, made);
+            propagate_from(parent, at, place.min, made);
         } else if gone == known && made < known {
-            Place { leaf, ..place }.tell_shrunk(parent, at, gone, made);
+            Place { leaf, ..place }.propagate_shrunk(parent, at, gone, made);
         }
     }
 }

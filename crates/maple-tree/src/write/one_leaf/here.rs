@@ -5,7 +5,7 @@
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, RawTree, Unread, Word};
 use crate::read::Place;
-use crate::write::{Quick, Removed, Seat, SlotAt};
+use crate::write::{Hint, Quick, Removed, SlotAt};
 
 impl<K: Key, S: Shape> SlotAt<K, S> {
     /// Whether the range, which starts in the slot, is within an entry, which goes on at both ends of it.
@@ -18,7 +18,7 @@ impl<K: Key, S: Shape> SlotAt<K, S> {
     /// Whether the leaf has room for two slots more.
     #[inline(always)]
     pub(crate) fn has_room_for_two(&self) -> bool {
-        self.spot.place.leaf.used() + 2 <= Geometry::<K, S>::SLOTS
+        self.path.place.leaf.used() + 2 <= Geometry::<K, S>::SLOTS
     }
 
     /// The write of `word` to a range [within](Self::is_within) the entry, which is on both sides then, in a leaf that has
@@ -26,49 +26,49 @@ impl<K: Key, S: Shape> SlotAt<K, S> {
     #[inline(always)]
     pub(crate) fn split(self, (first, last): (K, K), word: Word) -> Quick<K, S> {
         debug_assert!(self.is_within(first, last) && self.has_room_for_two());
-        let Self { spot, slot, .. } = self;
+        let Self { path, slot, .. } = self;
         Quick {
             head: true,
             tail: true,
-            total: spot.place.leaf.used() + 2,
-            ..Quick::over(spot, (slot, slot), (first, last), word)
+            total: path.place.leaf.used() + 2,
+            ..Quick::over(path, (slot, slot), (first, last), word)
         }
     }
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// Makes `first..=last`, which begin in the slot `seat` or in the one before, hold `word` (NULL erases), if they are within the leaf, that has room and
+    /// Makes `first..=last`, which begin in the slot `hint` or in the one before, hold `word` (NULL erases), if they are within the leaf, that has room and
     /// keeps enough. Tells whether that is so; if not, nothing has changed. The entries that it covers are in `removed` then.
     ///
-    /// Of an entry that goes on at both ends the part above gets the word `twin`, which is NULL otherwise. The tree has not changed since `seat` was found.
+    /// Of an entry that goes on at both ends the part above gets the word `twin`, which is NULL otherwise. The tree has not changed since `hint` was found.
     #[inline(never)]
     pub(crate) fn store_here(
         &self,
-        seat: &Seat<K, S>,
+        hint: &Hint<K, S>,
         range: (K, K),
         words: (Word, Word),
         removed: &mut Removed<K>,
         unread: Unread,
     ) -> bool {
-        self.store_here_inline(seat, range, words, removed, unread)
+        self.store_here_inline(hint, range, words, removed, unread)
     }
 
     /// As [`store_here`](Self::store_here), in its caller.
     #[inline(always)]
     pub(crate) fn store_here_inline(
         &self,
-        seat: &Seat<K, S>,
+        hint: &Hint<K, S>,
         (first, last): (K, K),
         (word, twin): (Word, Word),
         removed: &mut Removed<K>,
         unread: Unread,
     ) -> bool {
-        let spot = seat.spot();
-        let Place { leaf, min, max } = spot.place;
+        let path = hint.path();
+        let Place { leaf, min, max } = path.place;
         if last > max {
             return false;
         }
-        let mut from = seat.slot();
+        let mut from = hint.slot();
         if first < leaf.first(from, min) {
             if from == 0 || first < leaf.first(from - 1, min) {
                 return false;
@@ -80,7 +80,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         while to < end && leaf.pivot(to) < last {
             to += 1;
         }
-        let Some((quick, (false, false))) = Quick::of_slots(spot, (from, to), (first, last), word)
+        let Some((quick, (false, false))) = Quick::of_slots(path, (from, to), (first, last), word)
         else {
             return false;
         };
@@ -89,7 +89,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
         let holes = quick.look(|found| removed.removes(found));
         quick.edit_with(leaf.write(unread), twin);
-        quick.tell(leaf, holes);
+        quick.propagate(leaf, holes);
         true
     }
 }

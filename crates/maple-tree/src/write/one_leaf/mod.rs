@@ -1,7 +1,7 @@
 //! Writes within one leaf: planned with one descent, and carried out without looking at much else.
 //!
 //! Most writes are such: what is left of the slots that they touch, and the new entry, fit the leaf, and leave enough in it; or a neighbour, or a new
-//! leaf, makes up for that ([`Room`]). Whatever else may have to be done (a range over several leaves, an entry that is split, a node above that
+//! leaf, makes up for that ([`Rebalance`]). Whatever else may have to be done (a range over several leaves, an entry that is split, a node above that
 //! must be joined with another, a root) is left to the [`plan`](super::plan) of the general case.
 
 mod apply;
@@ -9,8 +9,8 @@ mod here;
 
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, RawTree, Word};
-use crate::read::{Place, Spot};
-use crate::write::{Room, SlotAt};
+use crate::read::{LeafPath, Place};
+use crate::write::{Rebalance, SlotAt};
 
 pub(super) use apply::Holes;
 
@@ -19,7 +19,7 @@ pub(super) use apply::Holes;
 /// The slots `from..=to` become: what is left of slot `from`, if `head`; the new slot; what is left of slot `to`, if `tail`.
 #[derive(Clone, Copy)]
 pub(crate) struct Quick<K, S> {
-    pub(crate) spot: Spot<K, S>,
+    pub(crate) path: LeafPath<K, S>,
     pub(crate) from: usize,
     pub(crate) to: usize,
     pub(crate) head: bool,
@@ -31,33 +31,36 @@ pub(crate) struct Quick<K, S> {
     pub(crate) word: Word,
     /// How many slots there are afterwards.
     pub(crate) total: usize,
-    pub(crate) room: Room,
+    pub(crate) rebalance: Rebalance,
 }
 
 impl<K: Key, S: Shape> Quick<K, S> {
     /// Whether the range is that of a slot, so that just the word is exchanged.
     #[inline(always)]
     pub(crate) fn is_exact(self) -> bool {
-        self.from == self.to && !self.head && !self.tail && matches!(self.room, Room::Here)
+        self.from == self.to
+            && !self.head
+            && !self.tail
+            && matches!(self.rebalance, Rebalance::None)
     }
 
     /// How many nodes it takes.
     #[inline(always)]
     pub(crate) fn nodes(self, in_rcu: bool) -> usize {
-        match self.room {
-            Room::Here => usize::from(in_rcu && !self.is_exact()),
+        match self.rebalance {
+            Rebalance::None => usize::from(in_rcu && !self.is_exact()),
             // Two leaves, and the node above.
             _ if in_rcu => 3,
-            Room::Given { nodes, .. } | Room::Append(nodes) => usize::from(nodes),
+            Rebalance::Spill { nodes, .. } | Rebalance::Append(nodes) => usize::from(nodes),
             _ => 0,
         }
     }
 
     /// The write of `word` to a range, which is just the slots `from..=to`, so far.
     #[inline(always)]
-    fn over(spot: Spot<K, S>, (from, to): (usize, usize), range: (K, K), word: Word) -> Self {
+    fn over(path: LeafPath<K, S>, (from, to): (usize, usize), range: (K, K), word: Word) -> Self {
         Self {
-            spot,
+            path,
             from,
             to,
             head: false,
@@ -66,7 +69,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
             last: range.1,
             word,
             total: 0,
-            room: Room::Here,
+            rebalance: Rebalance::None,
         }
     }
 
@@ -74,13 +77,13 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// leaf before, and in the one after. `None` if that cannot be seen from the node above, or nothing but a hole would be left of the leaf.
     #[inline(always)]
     fn of_slots(
-        spot: Spot<K, S>,
+        path: LeafPath<K, S>,
         slots: (usize, usize),
         range: (K, K),
         word: Word,
     ) -> Option<(Self, (bool, bool))> {
-        let Place { leaf, min, max } = spot.place;
-        let mut quick = Self::over(spot, slots, range, word);
+        let Place { leaf, min, max } = path.place;
+        let mut quick = Self::over(path, slots, range, word);
         let mut goes_on = (false, false);
         if word.is_null() {
             goes_on = quick.widen()?;
@@ -102,7 +105,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// Whether the range is within an entry, of which something stays on both sides.
     #[inline(always)]
     fn splits(&self) -> bool {
-        let leaf = self.spot.place.leaf;
+        let leaf = self.path.place.leaf;
         self.head && self.tail && self.from == self.to && !leaf.slot(self.from).is_null()
     }
 
@@ -118,7 +121,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         if self.total >= Geometry::<K, S>::least(Kind::Leaf) {
             return true;
         }
-        let Place { min, max, .. } = self.spot.place;
+        let Place { min, max, .. } = self.path.place;
         let shrinks = self.to - self.from > usize::from(self.head) + usize::from(self.tail);
         !shrinks || (min == K::MIN && max == K::MAX)
     }
@@ -126,38 +129,38 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// As [`of_slots`](Self::of_slots), with room; `None` also if it is not a quick one.
     #[inline(always)]
     fn new(
-        spot: Spot<K, S>,
+        path: LeafPath<K, S>,
         slots: (usize, usize),
         range: (K, K),
         word: Word,
         tree: &RawTree<K, S>,
     ) -> Option<Self> {
-        let (mut quick, goes_on) = Self::of_slots(spot, slots, range, word)?;
+        let (mut quick, goes_on) = Self::of_slots(path, slots, range, word)?;
         if quick.splits() {
             return None;
         }
         let (fits, enough) = (quick.fits(), quick.keeps_enough());
-        quick.room = match goes_on {
-            (false, false) if fits && enough => Room::Here,
-            (false, false) if fits => spot.company(quick.total)?,
-            (false, false) => quick.elsewhere(tree, spot)?,
-            (before, after) if fits && enough && before != after => spot.across(before)?,
+        quick.rebalance = match goes_on {
+            (false, false) if fits && enough => Rebalance::None,
+            (false, false) if fits => path.rebalance_underfull(quick.total)?,
+            (false, false) => quick.elsewhere(tree, path)?,
+            (before, after) if fits && enough && before != after => path.across(before)?,
             _ => return None,
         };
         Some(quick)
     }
 
-    /// As [`Spot::elsewhere`], apart from what most writes do.
+    /// As [`LeafPath::elsewhere`], apart from what most writes do.
     #[inline(never)]
-    fn elsewhere(&self, tree: &RawTree<K, S>, spot: Spot<K, S>) -> Option<Room> {
-        spot.elsewhere(tree, (self.from, self.to), self.total)
+    fn elsewhere(&self, tree: &RawTree<K, S>, path: LeafPath<K, S>) -> Option<Rebalance> {
+        path.elsewhere(tree, (self.from, self.to), self.total)
     }
 
     /// Takes in the holes of the leaf that the hole to be meets. Gives whether it goes on in the leaf before, and in the one after; `None` if that
     /// cannot be seen from the node above.
     #[inline(always)]
     fn widen(&mut self) -> Option<(bool, bool)> {
-        let Spot { place, parent, at } = self.spot;
+        let LeafPath { place, parent, at } = self.path;
         let Place { leaf, min, max } = place;
         let mut goes_on = (false, false);
         (self.from, self.first) = place.hole_to::<false>(self.from, self.first);
@@ -186,21 +189,21 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         (first, last): (K, K),
         word: Word,
     ) -> Option<Quick<K, S>> {
-        let SlotAt { spot, slot, found } = at;
+        let SlotAt { path, slot, found } = at;
         debug_assert!(found.word.is_null() && !word.is_null());
         let (head, tail) = (found.first < first, last < found.last);
-        let total = spot.place.leaf.used() + usize::from(head) + usize::from(tail);
-        let room = if total <= Geometry::<K, S>::SLOTS {
-            Room::Here
+        let total = path.place.leaf.used() + usize::from(head) + usize::from(tail);
+        let rebalance = if total <= Geometry::<K, S>::SLOTS {
+            Rebalance::None
         } else {
-            spot.elsewhere(self, (slot, slot), total)?
+            path.elsewhere(self, (slot, slot), total)?
         };
         Some(Quick {
             head,
             tail,
             total,
-            room,
-            ..Quick::over(spot, (slot, slot), (first, last), word)
+            rebalance,
+            ..Quick::over(path, (slot, slot), (first, last), word)
         })
     }
 
@@ -212,15 +215,15 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         (first, last): (K, K),
         word: Word,
     ) -> Option<Quick<K, S>> {
-        let SlotAt { spot, slot, found } = at;
-        if last > spot.place.max {
+        let SlotAt { path, slot, found } = at;
+        if last > path.place.max {
             return None;
         }
         let to = if last <= found.last {
             slot
         } else {
-            spot.place.leaf.search(last)
+            path.place.leaf.search(last)
         };
-        Quick::new(spot, (slot, to), (first, last), word, self)
+        Quick::new(path, (slot, to), (first, last), word, self)
     }
 }

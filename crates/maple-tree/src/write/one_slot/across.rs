@@ -3,10 +3,10 @@
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, Unread};
-use crate::read::{Place, Spot};
-use crate::write::holes::{largest_in_leaf, tell_from};
+use crate::read::{LeafPath, Place};
+use crate::write::holes::{largest_in_leaf, propagate_from};
 
-impl<K: Key, S: Shape> Spot<K, S> {
+impl<K: Key, S: Shape> LeafPath<K, S> {
     /// Lets a leaf, which has another one beside it, take in the hole with which the one after it begins, `UP`, or the one before it ends, if that is a hole. Gives
     /// what the leaf covers then: its slot at that end reaches so far. `None` if the other one cannot do without; then nothing has changed.
     #[inline(never)]
@@ -45,7 +45,7 @@ impl<K: Key, S: Shape> Spot<K, S> {
             if parent.gap(at) == gone {
                 let far = other.bound::<UP>(there, inner);
                 let largest = largest_in_leaf(other, there.min(far), there.max(far));
-                tell_from(parent, at, there, largest);
+                propagate_from(parent, at, there, largest);
             }
         }
         Some(wide)

@@ -9,13 +9,13 @@ use core::hint::select_unpredictable;
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, NodeMut, RawTree, Root, Unread, Word};
-use crate::read::{Found, Place, Spot, spot};
-use crate::write::holes::{largest_of, tell_first, tell_from, tell_last};
+use crate::read::{Found, LeafPath, Place, path};
+use crate::write::holes::{largest_of, propagate_first, propagate_from, propagate_last};
 
 /// A slot, and the way to it.
 #[derive(Clone, Copy)]
 pub(crate) struct SlotAt<K, S> {
-    pub(crate) spot: Spot<K, S>,
+    pub(crate) path: LeafPath<K, S>,
     pub(crate) slot: usize,
     /// What it covers, and the word that it holds.
     pub(crate) found: Found<K>,
@@ -24,9 +24,9 @@ pub(crate) struct SlotAt<K, S> {
 impl<K: Key, S: Shape> SlotAt<K, S> {
     /// A slot of a leaf.
     #[inline(always)]
-    pub(crate) fn of(spot: Spot<K, S>, slot: usize) -> Self {
-        let found = spot.place.slot(slot);
-        Self { spot, slot, found }
+    pub(crate) fn of(path: LeafPath<K, S>, slot: usize) -> Self {
+        let found = path.place.slot(slot);
+        Self { path, slot, found }
     }
 
     /// Whether it is an entry with just this range.
@@ -41,7 +41,7 @@ impl<K: Key, S: Shape> SlotAt<K, S> {
     #[inline(always)]
     pub(crate) fn exchange(self, word: Word) {
         debug_assert!(!self.found.word.is_null() && !word.is_null());
-        self.spot.place.leaf.as_leaf().publish(self.slot, word);
+        self.path.place.leaf.as_leaf().publish(self.slot, word);
     }
 }
 
@@ -66,8 +66,8 @@ impl<K: Key> Part<K> {
     /// be read at once in larger pieces than it was written in.
     #[inline(always)]
     fn largest_with<S: Shape>(self, at: SlotAt<K, S>) -> K {
-        let SlotAt { spot, slot, found } = at;
-        let Place { leaf, min, max } = spot.place;
+        let SlotAt { path, slot, found } = at;
+        let Place { leaf, min, max } = path.place;
         // The larger of what is left of the hole.
         let before = self.first.wrapping_sub(found.first);
         let rest = before.max(found.last.wrapping_sub(self.last));
@@ -98,7 +98,7 @@ impl<K: Key> Part<K> {
     }
 }
 
-impl<K: Key, S: Shape> Spot<K, S> {
+impl<K: Key, S: Shape> LeafPath<K, S> {
     /// The slot that covers `key`, which the leaf does.
     #[inline(always)]
     pub(crate) fn slot_at(self, key: K) -> SlotAt<K, S> {
@@ -113,7 +113,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let Root::Node(root) = self.root() else {
             return None;
         };
-        Some(spot::find(root, key).slot_at(key))
+        Some(path::find(root, key).slot_at(key))
     }
 
     /// The slot that covers `key` in a leaf that was looked up before, and is in the tree with these bounds. Only for the writer.
@@ -121,7 +121,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     pub(crate) fn slot_in(&self, place: Place<K, S>, key: K) -> SlotAt<K, S> {
         let parent = place.leaf.parent(self.inner_kind());
         let at = parent.map_or(0, |parent| parent.search(place.min));
-        Spot { place, parent, at }.slot_at(key)
+        LeafPath { place, parent, at }.slot_at(key)
     }
 
     /// Puts a word, which is not NULL, at `first..=last`, which are within the hole that `at` is, if there is room in the leaf. Tells whether that is so.
@@ -134,8 +134,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         word: Word,
         unread: Unread,
     ) -> bool {
-        let SlotAt { spot, slot, found } = at;
-        let leaf = spot.place.leaf;
+        let SlotAt { path, slot, found } = at;
+        let leaf = path.place.leaf;
         let part = Part {
             first,
             last,
@@ -148,15 +148,15 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
         // What to tell the node above, if it is told.
         let mut told = None;
-        if let Some(parent) = spot.parent
+        if let Some(parent) = path.parent
             && self.tracks_gaps()
         {
             let gone = K::span(found.first, found.last);
-            if parent.gap(spot.at) == gone {
+            if parent.gap(path.at) == gone {
                 let after = found.last.wrapping_sub(last);
                 if found.last == K::MAX && after >= last {
                     // All that is before has fewer indices than that.
-                    tell_last(parent, after);
+                    propagate_last(parent, after);
                 } else {
                     told = Some((parent, part.largest_with(at)));
                 }
@@ -165,9 +165,9 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         part.put(leaf.write(unread), slot, end, word);
         if let Some((parent, gap)) = told {
             if found.first == K::MIN {
-                tell_first(parent, spot.at, first, gap);
+                propagate_first(parent, path.at, first, gap);
             } else {
-                tell_from(parent, spot.at, first, gap);
+                propagate_from(parent, path.at, first, gap);
             }
         }
         true
@@ -177,8 +177,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     /// unless it is to be this leaf `alone`. The tree has not changed since `at` was found.
     #[inline(always)]
     pub(crate) fn vacate(&self, at: SlotAt<K, S>, alone: bool, unread: Unread) -> bool {
-        let SlotAt { spot, slot, found } = at;
-        let mut place = spot.place;
+        let SlotAt { path, slot, found } = at;
+        let mut place = path.place;
         let Place { leaf, min, max } = place;
         let end = leaf.end();
         // An entry itself is no hole, nor is the last slot's neighbour there.
@@ -194,8 +194,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         if begins || ends {
             let wide = match (alone, ends) {
                 (true, _) => None,
-                (false, true) => spot.take_in::<true>(unread),
-                (false, false) => spot.take_in::<false>(unread),
+                (false, true) => path.take_in::<true>(unread),
+                (false, false) => path.take_in::<false>(unread),
             };
             match wide {
                 Some(wide) => place = wide,
@@ -205,12 +205,12 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let first = leaf.first(slot - usize::from(left), place.min);
         let last = leaf.last(slot + usize::from(right), place.max);
         leaf.write(unread).close(slot, left, right, end);
-        if let Some(parent) = spot.parent
+        if let Some(parent) = path.parent
             && self.tracks_gaps()
         {
             let made = K::span(first, last);
-            if made > parent.gap(spot.at) {
-                tell_from(parent, spot.at, found.first, made);
+            if made > parent.gap(path.at) {
+                propagate_from(parent, path.at, found.first, made);
             }
         }
         true

@@ -1,4 +1,4 @@
-//! Room for one more child in an inner node that has none, where nobody reads: it shares its children with a neighbour that has room, as leaves
+//! Rebalance for one more child in an inner node that has none, where nobody reads: it shares its children with a neighbour that has room, as leaves
 //! do, or is split, after the node above it has got room.
 
 use crate::alloc::{Reserve, TakeNodes};

@@ -6,15 +6,17 @@ use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Offset, Shape, either};
 use crate::node::{Geometry, Kind, NULL, Node, NodeMut, RawTree, Unread, Word};
 use crate::read::Place;
-use crate::write::holes::{largest_in_leaf, largest_of, tell_change, tell_first, tell_from};
-use crate::write::last::{link, tell_above};
+use crate::write::holes::{
+    largest_in_leaf, largest_of, propagate_change, propagate_first, propagate_from,
+};
+use crate::write::last::{link, propagate_above};
 use crate::write::one_leaf::Holes;
 use crate::write::two_leaves::Taker;
 use crate::write::two_leaves::above::add_leaf;
 use crate::write::two_leaves::cut::{Cut, cut_anew};
 #[cfg(feature = "tracing")]
 use crate::write::watch::Watch;
-use crate::write::{Quick, Room};
+use crate::write::{Quick, Rebalance};
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Carries out a write that makes a part of a hole an entry, where nobody reads: as [`apply_quick`](Self::apply_quick) does, but by code that
@@ -23,8 +25,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     pub(crate) fn fill_full(&self, quick: Quick<K, S>, reserve: &mut Reserve, unread: Unread) {
         #[cfg(feature = "tracing")]
         let watch = Watch::spread(self, quick);
-        match (quick.room, quick.spot.parent) {
-            (Room::Given { taker, keep, .. }, Some(parent)) => {
+        match (quick.rebalance, quick.path.parent) {
+            (Rebalance::Spill { taker, keep, .. }, Some(parent)) => {
                 quick.give_to(self, parent, (taker, keep), reserve, unread);
             }
             _ => drop(quick.spread(self, reserve, unread)),
@@ -44,22 +46,22 @@ impl<K: Key, S: Shape> Quick<K, S> {
         reserve: &mut Reserve,
         unread: Unread,
     ) -> Option<Node<K, S>> {
-        if let Room::Append(_) = self.room {
+        if let Rebalance::Append(_) = self.rebalance {
             self.append(tree, reserve, unread);
             return None;
         }
-        let Some(parent) = self.spot.parent else {
+        let Some(parent) = self.path.parent else {
             debug_assert!(false, "a leaf that is the root has no neighbours");
             return None;
         };
-        match self.room {
-            Room::Given { taker, keep, .. } => {
+        match self.rebalance {
+            Rebalance::Spill { taker, keep, .. } => {
                 self.give_to(tree, parent, (taker, keep), reserve, unread);
             }
-            Room::Few { left } => return self.merge(parent, usize::from(left), unread),
-            Room::Hole { before: true } => self.join::<false>(parent, unread),
-            Room::Hole { before: false } => self.join::<true>(parent, unread),
-            Room::Append(_) | Room::Here => debug_assert!(false, "it concerns one leaf"),
+            Rebalance::Underflow { left } => return self.merge(parent, usize::from(left), unread),
+            Rebalance::HoleAcross { before: true } => self.join::<false>(parent, unread),
+            Rebalance::HoleAcross { before: false } => self.join::<true>(parent, unread),
+            Rebalance::Append(_) | Rebalance::None => debug_assert!(false, "it concerns one leaf"),
         }
         None
     }
@@ -74,25 +76,25 @@ impl<K: Key, S: Shape> Quick<K, S> {
         reserve: &mut Reserve,
         unread: Unread,
     ) {
-        let Place { leaf, min, max } = self.spot.place;
+        let Place { leaf, min, max } = self.path.place;
         let leaf = leaf.as_leaf();
         let here = (leaf, leaf.used());
         let keep = usize::from(keep);
         match taker {
             Taker::Before => {
-                let at = self.spot.at - 1;
+                let at = self.path.at - 1;
                 let left = parent.child(at).as_leaf();
                 let cut = Cut::<K, S, true>::new((left, left.used()), here, keep, unread);
                 self.give(parent, at, cut, min.wrapping_sub(K::ONE));
             }
             Taker::After => {
-                let right = parent.child(self.spot.at + 1).as_leaf();
+                let right = parent.child(self.path.at + 1).as_leaf();
                 let cut = Cut::<K, S, false>::new(here, (right, right.used()), keep, unread);
-                self.give(parent, self.spot.at, cut, max);
+                self.give(parent, self.path.at, cut, max);
             }
             Taker::New if self.prepends() => self.prepend(tree, parent, reserve, unread),
             Taker::New => {
-                let at = (self.spot.at, min);
+                let at = (self.path.at, min);
                 let (parent, at) = add_leaf(tree, leaf, parent, at, reserve, unread);
                 let right = parent.child(at + 1).as_leaf();
                 let cut = Cut::<K, S, false>::new(here, (right, 0), keep, unread);
@@ -104,7 +106,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// Returns `true` if a part of the hole at the front of the first leaf becomes an entry.
     #[inline(always)]
     fn prepends(self) -> bool {
-        let Place { leaf, min, .. } = self.spot.place;
+        let Place { leaf, min, .. } = self.path.place;
         min == K::MIN && self.to == 0 && !self.word.is_null() && leaf.slot(0).is_null()
     }
 
@@ -119,7 +121,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         unread: Unread,
     ) {
         let Self { first, last, .. } = self;
-        let Place { leaf, max, .. } = self.spot.place;
+        let Place { leaf, max, .. } = self.path.place;
         let leaf = leaf.as_leaf();
         let (parent, at) = add_leaf(tree, leaf, parent, (0, K::MIN), reserve, unread);
         debug_assert!(at == 0, "it is the first leaf");
@@ -146,7 +148,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
                 largest_in_leaf(leaf, last.wrapping_add(K::ONE), max)
             };
             parent.set_gap(1, rest);
-            tell_first(parent, 0, first, first.wrapping_sub(K::MIN));
+            propagate_first(parent, 0, first, first.wrapping_sub(K::MIN));
         }
     }
 
@@ -163,7 +165,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     ) {
         let Cut { keep, unread, .. } = cut;
         let ((left, in_left), (right, _)) = (cut.left, cut.right);
-        let Place { leaf, min, max } = self.spot.place;
+        let Place { leaf, min, max } = self.path.place;
         // Which slots of the leaf go, and whether those stay that change.
         let (first, count, stays) = if TO_LEFT {
             (0, keep - in_left, self.from >= keep - in_left)
@@ -200,7 +202,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
             let rest = rest.max(made_here);
             parent.set_gap(giver, rest);
             parent.set_gap(receiver, received);
-            tell_change(parent, min, gave.max(got), rest.max(received));
+            propagate_change(parent, min, gave.max(got), rest.max(received));
         }
         cut.close();
         // The slots that change, where they are now.
@@ -222,7 +224,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// The last slots of the tree: the leaf is filled, what it has no room for goes to a new one.
     fn append(self, tree: &RawTree<K, S>, reserve: &mut Reserve, unread: Unread) {
         let slots = Geometry::<K, S>::SLOTS;
-        let Place { leaf, min, max } = self.spot.place;
+        let Place { leaf, min, max } = self.path.place;
         // What the last slots become.
         let mut new = [(NULL, max); 3];
         let mut count = 0;
@@ -261,7 +263,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
             (K::MIN, K::MIN)
         };
         let root = link(leaf, gap, right, first, inner, reserve, unread);
-        tell_above(right.node(), gap_after, inner);
+        propagate_above(right.node(), gap_after, inner);
         if let Some(root) = root {
             tree.publish_root(root.word(), tree.height() + 1);
         }
@@ -281,21 +283,21 @@ impl<K: Key, S: Shape> Quick<K, S> {
         let right = largest_in_leaf(parent.child(at + 1), last.wrapping_add(K::ONE), max);
         parent.set_gap(at, left);
         parent.set_gap(at + 1, right);
-        tell_change(parent, min, old, left.max(right));
+        propagate_change(parent, min, old, left.max(right));
     }
 
     /// Makes the change, and the leaves in the slots `at` and `at + 1`, of which it concerns one, one if that has room for all; else gives
     /// each half. Gives the leaf that is left over.
     fn merge(self, parent: Node<K, S>, at: usize, unread: Unread) -> Option<Node<K, S>> {
-        let Place { min, max, .. } = self.spot.place;
-        let bounds = if self.spot.at > at {
+        let Place { min, max, .. } = self.path.place;
+        let bounds = if self.path.at > at {
             (parent.edge::<false>(at, min, parent.kind()), max)
         } else {
             (min, parent.edge::<true>(at + 1, min, parent.kind()))
         };
         let (left, right) = (parent.child(at).as_leaf(), parent.child(at + 1).as_leaf());
         let middle = parent.pivot(at);
-        self.edit(self.spot.place.leaf.write(unread));
+        self.edit(self.path.place.leaf.write(unread));
         let (in_left, in_right) = (left.used(), right.used());
         let both = in_left + in_right;
         let (left, right) = ((left, in_left), (right, in_right));
@@ -312,7 +314,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
 
     /// Makes the change in a leaf that takes in the hole with which the one after it begins, `UP`, or the one before it ends.
     fn join<const UP: bool>(self, parent: Node<K, S>, unread: Unread) {
-        let Some(Place { leaf, min, max }) = self.spot.take_in::<UP>(unread) else {
+        let Some(Place { leaf, min, max }) = self.path.take_in::<UP>(unread) else {
             debug_assert!(false, "the other one can do without");
             return;
         };
@@ -320,8 +322,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
         if parent.kind() == Kind::Gap {
             // The hole only grows, and the others stay.
             let made = either::<UP, _>(K::span(self.first, max), K::span(min, self.last));
-            let gap = parent.gap(self.spot.at).max(made);
-            tell_from(parent, self.spot.at, min, gap);
+            let gap = parent.gap(self.path.at).max(made);
+            propagate_from(parent, self.path.at, min, gap);
         }
     }
 
@@ -343,7 +345,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         if gaps {
             let gap = largest_in_leaf(parent.child(at), min, max);
             parent.set_gap(at, gap);
-            tell_change(parent, min, old, gap);
+            propagate_change(parent, min, old, gap);
         }
     }
 }

@@ -6,29 +6,29 @@
 //! have one or two slots free. A leaf that is left with too few slots shares with a neighbour, too, or becomes one with it. A hole is one slot: the leaf
 //! that is written takes in what goes on in the one beside it, and the bound between them moves.
 //!
-//! What is to be done is found here. It is done [in place](in_place) where nobody reads, and in [copies](beside) beside readers. A node above
+//! What is to be done is found here. It is done [in place](in_place) where nobody reads, and in [copies](copied) beside readers. A node above
 //! that has no room for one more leaf gets some where nobody reads ([`above`]); beside readers that is left to the general plan.
 
 mod above;
-mod beside;
+mod copied;
 mod cut;
 mod in_place;
 mod spanning;
 
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, Node, RawTree, prefetch};
-use crate::read::{Place, Spot};
+use crate::read::{LeafPath, Place};
 use crate::write::last::nodes_above;
 use above::nodes_for_room;
 
 /// Where the slots of a leaf go.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Room {
+pub(crate) enum Rebalance {
     /// There is room.
-    Here,
+    None,
     /// Another leaf takes some of them, as whole slots, so that there is room in both, and the write is made in one of them. (Small numbers in small
     /// words: what is planned is passed around by value.)
-    Given {
+    Spill {
         taker: Taker,
         /// Slots of the left leaf of the two before the write is made.
         keep: u8,
@@ -40,9 +40,9 @@ pub(crate) enum Room {
     Append(u8),
     /// Too few are left: the leaf shares them with the one beside it that has the same parent; if one leaf has room for all, the two
     /// become one. The two are in the slots `left` of the parent and the next.
-    Few { left: u8 },
+    Underflow { left: u8 },
     /// There is room, and the hole to be goes on in the leaf before, or after, which can do without.
-    Hole { before: bool },
+    HoleAcross { before: bool },
 }
 
 /// Which leaf takes what there is no room for.
@@ -75,7 +75,7 @@ fn cut((from, to): (usize, usize), target: usize, more: usize) -> usize {
     }
 }
 
-impl<K: Key, S: Shape> Spot<K, S> {
+impl<K: Key, S: Shape> LeafPath<K, S> {
     /// Finds room for what the leaf has no room for: `total` slots, with those that the slots `from..=to` become. `None` if there is none in the
     /// nodes around it.
     #[inline(always)]
@@ -84,7 +84,7 @@ impl<K: Key, S: Shape> Spot<K, S> {
         tree: &RawTree<K, S>,
         (from, to): (usize, usize),
         total: usize,
-    ) -> Option<Room> {
+    ) -> Option<Rebalance> {
         let in_rcu = tree.in_rcu();
         let slots = Geometry::<K, S>::SLOTS;
         let Place { leaf, min, max } = self.place;
@@ -92,7 +92,7 @@ impl<K: Key, S: Shape> Spot<K, S> {
         let more = total - used;
         if max == K::MAX && to + 1 == used {
             let above = nodes_above(leaf, tree.inner_kind());
-            return (above == 0 || !in_rcu).then_some(Room::Append(1 + above as u8));
+            return (above == 0 || !in_rcu).then_some(Rebalance::Append(1 + above as u8));
         }
         let parent = self.parent?;
         let least = Geometry::<K, S>::least(Kind::Leaf);
@@ -122,7 +122,7 @@ impl<K: Key, S: Shape> Spot<K, S> {
             Taker::Before | Taker::After => 0,
         };
         let (keep, nodes) = (keep as u8, nodes as u8);
-        Some(Room::Given { taker, keep, nodes })
+        Some(Rebalance::Spill { taker, keep, nodes })
     }
 
     /// Which leaf takes slots of this one, which is to have `total`, and how many it has: a neighbour that has room for one in `spare` of a leaf's
@@ -165,19 +165,19 @@ impl<K: Key, S: Shape> Spot<K, S> {
 
     /// Finds room where the hole to be goes on in the leaf before, or after. `None` if that one cannot do without it.
     #[inline(never)]
-    pub(super) fn across(self, before: bool) -> Option<Room> {
+    pub(super) fn across(self, before: bool) -> Option<Rebalance> {
         let beside = if before {
             self.at.checked_sub(1)?
         } else {
             self.at + 1
         };
         let used = self.parent?.child(beside).used();
-        (used > Geometry::<K, S>::least(Kind::Leaf)).then_some(Room::Hole { before })
+        (used > Geometry::<K, S>::least(Kind::Leaf)).then_some(Rebalance::HoleAcross { before })
     }
 
     /// Finds a neighbour for a leaf that has too few slots left, `total`; `None` if the nodes above must change their shape.
     #[inline(never)]
-    pub(super) fn company(self, total: usize) -> Option<Room> {
+    pub(super) fn rebalance_underfull(self, total: usize) -> Option<Rebalance> {
         let Self { parent, at, .. } = self;
         let parent = parent?;
         let (left, neighbour) = if at < parent.end() {
@@ -189,6 +189,6 @@ impl<K: Key, S: Shape> Spot<K, S> {
         let joins = total + parent.child(neighbour).used() <= Geometry::<K, S>::SLOTS;
         // A root must not be left with one child, either.
         let few = !joins || parent.used() > Geometry::<K, S>::least(parent.kind());
-        few.then_some(Room::Few { left: left as u8 })
+        few.then_some(Rebalance::Underflow { left: left as u8 })
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, RawTree, Unread, Word};
-use crate::read::{Place, Spot};
-use crate::write::{Quick, Removed, Seat};
+use crate::read::{LeafPath, Place};
+use crate::write::{Hint, Quick, Removed};
 
 /// The slots of a leaf that a range covers or cuts: of the first leaf from `slot` on, of the second up to it.
 struct Part<K> {
@@ -15,19 +15,19 @@ struct Part<K> {
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// Makes `first..=last`, which begin in the slot `seat`, hold `word` (NULL erases), if they end in the next leaf, which has the same parent, both keep
+    /// Makes `first..=last`, which begin in the slot `hint`, hold `word` (NULL erases), if they end in the next leaf, which has the same parent, both keep
     /// enough slots. Tells whether that is so; if not, nothing has changed. The entries that it covers are in `removed` then. The tree has not changed since
-    /// `seat` was found.
+    /// `hint` was found.
     #[inline(never)]
     pub(crate) fn store_spanning(
         &self,
-        seat: &Seat<K, S>,
+        hint: &Hint<K, S>,
         (first, last): (K, K),
         word: Word,
         removed: &mut Removed<K>,
         unread: Unread,
     ) -> bool {
-        let Spot { place, parent, at } = seat.spot();
+        let LeafPath { place, parent, at } = hint.path();
         let Some(parent) = parent.filter(|parent| last > place.max && at < parent.end()) else {
             return false;
         };
@@ -41,7 +41,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
         let (left, right) = (place.leaf, next.leaf);
         let (Some(begin), Some(end)) = (
-            part::<false, K, S>(place, seat.slot(), first, word),
+            part::<false, K, S>(place, hint.slot(), first, word),
             part::<true, K, S>(next, next.leaf.search(last), last, word),
         ) else {
             return false;
@@ -63,7 +63,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         {
             return false;
         }
-        removed.covered(place, seat.slot(), (first, last));
+        removed.covered(place, hint.slot(), (first, last));
         removed.covered(next, 0, (first, last));
         let before = left.used();
         let (node, node_next) = (left.write(unread), right.write(unread));

@@ -9,7 +9,7 @@ use core::ops::ControlFlow;
 use crate::errno::Errno;
 use crate::flags::VmFlags;
 use crate::space::areas::lookup::{Overlap, Span};
-use crate::space::areas::{Areas, Seat, area};
+use crate::space::areas::{Areas, Hint, area};
 use crate::space::counts::{Class, Counts};
 use crate::space::vma::AnonVma;
 use crate::space::vma_box::VmaBox;
@@ -26,7 +26,7 @@ impl Areas {
     /// `ENOMEM`, and nothing has changed.
     #[inline(always)]
     pub(crate) fn insert(&mut self, span: &Span, boxed: VmaBox) -> Result<(), Errno> {
-        match self.insert_at_seat(span, boxed) {
+        match self.insert_at_hint(span, boxed) {
             Ok(()) => Ok(()),
             Err(pair) => self.insert_slow(span, pair),
         }
@@ -35,7 +35,7 @@ impl Areas {
     /// As [`insert`](Self::insert), at the position of the look-up. If that is not possible, gives
     /// back the VMA and the upper part of a divided one.
     #[inline(never)]
-    fn insert_at_seat(&mut self, span: &Span, mut boxed: VmaBox) -> Result<(), Pair> {
+    fn insert_at_hint(&mut self, span: &Span, mut boxed: VmaBox) -> Result<(), Pair> {
         let &Span { start, end, .. } = span;
         let over = &span.over;
         let flags = boxed.flags;
@@ -46,14 +46,14 @@ impl Areas {
             return Err((boxed, None));
         };
         self.discount(start, end, over);
-        let refused = match self.valid_seat(span) {
+        let refused = match self.valid_hint(span) {
             // SAFETY: a span is used with the areas that it comes from. A valid position was found
             // by a look-up at `start`, and the tree has not changed since, as `writer_now` counts.
-            Some(seat) => unsafe {
+            Some(hint) => unsafe {
                 let done = self
                     .writer_now()
-                    .store_here(seat, (start, end - 1), boxed, upper_part);
-                self.keep_seat(seat, done)
+                    .store_here(hint, (start, end - 1), boxed, upper_part);
+                self.keep_hint(hint, done)
             },
             None => Err((boxed, upper_part)),
         };
@@ -80,7 +80,7 @@ impl Areas {
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
     #[inline(always)]
-    pub(crate) fn grow_at_seat(
+    pub(crate) fn grow_at_hint(
         &mut self,
         keeper: u64,
         (start, end): (u64, u64),
@@ -90,12 +90,12 @@ impl Areas {
     ) -> Result<bool, Errno> {
         self.before_change(start, end)?;
         self.discount(span.start, span.end, &span.over);
-        let done = match self.valid_seat(span) {
-            // SAFETY: as in `insert_at_seat`; the range begins with `span`, or with the VMA that
+        let done = match self.valid_hint(span) {
+            // SAFETY: as in `insert_at_hint`; the range begins with `span`, or with the VMA that
             // ends there.
-            Some(seat) => unsafe {
-                let done = self.writer_now().grow_here(seat, keeper, (start, end - 1));
-                self.keep_seat(seat, done.then_some(()).ok_or(())).is_ok()
+            Some(hint) => unsafe {
+                let done = self.writer_now().grow_here(hint, keeper, (start, end - 1));
+                self.keep_hint(hint, done.then_some(()).ok_or(())).is_ok()
             },
             None => false,
         };
@@ -120,7 +120,7 @@ impl Areas {
     /// `ENOMEM`, and nothing has changed.
     #[inline(always)]
     pub(crate) fn clear(&mut self, span: &Span) -> Result<(), Errno> {
-        match self.clear_at_seat(span) {
+        match self.clear_at_hint(span) {
             Ok(()) => Ok(()),
             Err(upper_part) => self.clear_slow(span, upper_part),
         }
@@ -128,7 +128,7 @@ impl Areas {
 
     /// As [`clear`](Self::clear), at the position of the look-up.
     #[inline(never)]
-    fn clear_at_seat(&mut self, span: &Span) -> Result<(), Option<VmaBox>> {
+    fn clear_at_hint(&mut self, span: &Span) -> Result<(), Option<VmaBox>> {
         let &Span { start, end, .. } = span;
         let over = &span.over;
         if over.areas == 0 {
@@ -141,13 +141,13 @@ impl Areas {
             return Err(None);
         };
         self.discount(start, end, over);
-        let refused = match self.valid_seat(span) {
-            // SAFETY: as in `insert_at_seat`.
-            Some(seat) => unsafe {
+        let refused = match self.valid_hint(span) {
+            // SAFETY: as in `insert_at_hint`.
+            Some(hint) => unsafe {
                 let done = self
                     .writer_now()
-                    .erase_here(seat, (start, end - 1), upper_part);
-                self.keep_seat(seat, done)
+                    .erase_here(hint, (start, end - 1), upper_part);
+                self.keep_hint(hint, done)
             },
             None => Err(upper_part),
         };
@@ -165,9 +165,9 @@ impl Areas {
     /// Keeps the position after a change that started from it, if only the leaf has changed: the
     /// next look-up may start there.
     #[inline(always)]
-    fn keep_seat<E>(&mut self, seat: &Seat, done: Result<(), E>) -> Result<(), E> {
+    fn keep_hint<E>(&mut self, hint: &Hint, done: Result<(), E>) -> Result<(), E> {
         if done.is_ok() {
-            self.last_seat = Some(*seat);
+            self.last_hint = Some(*hint);
         }
         done
     }
@@ -181,9 +181,9 @@ impl Areas {
         if !span.over.is_divided() {
             return Ok(None);
         }
-        let around = match self.valid_seat(span) {
-            // SAFETY: as in `insert_at_seat`.
-            Some(seat) => unsafe { self.writer().get_here(seat) },
+        let around = match self.valid_hint(span) {
+            // SAFETY: as in `insert_at_hint`.
+            Some(hint) => unsafe { self.writer().get_here(hint) },
             None => self.at(span.start).map(|area| area.vma),
         };
         around.map(VmaBox::try_copy).transpose()
@@ -209,7 +209,7 @@ impl Areas {
         Ok(())
     }
 
-    /// Grows from the root: the slow way of [`grow_at_seat`](Self::grow_at_seat).
+    /// Grows from the root: the slow way of [`grow_at_hint`](Self::grow_at_hint).
     ///
     /// # Errors
     /// `ENOMEM`, and nothing has changed.

@@ -2,7 +2,7 @@
 //! the change that follows.
 
 use crate::flags::VmFlags;
-use crate::space::areas::{Areas, Seat, area};
+use crate::space::areas::{Areas, Hint, area};
 use crate::space::counts::{Class, Tally};
 use crate::space::vma::Area;
 use crate::space::vma_box::VmaBox;
@@ -18,7 +18,7 @@ pub(crate) struct Span {
     /// The VMAs in it.
     pub(crate) over: Overlap,
     /// Its position in the tree,
-    seat: Option<Seat>,
+    hint: Option<Hint>,
     /// and the number of changes of the tree at the look-up.
     changes: u64,
 }
@@ -31,7 +31,7 @@ impl Span {
             start,
             end,
             over: Overlap::default(),
-            seat: None,
+            hint: None,
             changes: 0,
         }
     }
@@ -136,7 +136,7 @@ impl Areas {
         let Some(look) = self.scan_from(start) else {
             return neighbours;
         };
-        span.seat = Some(look.seat());
+        span.hint = Some(look.hint());
         span.changes = self.changes;
         if *look.here().0.start() == start
             && let Some((range, Some(vma))) = look.before()
@@ -158,7 +158,7 @@ impl Areas {
                         if start < area.start {
                             span.start = area.start;
                             // The position is in the hole below.
-                            span.seat = None;
+                            span.hint = None;
                             neighbours.lower = None;
                         }
                         end = end.min(area.end);
@@ -186,7 +186,7 @@ impl Areas {
         let Some(look) = self.scan_from(start) else {
             return;
         };
-        span.seat = Some(look.seat());
+        span.hint = Some(look.hint());
         span.changes = self.changes;
         for (range, vma) in look {
             if *range.start() >= end {
@@ -205,14 +205,14 @@ impl Areas {
     /// Returns VMAs and holes from `address`, and `None` in an empty tree.
     #[inline(always)]
     fn scan_from(&self, address: u64) -> Option<maple_tree::Look<'_, u64, VmaBox>> {
-        // SAFETY: every change forgets `last_seat`, except one that started from it and keeps it
+        // SAFETY: every change forgets `last_hint`, except one that started from it and keeps it
         // valid.
-        unsafe { self.writer().look(self.last_seat.as_ref(), address) }
+        unsafe { self.writer().look(self.last_hint.as_ref(), address) }
     }
 
     /// Returns the position of a span if the tree has not changed since.
     #[inline(always)]
-    pub(super) fn valid_seat<'s>(&self, span: &'s Span) -> Option<&'s Seat> {
-        span.seat.as_ref().filter(|_| span.changes == self.changes)
+    pub(super) fn valid_hint<'s>(&self, span: &'s Span) -> Option<&'s Hint> {
+        span.hint.as_ref().filter(|_| span.changes == self.changes)
     }
 }

@@ -66,7 +66,7 @@ pub(crate) struct Shared {
 type SoleWriter = MaybeUninit<Writer<'static, u64, VmaBox, Retired>>;
 
 /// A position in the tree.
-type Seat = maple_tree::Seat<u64>;
+type Hint = maple_tree::Hint<u64>;
 
 /// VMAs by address, with their counts.
 pub(crate) struct Areas {
@@ -80,7 +80,7 @@ pub(crate) struct Areas {
     /// The number of changes so far. What was found before the last one is stale.
     changes: u64,
     /// The position of the last change if it changed only a leaf. The next look-up is often near.
-    last_seat: Option<Seat>,
+    last_hint: Option<Hint>,
     /// The tree is in RCU mode. It must be while there is another handle.
     concurrent: bool,
     /// The tree is in RCU mode, or a journal is kept: a change must be prepared first.
@@ -125,7 +125,7 @@ impl Areas {
             shared,
             vma_cache: None,
             changes: 0,
-            last_seat: None,
+            last_hint: None,
             concurrent: false,
             is_observed: false,
             locks_closed: false,
@@ -197,7 +197,7 @@ impl Areas {
     #[inline(always)]
     fn writer_now(&mut self) -> &mut Writer<'static, u64, VmaBox, Retired> {
         self.changes += 1;
-        self.last_seat = None;
+        self.last_hint = None;
         // SAFETY: as in `writer`.
         unsafe { self.writer.assume_init_mut() }
     }
@@ -320,7 +320,7 @@ impl Areas {
                 shared: shared,
                 vma_cache: None,
                 changes: 0,
-                last_seat: None,
+                last_hint: None,
                 concurrent: false,
                 is_observed: false,
                 locks_closed: false,

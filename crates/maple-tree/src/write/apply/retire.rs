@@ -1,0 +1,88 @@
+//! Taking leave of nodes that have been replaced.
+
+use core::mem::forget;
+
+use crate::base::{Key, Offset, Shape};
+use crate::node::Node;
+use crate::write::Sink;
+
+/// Marks `node` and the nodes below that went with it as dead, and hands them, and the entries within `gone`,
+/// to the sink. The node covers `min..=max`, and nothing leads to it any more. If the sink panics, it gets what is left while the
+/// panic unwinds.
+///
+/// A child that lives on under a new parent was told so when that parent was filled; one that still
+/// names this node as its parent went with it. One that is counted, which is told nothing, went if it is within `gone`: others may lead to it, so that
+/// it is the sink's.
+pub(crate) fn retire_subtree<K: Key, S: Shape>(
+    node: Node<K, S>,
+    min: K,
+    max: K,
+    gone: (K, K),
+    sink: &mut impl Sink<K>,
+) {
+    if node.is_counted() {
+        sink.shared(node.word());
+    } else {
+        retire_from(node, (0, min), max, gone, sink);
+    }
+}
+
+/// As [`retire_subtree`], without the slots before `from`, which begins at the index beside it.
+fn retire_from<K: Key, S: Shape, T: Sink<K>>(
+    node: Node<K, S>,
+    from: (usize, K),
+    max: K,
+    gone: (K, K),
+    sink: &mut T,
+) {
+    let end = node.end();
+    if !T::ENTRIES && node.is_leaf() {
+        node.mark_dead();
+        sink.node(node.block());
+        return;
+    }
+    let mut retirement = Retirement {
+        node,
+        from,
+        max,
+        gone,
+        sink,
+    };
+    while retirement.from.0 <= end {
+        let (i, first) = retirement.from;
+        let last = node.last(i, max);
+        // Before the sink gets it, who may panic.
+        retirement.from = (i + 1, last.wrapping_add(K::ONE));
+        if node.is_leaf() {
+            let word = node.slot(i);
+            if !word.is_null() && gone.0 <= first && last <= gone.1 {
+                retirement.sink.entry(first, last, word);
+            }
+        } else {
+            let child = node.child(i);
+            if child.is_child_of(node) || child.is_counted() && gone.0 <= first && last <= gone.1 {
+                retire_subtree(child, first, last, gone, retirement.sink);
+            }
+        }
+    }
+    node.mark_dead();
+    retirement.sink.node(node.block());
+    forget(retirement);
+}
+
+/// What is left of a node that is being buried. It is buried when this is dropped, which is if the sink has panicked.
+struct Retirement<'s, K: Key, S: Shape, T: Sink<K>> {
+    node: Node<K, S>,
+    from: (usize, K),
+    max: K,
+    gone: (K, K),
+    sink: &'s mut T,
+}
+
+impl<K: Key, S: Shape, T: Sink<K>> Drop for Retirement<'_, K, S, T> {
+    // In line: what is left is in registers then, and need not be written down for each entry.
+    #[inline(always)]
+    fn drop(&mut self) {
+        retire_from(self.node, self.from, self.max, self.gone, self.sink);
+    }
+}
