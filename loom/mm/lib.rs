@@ -13,9 +13,9 @@ mod host;
 #[path = "../../crates/mm/src/process/lock/mod.rs"]
 mod lock;
 mod soft;
-#[path = "../../crates/mm/src/space/vma_cache.rs"]
+#[path = "../../crates/mm/src/vma/vma_cache.rs"]
 mod vma_cache;
-#[path = "../../crates/mm/src/space/vma_lock.rs"]
+#[path = "../../crates/mm/src/vma/vma_lock.rs"]
 mod vma_lock;
 
 use loom::cell::UnsafeCell;

@@ -1,7 +1,7 @@
 //! Faults without the lock of the address space, as a state machine that is tried in every order of
 //! steps.
 //!
-//! `crates/mm/src/space/vma_lock.rs` has the protocol for one area, and `samara-mm-loom` its
+//! `crates/mm/src/vma/vma_lock.rs` has the protocol for one area, and `samara-mm-loom` its
 //! atomics. This model has the surroundings: a map of areas whose memory is reused, tables that
 //! calls change page by page, and a fork. Each step of [`Fault`] and [`Call`] is one action of
 //! [`Protocol`]. The letters and numbers are those of `vma_lock.rs`, and P, Q and the lower-case

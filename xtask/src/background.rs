@@ -6,8 +6,6 @@ use std::process::{Child, Command};
 
 use anyhow::{Context, Result, bail};
 
-use crate::tiers::Tier;
-
 pub(crate) struct Background {
     name: &'static str,
     log: PathBuf,
@@ -15,11 +13,11 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Starts a tier in a process of its own.
-    pub(crate) fn start_tier(tier: Tier, root: &Path) -> Result<Self> {
+    /// Starts the tier of this name in a process of its own.
+    pub(crate) fn start_tier(tier: &'static str, root: &Path) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args(["test", "--tier", tier.name()]);
-        Self::start(tier.name(), root, command)
+        command.args(["test", "--tier", tier]);
+        Self::start(tier, root, command)
     }
 
     /// Starts a command. `name` is the name of its log in the folder `target`.

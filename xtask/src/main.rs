@@ -221,7 +221,7 @@ fn test(shell: &Shell, tiers: &[Tier]) -> Result<()> {
         if *tier == Tier::Lint && tiers.contains(&Tier::Unit) {
             // It takes seconds, so it comes first.
             tiers::formatting(shell)?;
-            lint = Some(Background::start_tier(*tier, &shell.current_dir())?);
+            lint = Some(Background::start_tier(tier.name(), &shell.current_dir())?);
             continue;
         }
         tier.run(shell)

@@ -4,7 +4,8 @@ use core::ptr::NonNull;
 
 use crate::cursor::Span;
 use crate::map::PhysMap;
-use crate::memblock::{ALLOC_ACCESSIBLE, Kind, Memblock, PAGE_SIZE};
+use crate::memblock::{ALLOC_ACCESSIBLE, Kind, Memblock};
+use crate::pfn::PAGE_SIZE;
 use crate::region::{Flags, NodeId};
 use crate::{Error, Notice};
 

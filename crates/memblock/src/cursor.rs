@@ -79,7 +79,7 @@ impl Span {
     #[inline]
     #[must_use]
     pub const fn frames(&self) -> core::ops::Range<u64> {
-        crate::frames::contained_frames(self.start, self.end)
+        crate::pfn::contained_frames(self.start, self.end)
     }
 }
 

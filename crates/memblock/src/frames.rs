@@ -12,20 +12,9 @@ use crate::array::RegionType;
 use crate::cursor::{Filter, Span};
 use crate::iter::Spans;
 use crate::map::PhysMap;
-use crate::memblock::{Memblock, PAGE_SIZE};
+use crate::memblock::Memblock;
+use crate::pfn::{PAGE_SIZE, contained_frames, touching_frames};
 use crate::region::{Flags, NodeId, Region, capped_end};
-
-/// Returns the frames that lie entirely in `start..end`, which may be none.
-#[inline]
-pub(crate) const fn contained_frames(start: u64, end: u64) -> Range<u64> {
-    start.div_ceil(PAGE_SIZE)..end / PAGE_SIZE
-}
-
-/// Returns the frames that share a byte with `start..end`.
-#[inline]
-pub(crate) fn touching_frames(start: u64, end: u64) -> Range<u64> {
-    start / PAGE_SIZE..end.div_ceil(PAGE_SIZE)
-}
 
 /// Converts a range of frames to a span, or returns `None` if it is empty.
 fn frames(range: Range<u64>, nid: NodeId) -> Option<Span> {

@@ -3,7 +3,8 @@
 use core::ops::Range;
 
 use crate::map::PhysMap;
-use crate::memblock::{GrownArray, Kind, Memblock, PAGE_SIZE};
+use crate::memblock::{GrownArray, Kind, Memblock};
+use crate::pfn::PAGE_SIZE;
 use crate::region::{NodeId, Region};
 use crate::{Error, Flags, Notice};
 

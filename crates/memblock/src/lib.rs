@@ -18,6 +18,7 @@ mod iter;
 mod map;
 mod memblock;
 mod notice;
+mod pfn;
 mod query;
 mod region;
 mod release;
@@ -33,9 +34,8 @@ pub use error::Error;
 pub use frames::{FreeFrames, FreedFrames, PfnRanges};
 pub use iter::Spans;
 pub use map::{DirectMap, Identity, PhysMap, Unmapped};
-pub use memblock::{
-    ALLOC_ACCESSIBLE, ALLOC_ANYWHERE, INIT_REGIONS, Kind, Memblock, PAGE_SIZE, Storage,
-};
+pub use memblock::{ALLOC_ACCESSIBLE, ALLOC_ANYWHERE, INIT_REGIONS, Kind, Memblock, Storage};
 pub use notice::Notice;
+pub use pfn::PAGE_SIZE;
 pub use region::{Flags, NodeId, Region, addrs_overlap};
 pub use release::{PageAllocator, PageBlocks, Released};

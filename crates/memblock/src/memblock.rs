@@ -19,9 +19,6 @@ pub const ALLOC_ANYWHERE: u64 = u64::MAX;
 /// As an upper limit: the current limit. Linux's `MEMBLOCK_ALLOC_ACCESSIBLE`.
 pub const ALLOC_ACCESSIBLE: u64 = 0;
 
-/// The size of a page in bytes.
-pub const PAGE_SIZE: u64 = 4096;
-
 /// The kind of an array of regions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {

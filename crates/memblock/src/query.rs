@@ -2,7 +2,8 @@
 
 use crate::Notice;
 use crate::map::PhysMap;
-use crate::memblock::{Kind, Memblock, PAGE_SIZE};
+use crate::memblock::{Kind, Memblock};
+use crate::pfn::PAGE_SIZE;
 use crate::region::{Flags, NodeId, Region, capped_end};
 
 impl<M: PhysMap> Memblock<'_, M> {

@@ -9,10 +9,10 @@ use core::ops::{Deref, Range};
 
 use crate::Error;
 use crate::cursor::Span;
-use crate::frames::contained_frames;
 use crate::isolate::Splits;
 use crate::map::PhysMap;
 use crate::memblock::{Kind, Memblock};
+use crate::pfn::contained_frames;
 use crate::region::{Flags, NodeId, capped_end};
 
 /// An allocator of page frames, which takes over from memblock.

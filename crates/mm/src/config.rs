@@ -4,8 +4,8 @@ use core::ops::Range;
 
 use crate::errno::Errno;
 use crate::flags::PAGE_SIZE;
+use crate::huge_pool::HugePool;
 use crate::kernel::KernelVersion;
-use crate::space::huge::pool::HugePool;
 
 /// The lowest hint that security modules accept in distributions' kernels (`CONFIG_LSM_MMAP_MIN_ADDR`).
 const MODULE_MINIMUM: u64 = 0x1_0000;

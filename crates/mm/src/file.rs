@@ -5,8 +5,8 @@ use core::num::NonZeroU64;
 
 use crate::flags::VmFlags;
 use crate::heap::Counted;
-use crate::pages::Object;
-use crate::space::vma::new_object;
+use crate::object::Object;
+use crate::object::new_object;
 
 /// An open file description as `mmap(2)` sees it: the object's identity and what the opener may do.
 ///
@@ -178,4 +178,37 @@ pub enum FileArg {
     Bad,
     /// An open file description.
     File(Counted<File>),
+}
+
+impl FileKind {
+    /// Bytes in the largest object of this kind, as mmap checks it.
+    pub(crate) const fn largest(self) -> u64 {
+        match self {
+            FileKind::Regular
+            | FileKind::Unaligned
+            | FileKind::Stacked
+            | FileKind::Fuse
+            | FileKind::Placed
+            | FileKind::Shmem
+            | FileKind::HugeTlb(_) => i64::MAX as u64,
+            _ => u64::MAX,
+        }
+    }
+
+    /// Whether a driver decides the flags of a mapping.
+    pub const fn is_driven(self) -> bool {
+        matches!(
+            self,
+            FileKind::Device
+                | FileKind::PlacedDevice
+                | FileKind::WholeDevice
+                | FileKind::Secret
+                | FileKind::PacketSocket
+        )
+    }
+
+    /// Whether the object's pages are placed so that its huge pages line up (ext4 and its like do).
+    pub(crate) const fn aligns_huge(self) -> bool {
+        matches!(self, FileKind::Regular)
+    }
 }

@@ -6,7 +6,6 @@ use core::ops::Range;
 use bitflags::bitflags;
 
 use crate::abi::PROT_ACCESS;
-use crate::file::FileKind;
 
 /// Bytes in a page.
 pub const PAGE_SIZE: u64 = 4096;
@@ -230,38 +229,5 @@ impl VmFlags {
     pub(crate) const fn is_accountable(self) -> bool {
         self.contains(Self::WRITE)
             && !self.intersects(Self::NORESERVE.union(Self::SHARED).union(Self::HUGETLB))
-    }
-}
-
-impl FileKind {
-    /// Bytes in the largest object of this kind, as mmap checks it.
-    pub(crate) const fn largest(self) -> u64 {
-        match self {
-            FileKind::Regular
-            | FileKind::Unaligned
-            | FileKind::Stacked
-            | FileKind::Fuse
-            | FileKind::Placed
-            | FileKind::Shmem
-            | FileKind::HugeTlb(_) => i64::MAX as u64,
-            _ => u64::MAX,
-        }
-    }
-
-    /// Whether a driver decides the flags of a mapping.
-    pub const fn is_driven(self) -> bool {
-        matches!(
-            self,
-            FileKind::Device
-                | FileKind::PlacedDevice
-                | FileKind::WholeDevice
-                | FileKind::Secret
-                | FileKind::PacketSocket
-        )
-    }
-
-    /// Whether the object's pages are placed so that its huge pages line up (ext4 and its like do).
-    pub(crate) const fn aligns_huge(self) -> bool {
-        matches!(self, FileKind::Regular)
     }
 }

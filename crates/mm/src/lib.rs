@@ -122,12 +122,15 @@ mod file;
 mod flags;
 #[doc(hidden)]
 pub mod heap;
+mod huge_pool;
 pub mod kernel;
+mod object;
 pub mod observe;
 mod pages;
 #[cfg(feature = "paging")]
 pub mod process;
 mod space;
+mod vma;
 #[cfg(feature = "paging")]
 pub mod walkers;
 
@@ -141,16 +144,17 @@ pub use errno::Errno;
 pub use file::{DriverFlags, File, FileArg, FileId, FileKind};
 pub use flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
 pub use heap::Counted;
+pub use huge_pool::{HugeFigures, HugePool};
 pub use kernel::KernelVersion;
-pub use pages::{Moving, NoPages, Object, PageAdvice, Pages, PrepareOp, Watch};
+pub use object::Object;
+pub use pages::{Moving, NoPages, PageAdvice, Pages, PrepareOp, Watch};
 pub use space::check::Broken;
 pub use space::counts::PageCounts;
-pub use space::huge::pool::{HugeFigures, HugePool};
 pub use space::maps::MapsLine;
 pub use space::obstacles::Obstacles;
 pub use space::shared::{HeldArea, MapView, SharedMap};
-pub use space::vma::{AnonVma, Area, Backing, Policy, SharedObject, SpecialObject, Vma};
 pub use space::{AddressSpace, SeedVma, Stats};
+pub use vma::{AnonVma, Area, Backing, Policy, SharedObject, SpecialObject, Vma};
 
 /// The former name of [`PageAdvice`].
 #[deprecated(note = "renamed to `PageAdvice`")]

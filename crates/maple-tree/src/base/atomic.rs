@@ -4,7 +4,7 @@
 #[cfg(not(samara_loom))]
 pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 #[cfg(samara_loom)]
-pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 /// Where the word of an entry is, to be changed there by who has the tree for himself.
 pub(crate) type Slot = core::ptr::NonNull<core::ptr::NonNull<()>>;

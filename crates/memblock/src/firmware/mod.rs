@@ -24,7 +24,8 @@ use core::fmt;
 
 use crate::Error;
 use crate::map::PhysMap;
-use crate::memblock::{Memblock, PAGE_SIZE};
+use crate::memblock::Memblock;
+use crate::pfn::PAGE_SIZE;
 use crate::region::{Flags, NodeId};
 
 #[cfg(feature = "fdt")]

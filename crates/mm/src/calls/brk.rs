@@ -7,8 +7,8 @@ use crate::pages::{Pages, PrepareOp};
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
 use crate::space::merge::Merge;
-use crate::space::vma::{Backing, Vma};
-use crate::space::vma_box::VmaBox;
+use crate::vma::vma_box::VmaBox;
+use crate::vma::{Backing, Vma};
 
 impl AddressSpace {
     /// Returns the VMA that `brk(2)` maps, and exec for the bss of a program: zeroed memory, which

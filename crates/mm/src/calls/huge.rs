@@ -7,14 +7,14 @@ use crate::errno::Errno;
 use crate::file::{File, FileKind};
 use crate::flags::VmFlags;
 use crate::heap::Counted;
+use crate::huge_pool::Size;
 use crate::kernel::Rule;
 use crate::pages::Pages;
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
-use crate::space::huge::pool::Size;
 use crate::space::huge::size_of;
-use crate::space::vma::{Area, Backing, Vma};
-use crate::space::vma_box::VmaBox;
+use crate::vma::vma_box::VmaBox;
+use crate::vma::{Area, Backing, Vma};
 
 impl AddressSpace {
     /// Performs an `mmap` of a file of hugetlbfs, or of a new one without a name.

@@ -11,7 +11,7 @@ use crate::flags::page_align;
 use crate::pages::Pages;
 use crate::space::AddressSpace;
 use crate::space::fault::{could_share_anon_vma, reusable_anon_vma};
-use crate::space::vma::AnonVma;
+use crate::vma::AnonVma;
 
 /// The most windows of addresses that concern one call.
 const WINDOWS: usize = 3;

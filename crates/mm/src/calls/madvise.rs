@@ -10,7 +10,7 @@ use crate::kernel::Rule;
 use crate::pages::{PageAdvice, Pages};
 use crate::space::AddressSpace;
 use crate::space::huge::size_of;
-use crate::space::vma::{Area, Backing, Vma};
+use crate::vma::{Area, Backing, Vma};
 
 impl AddressSpace {
     /// Performs `madvise`.

@@ -6,7 +6,7 @@ use crate::kernel::Rule;
 use crate::pages::{Moving, Pages};
 use crate::space::AddressSpace;
 use crate::space::huge::size_of;
-use crate::space::vma::Policy;
+use crate::vma::Policy;
 
 const DEFAULT: u64 = 0;
 const PREFERRED: u64 = 1;

@@ -22,13 +22,15 @@ use crate::file::{File, FileArg, FileKind};
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
 use crate::heap::Counted;
 use crate::kernel::Rule;
-use crate::pages::{MappedRanges, Object, Pages, PrepareOp};
+use crate::object::Object;
+use crate::pages::{Pages, PrepareOp};
 use crate::space::AddressSpace;
 use crate::space::address::HugeAlignment;
 use crate::space::areas::{Neighbours, Span};
 use crate::space::merge::Merge;
-use crate::space::vma::{Area, Backing, SharedObject, Vma};
-use crate::space::vma_box::{UninitVma, VmaBox};
+use crate::space::notify::MappedRanges;
+use crate::vma::vma_box::{UninitVma, VmaBox};
+use crate::vma::{Area, Backing, SharedObject, Vma};
 
 /// The flags that set flags of the VMA. Few mappings have one, so that one test skips all of them.
 const MARKS: u64 =

@@ -16,8 +16,8 @@ use crate::pages::{Pages, PrepareOp};
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
 use crate::space::merge::Merge;
-use crate::space::vma::{Area, Vma};
-use crate::space::vma_box::VmaBox;
+use crate::vma::vma_box::VmaBox;
+use crate::vma::{Area, Vma};
 
 /// The change of the tree for a new protection.
 enum Change {

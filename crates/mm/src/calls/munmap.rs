@@ -8,9 +8,10 @@
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, page_align};
-use crate::pages::{MappedRanges, Pages, PrepareOp};
+use crate::pages::{Pages, PrepareOp};
 use crate::space::AddressSpace;
 use crate::space::areas::{Overlap, Span};
+use crate::space::notify::MappedRanges;
 
 impl AddressSpace {
     /// Performs `munmap`.

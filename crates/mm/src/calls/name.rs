@@ -6,7 +6,7 @@ use alloc::string::String;
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, page_align};
 use crate::space::AddressSpace;
-use crate::space::vma::Backing;
+use crate::vma::Backing;
 
 /// The longest name in bytes, with the terminating zero.
 const NAME_MAX: usize = 80;

@@ -4,8 +4,8 @@ use crate::errno::Errno;
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
 use crate::space::merge::Merge;
-use crate::space::vma::Vma;
-use crate::space::vma_box::VmaBox;
+use crate::vma::Vma;
+use crate::vma::vma_box::VmaBox;
 
 impl AddressSpace {
     /// Calls `visit(self, from, to)` for the part of each VMA within `[start, end)`, upwards.

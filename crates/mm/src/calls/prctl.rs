@@ -8,8 +8,8 @@ use crate::flags::VmFlags;
 use crate::kernel::Rule;
 use crate::pages::{PageAdvice, Pages};
 use crate::space::AddressSpace;
-use crate::space::vma::{Area, Vma};
-use crate::space::vma_box::VmaBox;
+use crate::vma::vma_box::VmaBox;
+use crate::vma::{Area, Vma};
 
 /// `PR_MDWE_REFUSE_EXEC_GAIN`.
 const REFUSE_EXEC_GAIN: u64 = 1;

@@ -9,7 +9,7 @@ use crate::pages::Pages;
 use crate::space::AddressSpace;
 use crate::space::address::HugeAlignment;
 use crate::space::huge::size_of;
-use crate::space::vma::{Area, Policy, Vma};
+use crate::vma::{Area, Policy, Vma};
 
 impl AddressSpace {
     /// Performs `remap_file_pages`: a new mapping in place of the old one.

@@ -7,11 +7,12 @@ use crate::errno::Errno;
 use crate::file::FileKind;
 use crate::flags::{PAGE_SIZE, VmFlags};
 use crate::heap::Counted;
+use crate::huge_pool::Size;
+use crate::object::new_object;
 use crate::pages::Pages;
 use crate::space::AddressSpace;
 use crate::space::address::HugeAlignment;
-use crate::space::huge::pool::Size;
-use crate::space::vma::{Backing, Vma, new_object};
+use crate::vma::{Backing, Vma};
 
 impl AddressSpace {
     #[inline(never)]

@@ -8,8 +8,8 @@ use crate::flags::{PAGE_SIZE, VmFlags};
 use crate::kernel::Rule;
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
-use crate::space::vma::{Backing, Vma};
-use crate::space::vma_box::VmaBox;
+use crate::vma::vma_box::VmaBox;
+use crate::vma::{Backing, Vma};
 
 /// The bits `UFFDIO_REGISTER_MODE_*`, and the flags that they set.
 const MODES: [(u64, VmFlags); 3] = [

@@ -7,7 +7,7 @@ use bitflags::bitflags;
 use object::elf;
 
 use crate::flags::VmFlags;
-use crate::pages::Object;
+use crate::object::Object;
 
 use super::headers::Class;
 

@@ -9,8 +9,8 @@ use crate::kernel::Rule;
 use crate::space::AddressSpace;
 use crate::space::address::HugeAlignment;
 use crate::space::areas::Span;
-use crate::space::vma::{Backing, SpecialObject, Vma};
-use crate::space::vma_box::VmaBox;
+use crate::vma::vma_box::VmaBox;
+use crate::vma::{Backing, SpecialObject, Vma};
 
 use super::headers::Class;
 use super::layout::Frame;

@@ -6,8 +6,8 @@ use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
 use crate::kernel::Rule;
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
-use crate::space::vma::{AnonVma, Backing, Vma};
-use crate::space::vma_box::VmaBox;
+use crate::vma::vma_box::VmaBox;
+use crate::vma::{AnonVma, Backing, Vma};
 
 use super::headers::Class;
 use super::layout::Frame;

@@ -4,7 +4,7 @@
 use crate::errno::Errno;
 use crate::space::SeedVma;
 use crate::space::obstacles::Obstacles;
-use crate::space::vma::{AnonVma, Area, Vma};
+use crate::vma::{AnonVma, Area, Vma};
 
 /// Takes the lines of a map in ascending order. For each it returns the reasons why it does not
 /// merge with the line before ([`Area::obstacles`]). It holds one line.

@@ -3,7 +3,7 @@
 
 use crate::file::FileId;
 use crate::space::AddressSpace;
-use crate::space::vma::Area;
+use crate::vma::Area;
 
 impl AddressSpace {
     /// Returns the addresses at which the byte at `offset` of a file is mapped, ascending, each

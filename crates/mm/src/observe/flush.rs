@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use crate::flags::VmFlags;
 use crate::space::AddressSpace;
-use crate::space::vma::Area;
+use crate::vma::Area;
 
 impl AddressSpace {
     /// Returns the mapped parts of `[start, end)`, ascending, with `true` if instructions are

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::space::AddressSpace;
-use crate::space::vma::{Area, Backing};
+use crate::vma::{Area, Backing};
 
 /// A link in `/proc/PID/map_files`. Its `Display` is its name.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use crate::config::Layout;
 use crate::observe::walk::Seen;
 use crate::process::{Platform, Process};
 use crate::space::maps::MapsLine;
-use crate::space::vma::{Area, Policy};
+use crate::vma::{Area, Policy};
 
 /// The most nodes of a machine.
 const NODES: usize = 64;

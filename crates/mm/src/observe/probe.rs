@@ -4,7 +4,7 @@ use bitflags::bitflags;
 
 use crate::flags::VmFlags;
 use crate::space::AddressSpace;
-use crate::space::vma::Backing;
+use crate::vma::Backing;
 
 bitflags! {
     /// The contents found anywhere in a range.

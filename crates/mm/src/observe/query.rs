@@ -8,7 +8,7 @@ use crate::file::{FileId, FileKind};
 use crate::flags::{PAGE_SIZE, VmFlags};
 use crate::space::AddressSpace;
 use crate::space::maps::line;
-use crate::space::vma::{Area, Vma};
+use crate::vma::{Area, Vma};
 
 bitflags! {
     /// The conditions of a query, and the properties of a VMA: `PROCMAP_QUERY_*`.

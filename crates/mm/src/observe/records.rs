@@ -9,10 +9,11 @@ use crate::config::Layout;
 use crate::errno::Errno;
 use crate::file::FileId;
 use crate::flags::{PAGE_SIZE, VmFlags};
-use crate::pages::{Object, PageAdvice, Pages};
+use crate::object::Object;
+use crate::pages::{PageAdvice, Pages};
 use crate::space::AddressSpace;
 use crate::space::maps::{MapsLine, line};
-use crate::space::vma::{Area, Vma};
+use crate::vma::{Area, Vma};
 
 /// One record, field by field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use crate::flags::{VmFlags, whole_stretches};
 use crate::observe::walk::Seen;
 use crate::process::{Machine, Platform, Process};
 use crate::space::maps::MapsLine;
-use crate::space::vma::{Backing, Vma};
+use crate::vma::{Backing, Vma};
 
 /// A VMA of `/proc/PID/smaps`, summed up page by page (`proc_pid_smaps(5)`). Its `Display` is the
 /// lines, with the last line feed.

@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use crate::pages::Watch;
 use crate::space::AddressSpace;
-use crate::space::vma::{Area, Backing, SpecialObject, Vma};
+use crate::vma::{Area, Backing, SpecialObject, Vma};
 
 /// The address of a VMA that the kernel has installed, kept up to date as architectures do for each
 /// process. It takes part in each call as the owner of the pages, and answers without a search. A

@@ -2,7 +2,7 @@
 //! task's (`bpf_iter_task_vma`).
 
 use crate::space::AddressSpace;
-use crate::space::vma::Area;
+use crate::vma::Area;
 
 /// The position of an iteration over VMAs: an address, so that the map may change between two
 /// steps. A VMA that exists all the time above the position is not left out. A VMA that has grown

@@ -7,7 +7,7 @@ use samara_paging::{Entry, PAGE_SIZE, PageInfo};
 
 use crate::process::{Platform, Process, Swapped};
 use crate::space::AddressSpace;
-use crate::space::vma::Area;
+use crate::vma::Area;
 
 /// An item of a [walk](Process::walk).
 #[derive(Clone, Debug)]

@@ -3,23 +3,18 @@
 //! | file | concept |
 //! |---|---|
 //! | `mod` | the interface, and its empty implementation |
-//! | `object` | what an owner keeps with a file or a shared object |
-//! | `notify` | how calls notify: in which order, and of which ranges |
 //! | `watch` | owners that only look on |
 //!
 //! It uses VMAs and error numbers, and knows nothing of calls.
 
-mod notify;
-mod object;
 mod watch;
 
-pub(crate) use notify::MappedRanges;
-pub use object::Object;
 pub use watch::Watch;
 
 use crate::abi::SyncFlags;
 use crate::errno::Errno;
-use crate::space::vma::{Area, Vma};
+use crate::object::Object;
+use crate::vma::{Area, Vma};
 
 /// The owner of the pages of an address space. It is asked what only it knows, and notified of what
 /// a call does.

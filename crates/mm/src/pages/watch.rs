@@ -2,8 +2,9 @@
 
 use crate::abi::SyncFlags;
 use crate::errno::Errno;
-use crate::pages::{Moving, Object, PageAdvice, Pages, PrepareOp};
-use crate::space::vma::{Area, Vma};
+use crate::object::Object;
+use crate::pages::{Moving, PageAdvice, Pages, PrepareOp};
+use crate::vma::{Area, Vma};
 
 /// A client that is asked and notified as an owner of pages is ([`Pages`]) and has none: a tracer,
 /// a counter, a mirror of the map.

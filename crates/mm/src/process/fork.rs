@@ -21,7 +21,7 @@ use crate::process::handle::Process;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::space::AddressSpace;
-use crate::space::vma::Vma;
+use crate::vma::Vma;
 
 /// The way in which a child gets its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,11 +17,11 @@ use samara_paging::{Asid, Context, Error, Invalidate, Kind, Memory, PageTables, 
 
 use crate::errno::Errno;
 use crate::heap::counted::Counted;
+use crate::object::new_object;
 use crate::process::fault::SwapArea;
 use crate::process::mm::{Mm, Tables};
 use crate::process::needed_pages::NeededPages;
 use crate::process::platform::Platform;
-use crate::space::vma::new_object;
 
 /// Physical memory, the cached pages of files, and the processes that use them.
 ///

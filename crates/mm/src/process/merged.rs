@@ -11,7 +11,7 @@ use crate::process::machine::Machine;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::process::signal::Fault;
-use crate::space::vma::Area;
+use crate::vma::Area;
 
 impl<P: Platform> Machine<P> {
     /// Adds a frame to which equal pages will be merged. O(merged frames).

@@ -18,7 +18,7 @@ use samara_paging::{Asid, PageTables};
 use crate::config::Layout;
 use crate::errno::Errno;
 use crate::heap::place::fill;
-use crate::pages::Object;
+use crate::object::Object;
 use crate::process::address_set::AddressSet;
 use crate::process::atomic_ops::AtomicOps;
 use crate::process::file::{FileFilter, Inode};

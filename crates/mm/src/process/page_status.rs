@@ -13,7 +13,7 @@ use crate::process::handle::Process;
 use crate::process::machine::Machine;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
-use crate::space::vma::Area;
+use crate::vma::Area;
 
 bitflags! {
     /// The flags of a page in `/proc/PID/pagemap`.

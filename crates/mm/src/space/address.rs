@@ -10,7 +10,7 @@ use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
 use crate::kernel::Rule;
 use crate::space::AddressSpace;
-use crate::space::vma::Area;
+use crate::vma::Area;
 
 /// The first address for `MAP_32BIT`, and the first one beyond.
 const LOW_32BIT: (u64, u64) = (0x4000_0000, 0x8000_0000);

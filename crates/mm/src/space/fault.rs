@@ -10,7 +10,7 @@ use crate::flags::VmFlags;
 use crate::pages::{NoPages, Pages};
 use crate::space::AddressSpace;
 use crate::space::areas::{Areas, Span};
-use crate::space::vma::{AnonVma, Area, Vma};
+use crate::vma::{AnonVma, Area, Vma};
 
 impl AddressSpace {
     /// Reports a page fault at `address`, by a write or a read.

@@ -8,11 +8,11 @@ use crate::errno::Errno;
 use crate::flags::VmFlags;
 use crate::heap::boxed::try_box;
 use crate::heap::place::fill;
+use crate::huge_pool::HugePool;
 use crate::space::guards::Guards;
-use crate::space::huge::pool::HugePool;
-use crate::space::vma::{AnonVma, Vma};
-use crate::space::vma_box::CopyAttrs;
 use crate::space::{AddressSpace, Counters};
+use crate::vma::vma_box::CopyAttrs;
+use crate::vma::{AnonVma, Vma};
 
 impl AddressSpace {
     /// Returns the address space of a child made by `fork(2)`: VMAs marked `MADV_DONTFORK` are left

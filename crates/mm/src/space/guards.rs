@@ -11,8 +11,8 @@
 
 use crate::errno::Errno;
 use crate::heap::boxed::try_box;
-use crate::space::huge::pool::HugePool;
-use crate::space::huge::slots::Slots;
+use crate::huge_pool::HugePool;
+use crate::huge_pool::slots::Slots;
 use crate::space::ranges::Ranges;
 use alloc::boxed::Box;
 use core::ops::Range;

@@ -15,8 +15,8 @@ use crate::flags::{PAGE_SIZE, VmFlags};
 use crate::space::AddressSpace;
 use crate::space::merge::obstacles;
 use crate::space::obstacles::Obstacles;
-use crate::space::vma::{AnonVma, Area, Backing};
-use crate::space::vma_box::VmaBox;
+use crate::vma::vma_box::VmaBox;
+use crate::vma::{AnonVma, Area, Backing};
 
 impl AddressSpace {
     /// Reports that the map of the process shows one VMA in `start..end`. If there are several here

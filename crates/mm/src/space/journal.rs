@@ -21,9 +21,9 @@ use crate::heap::boxed::try_box;
 use crate::pages::Pages;
 use crate::space::areas::Figures;
 use crate::space::guards::Guards;
-use crate::space::vma::{Area, Vma};
-use crate::space::vma_box::VmaBox;
 use crate::space::{AddressSpace, Counters};
+use crate::vma::vma_box::VmaBox;
+use crate::vma::{Area, Vma};
 
 /// The changes of a call so far.
 pub(crate) struct Journal {

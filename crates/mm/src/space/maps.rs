@@ -7,7 +7,7 @@ use crate::file::FileId;
 use crate::flags::VmFlags;
 use crate::kernel::Rule;
 use crate::space::AddressSpace;
-use crate::space::vma::{Area, Backing};
+use crate::vma::{Area, Backing};
 
 /// One line of `/proc/PID/maps`; its `Display` is the line itself, without the line feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

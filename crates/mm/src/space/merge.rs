@@ -17,8 +17,8 @@ use crate::kernel::{KernelVersion, Rule};
 use crate::space::AddressSpace;
 use crate::space::areas::{Neighbours, Span};
 use crate::space::obstacles::Obstacles;
-use crate::space::vma::{AnonVma, Area, Vma};
-use crate::space::vma_box::VmaBox;
+use crate::vma::vma_box::VmaBox;
+use crate::vma::{AnonVma, Area, Vma};
 
 /// Returns `true` if the two VMAs may merge as far as everything but the anon_vma is concerned.
 pub(crate) fn continues(lower: &Vma, upper: &Vma) -> bool {

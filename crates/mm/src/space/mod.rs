@@ -5,7 +5,6 @@
 //! |---|---|
 //! | `areas` | the VMAs by address, with their counts: the only module that changes the tree |
 //! | `counts` | pages by kind |
-//! | `vma`, `vma_box`, `vma_lock` | the attributes of one VMA; its memory; its lock |
 //! | `merge` | the merge rule; the insertion and change of VMAs |
 //! | `obstacles` | reasons why two neighbours do not merge |
 //! | `address` | the choice of the address of a mapping |
@@ -17,8 +16,9 @@
 //! | `fork` | the map of a child |
 //! | `take_over` | state that no map shows, taken over from an earlier model |
 //! | `inferred` | anon_vmas that were inferred, and what later maps say about them |
+//! | `notify` | how the owner of the pages is notified: in which order, and of which ranges |
 //! | `journal`, `in_call` | undoing a call that an owner of the pages refuses; the end of a call |
-//! | `shared`, `vma_cache` | look-ups from other threads; the VMA cache of faults |
+//! | `shared` | look-ups from other threads |
 //! | `maps`, `check` | the map as text; its invariants |
 
 pub(crate) mod address;
@@ -35,16 +35,13 @@ pub(crate) mod journal;
 mod limits;
 pub(crate) mod maps;
 pub(crate) mod merge;
+pub(crate) mod notify;
 pub(crate) mod obstacles;
 mod poison;
 pub(crate) mod ranges;
 pub(crate) mod shared;
 mod stack;
 mod take_over;
-pub(crate) mod vma;
-pub(crate) mod vma_box;
-mod vma_cache;
-pub(crate) mod vma_lock;
 
 use alloc::boxed::Box;
 
@@ -54,12 +51,12 @@ use crate::file::File;
 use crate::flags::{PAGE_SIZE, VmFlags};
 use crate::heap::Counted;
 use crate::heap::boxed::try_str;
-use crate::pages::Object;
+use crate::object::Object;
 use crate::space::areas::{Areas, Span};
 use crate::space::counts::PageCounts;
 use crate::space::guards::Guards;
-use crate::space::vma::{AnonVma, Area, Backing, SharedObject, SpecialObject, Vma};
-use crate::space::vma_box::VmaBox;
+use crate::vma::vma_box::VmaBox;
+use crate::vma::{AnonVma, Area, Backing, SharedObject, SpecialObject, Vma};
 
 /// The memory map of one process.
 ///

@@ -3,7 +3,7 @@
 use bitflags::bitflags;
 
 use crate::space::merge;
-use crate::space::vma::Area;
+use crate::vma::Area;
 
 bitflags! {
     /// Reasons why two VMAs are not one ([`Area::obstacles`]).

@@ -14,10 +14,10 @@ use crate::heap::counted::Counted;
 use crate::space::AddressSpace;
 use crate::space::areas::{Retired, Shared, area};
 use crate::space::maps::{MapsLine, line};
-use crate::space::vma::{Area, Vma};
-use crate::space::vma_box::VmaBox;
-use crate::space::vma_cache::{CacheLookup, Found, VmaCache, release};
-use crate::space::vma_lock::Hold;
+use crate::vma::vma_box::VmaBox;
+use crate::vma::vma_cache::{CacheLookup, Found, VmaCache, release};
+use crate::vma::vma_lock::Hold;
+use crate::vma::{Area, Vma};
 
 /// The number of times that a look-up starts over after the end of a call has overtaken it.
 const ATTEMPTS: usize = 16;

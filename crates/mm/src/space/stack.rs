@@ -6,7 +6,7 @@ use crate::pages::{NoPages, Pages, PrepareOp};
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
 use crate::space::in_call::InCall;
-use crate::space::vma_box::VmaBox;
+use crate::vma::vma_box::VmaBox;
 
 impl AddressSpace {
     /// Grows the VMA above `address` down to it, as a fault there does.

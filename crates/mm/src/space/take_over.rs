@@ -12,9 +12,9 @@ use crate::flags::VmFlags;
 use crate::heap::boxed::try_str;
 use crate::space::guards::Guards;
 use crate::space::merge::continues;
-use crate::space::vma::{AnonVma, Area, Backing, Vma};
-use crate::space::vma_box::VmaBox;
 use crate::space::{AddressSpace, given_name};
+use crate::vma::vma_box::VmaBox;
+use crate::vma::{AnonVma, Area, Backing, Vma};
 
 impl AddressSpace {
     /// Takes over from `before`, an earlier model of the same process, what a map does not show:

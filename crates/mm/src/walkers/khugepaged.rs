@@ -6,7 +6,7 @@ use samara_paging::{Asid, Attrs, Entry, Kind, PageSize};
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags, whole_stretches};
 use crate::process::{Machine, Mm, Platform, Swapped};
-use crate::space::vma::Vma;
+use crate::vma::Vma;
 
 /// The most exceptions among the 512 pages of 2 MiB. Names and defaults are Linux's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use samara_paging::{Attrs, Change, Entry};
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
 use crate::process::{Platform, Process};
-use crate::space::vma::Vma;
+use crate::vma::Vma;
 
 /// The position of a scan of a process: an address, so that the map may change between two parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -25,7 +25,7 @@ use crate::errno::Errno;
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags};
 use crate::process::is_memory;
 use crate::process::{Fault, Machine, Platform, Process};
-use crate::space::vma::{Area, Vma};
+use crate::vma::{Area, Vma};
 
 bitflags! {
     /// Options of a pin. The names are those of Linux's `FOLL_` flags.

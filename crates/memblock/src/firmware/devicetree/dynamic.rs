@@ -9,7 +9,8 @@ use fdt::FdtError;
 use super::{Cells, TreeNode};
 use crate::firmware::{Entry, Problem, Use};
 use crate::map::PhysMap;
-use crate::memblock::{ALLOC_ACCESSIBLE, Memblock, PAGE_SIZE};
+use crate::memblock::{ALLOC_ACCESSIBLE, Memblock};
+use crate::pfn::PAGE_SIZE;
 use crate::{Error, NodeId};
 
 /// A child of `/reserved-memory` with a size and without an address.

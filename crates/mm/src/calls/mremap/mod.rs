@@ -24,7 +24,7 @@ use crate::pages::{Pages, PrepareOp};
 use crate::space::AddressSpace;
 use crate::space::address::HugeAlignment;
 use crate::space::areas::Span;
-use crate::space::vma::{Area, Backing};
+use crate::vma::{Area, Backing};
 
 use request::Request;
 

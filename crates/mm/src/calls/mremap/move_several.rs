@@ -6,7 +6,7 @@ use crate::file::FileKind;
 use crate::flags::VmFlags;
 use crate::pages::Pages;
 use crate::space::AddressSpace;
-use crate::space::vma::{Backing, Vma};
+use crate::vma::{Backing, Vma};
 
 impl AddressSpace {
     /// Moves all VMAs of the old range to a fixed address, with the holes between them. No length

@@ -12,8 +12,8 @@ use crate::pages::{Pages, PrepareOp};
 use crate::space::AddressSpace;
 use crate::space::areas::{Neighbours, Span};
 use crate::space::merge::Merge;
-use crate::space::vma::{Backing, Vma};
-use crate::space::vma_box::VmaBox;
+use crate::vma::vma_box::VmaBox;
+use crate::vma::{Backing, Vma};
 
 /// The parameters of a move, and the VMAs that it needs, allocated while the call can still fail.
 struct Plan {

@@ -6,7 +6,7 @@ use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
 use crate::kernel::Rule;
 use crate::space::AddressSpace;
-use crate::space::vma::Area;
+use crate::vma::Area;
 
 /// A validated request, lengths in whole pages.
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@ use bitflags::bitflags;
 
 use super::{PAGE, Segment};
 use crate::flags::VmFlags;
-use crate::space::vma::{Area, Backing};
+use crate::vma::{Area, Backing};
 
 bitflags! {
     /// The contents of a core dump: `/proc/PID/coredump_filter` (`core(5)`).

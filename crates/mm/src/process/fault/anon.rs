@@ -9,7 +9,7 @@ use crate::process::machine::{HUGE_ORDER, Machine};
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::process::signal::Fault;
-use crate::space::vma::{Area, Vma};
+use crate::vma::{Area, Vma};
 
 /// The page-table entry of a page of a process.
 pub(super) type PagePte<'a, P> = PteRef<'a, <P as Platform>::Format, Machine<P>>;

@@ -14,7 +14,7 @@ use crate::process::file::{CachedPages, Inode, PageFrame};
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::process::signal::Fault;
-use crate::space::vma::{Area, Vma};
+use crate::vma::{Area, Vma};
 
 /// The bytes around a read fault whose cached pages are mapped with it, as Linux does by default.
 const AROUND: u64 = 16 * PAGE_SIZE;

@@ -17,7 +17,7 @@ use crate::process::handle::Process;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::process::signal::Access;
-use crate::space::vma::Vma;
+use crate::vma::Vma;
 
 impl<P: Platform> Process<P> {
     /// Switches the process to lockless faults. Call it before threads start to fault while others

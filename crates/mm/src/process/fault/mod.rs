@@ -31,7 +31,7 @@ use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::process::signal::{Access, Fault};
 use crate::space::AddressSpace;
-use crate::space::vma::{Area, Vma};
+use crate::vma::{Area, Vma};
 
 /// The result of one step of a fault.
 enum Step {

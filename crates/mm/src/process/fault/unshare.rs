@@ -11,7 +11,7 @@ use crate::process::bytes;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::process::signal::Fault;
-use crate::space::vma::{Area, Vma};
+use crate::vma::{Area, Vma};
 
 impl<P: Platform> Mm<P> {
     /// Pins the page at `page` of a private VMA as memory of this process alone. A page of a file,

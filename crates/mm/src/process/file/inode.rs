@@ -8,13 +8,13 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::errno::Errno;
 use crate::heap::boxed::try_box;
-use crate::pages::Object;
+use crate::object::Object;
 use crate::process::file::cache::Cache;
 use crate::process::file::source::PageSource;
 use crate::process::file::writeback::Writeback;
 use crate::process::machine::Machine;
 use crate::process::platform::Platform;
-use crate::space::vma::{Backing, Vma};
+use crate::vma::{Backing, Vma};
 
 /// A file as machines know it: the source of its pages, and the cached pages.
 ///

@@ -10,7 +10,7 @@ use samara_paging::{Attrs, Change, UnmapFilter};
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags};
-use crate::pages::Object;
+use crate::object::Object;
 use crate::process::atomic_ops::check_machine;
 use crate::process::bytes;
 use crate::process::file::bounce_buffer::BounceBuffer;
@@ -19,7 +19,7 @@ use crate::process::file::inode::Inode;
 use crate::process::machine::Machine;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
-use crate::space::vma::Vma;
+use crate::vma::Vma;
 
 /// The number of pages written back between two visits to all processes.
 const BATCH: usize = 32;

@@ -3,7 +3,7 @@
 
 use crate::errno::Errno;
 use crate::flags::PAGE_SIZE;
-use crate::pages::Object;
+use crate::object::Object;
 use crate::process::bytes;
 use crate::process::file::inode::Inode;
 use crate::process::machine::Machine;

@@ -11,7 +11,7 @@ use crate::process::fault::vma_attrs;
 use crate::process::machine::HUGE_ORDER;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
-use crate::space::vma::Vma;
+use crate::vma::Vma;
 
 impl<P: Platform> Mm<P> {
     /// Gives each whole 2 MiB of the range a huge page, in turn, if it has private memory.

@@ -5,11 +5,11 @@ use core::ops::Range;
 
 use crate::errno::Errno;
 use crate::flags::PAGE_SIZE;
-use crate::pages::Object;
+use crate::object::Object;
 use crate::process::file::Inode;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
-use crate::space::vma::{Backing, Vma};
+use crate::vma::{Backing, Vma};
 
 /// Deferred work of a call.
 pub(super) enum Deferred {

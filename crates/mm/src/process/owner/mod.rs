@@ -30,7 +30,8 @@ use crate::abi::{MAP_LOCKED, MREMAP_FIXED, SyncFlags};
 use crate::call::Call;
 use crate::errno::Errno;
 use crate::flags::{PAGE_MASK, PAGE_SIZE, PMD_SIZE, VmFlags, page_align};
-use crate::pages::{Moving, Object, PageAdvice, Pages, PrepareOp};
+use crate::object::Object;
+use crate::pages::{Moving, PageAdvice, Pages, PrepareOp};
 use crate::process::fault::vma_attrs;
 use crate::process::file::{Inode, Zeroes};
 use crate::process::machine::Machine;
@@ -40,7 +41,7 @@ use crate::process::owner::table_op::TableOp;
 use crate::process::platform::Platform;
 use crate::process::signal::Fault;
 use crate::space::AddressSpace;
-use crate::space::vma::{Area, Vma};
+use crate::vma::{Area, Vma};
 
 pub(super) use tee::Tee;
 

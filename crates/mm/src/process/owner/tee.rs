@@ -2,10 +2,11 @@
 
 use crate::abi::SyncFlags;
 use crate::errno::Errno;
-use crate::pages::{Moving, Object, PageAdvice, Pages, PrepareOp};
+use crate::object::Object;
+use crate::pages::{Moving, PageAdvice, Pages, PrepareOp};
 use crate::process::owner::Owner;
 use crate::process::platform::Platform;
-use crate::space::vma::{Area, Vma};
+use crate::vma::{Area, Vma};
 
 /// The tables and a second owner, which is notified first. It may refuse or panic. So the tables
 /// gather their changes until the call can no longer be undone: a removed page does not come back.

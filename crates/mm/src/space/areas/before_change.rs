@@ -10,8 +10,8 @@ use crate::heap::counted::Counted;
 use crate::space::areas::{Areas, Shared};
 use crate::space::counts::Counts;
 use crate::space::journal::Journal;
-use crate::space::vma::{Backing, Vma};
-use crate::space::vma_cache::{Found, VmaCache};
+use crate::vma::vma_cache::{Found, VmaCache};
+use crate::vma::{Backing, Vma};
 
 /// The numbers that change with the VMAs.
 #[derive(Debug, Clone, Copy)]

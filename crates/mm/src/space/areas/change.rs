@@ -11,8 +11,8 @@ use crate::flags::VmFlags;
 use crate::space::areas::lookup::{Overlap, Span};
 use crate::space::areas::{Areas, Hint, area};
 use crate::space::counts::{Class, Counts};
-use crate::space::vma::AnonVma;
-use crate::space::vma_box::VmaBox;
+use crate::vma::AnonVma;
+use crate::vma::vma_box::VmaBox;
 
 /// A VMA that the slow way must store, and the upper part of a divided one. Two words and a
 /// discriminant, which registers take.

@@ -4,8 +4,8 @@
 use crate::flags::VmFlags;
 use crate::space::areas::{Areas, Hint, area};
 use crate::space::counts::{Class, Tally};
-use crate::space::vma::Area;
-use crate::space::vma_box::VmaBox;
+use crate::vma::Area;
+use crate::vma::vma_box::VmaBox;
 
 /// A range that may be changed, with what a look-up has found in it. It is valid only for the
 /// [`Areas`] that it comes from.

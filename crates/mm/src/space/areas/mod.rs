@@ -45,10 +45,10 @@ use crate::heap::counted::Counted;
 use crate::heap::place::fill;
 use crate::space::counts::{Class, Counts};
 use crate::space::journal::Journal;
-use crate::space::vma::{Area, Vma};
-use crate::space::vma_box::{Batch, CopyAttrs, VmaBox};
-use crate::space::vma_cache::VmaCache;
-use crate::space::vma_lock::Calls;
+use crate::vma::vma_box::{Batch, CopyAttrs, VmaBox};
+use crate::vma::vma_cache::VmaCache;
+use crate::vma::vma_lock::Calls;
+use crate::vma::{Area, Vma};
 
 /// VMAs by address.
 type Tree = SyncMapleTree<u64, VmaBox, Retired>;

@@ -1,12 +1,7 @@
 //! Mappings of the pool of huge pages (`MAP_HUGETLB`, hugetlbfs): the pages that are reserved for
 //! them, and those that they have taken.
 //!
-//! | file | concept |
-//! |---|---|
-//! | `pool` | the pool that address spaces share |
-//! | `file` | the pages of a file and its reservations: shared mappings |
-//! | `slots` | the pages of an address space and its reservations: private mappings |
-//! | `lock` | a lock for a few numbers |
+//! The pool itself, its files and its slots are in [`huge_pool`](crate::huge_pool).
 //!
 //! Reservations of a private mapping belong to the process that mapped it. A child of a fork shares
 //! the pages until either writes, and has no reservation. Reservations of a shared mapping belong
@@ -15,10 +10,6 @@
 //! The slots are stored with the [guards](crate::space::guards), so that address spaces without
 //! huge pages check nothing.
 
-pub(crate) mod file;
-mod lock;
-pub(crate) mod pool;
-pub(crate) mod slots;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests;
@@ -30,12 +21,13 @@ use crate::file::{File, FileId, FileKind};
 use crate::flags::VmFlags;
 use crate::heap::Counted;
 use crate::heap::boxed::try_str;
-use crate::pages::Object;
+use crate::huge_pool::file::HugeFile;
+use crate::huge_pool::slots::Slots;
+use crate::huge_pool::{HugePool, Size};
+use crate::object::Object;
+use crate::object::new_object;
 use crate::space::AddressSpace;
-use crate::space::huge::file::HugeFile;
-use crate::space::huge::pool::{HugePool, Size};
-use crate::space::huge::slots::Slots;
-use crate::space::vma::{Backing, Vma, new_object};
+use crate::vma::{Backing, Vma};
 
 /// Returns the page size of a VMA of the pool.
 pub(crate) fn size_of(vma: &Vma) -> Option<Size> {

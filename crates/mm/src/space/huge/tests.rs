@@ -1,7 +1,7 @@
 use super::*;
 use crate::config::{Config, Layout, Limits};
 use crate::flags::PMD_SIZE;
-use crate::space::huge::pool::HugeFigures;
+use crate::huge_pool::HugeFigures;
 use crate::{Call, FileArg, ShmSegment, abi};
 
 const PAGE: u64 = PMD_SIZE;

@@ -10,7 +10,7 @@ use crate::process::fault::{Step, clean_attrs, dirty_attrs};
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::process::signal::Fault;
-use crate::space::vma::Vma;
+use crate::vma::Vma;
 
 impl<P: Platform> Mm<P> {
     /// Handles a fault on a page in swap.

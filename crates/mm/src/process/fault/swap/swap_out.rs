@@ -10,7 +10,7 @@ use crate::process::fault::vma_attrs;
 use crate::process::handle::Process;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
-use crate::space::vma::Vma;
+use crate::vma::Vma;
 
 impl<P: Platform> Process<P> {
     /// Swaps private pages of `[start, end)` out, and returns their number.

@@ -1,13 +1,24 @@
 //! The pool of huge pages: the numbers of free, reserved and surplus pages.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `mod` | the pool that address spaces share |
+//! | `file` | the pages of a file and its reservations: shared mappings |
+//! | `slots` | the pages of an address space and its reservations: private mappings |
+//! | `lock` | a lock for a few numbers |
+
+pub(crate) mod file;
+mod lock;
+pub(crate) mod slots;
 
 use core::fmt;
 
 use crate::errno::Errno;
 use crate::flags::PMD_SIZE;
 use crate::heap::Counted;
-use crate::pages::Object;
-use crate::space::huge::file::HugeFile;
-use crate::space::huge::lock::{Guard, Spin};
+use crate::huge_pool::file::HugeFile;
+use crate::huge_pool::lock::{Guard, Spin};
+use crate::object::Object;
 
 /// Bytes of a huge page of the third level.
 const PUD_SIZE: u64 = 1 << 30;

@@ -6,8 +6,8 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::errno::Errno;
 use crate::heap::Counted;
-use crate::space::huge::file::HugeFile;
-use crate::space::huge::pool::{HugePool, Size};
+use crate::huge_pool::file::HugeFile;
+use crate::huge_pool::{HugePool, Size};
 
 /// A page that private mappings share after a fork until one of them writes.
 pub(super) struct Page {

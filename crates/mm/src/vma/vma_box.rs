@@ -21,8 +21,8 @@ use maple_tree::{Value, View};
 use crate::errno::Errno;
 use crate::flags::VmFlags;
 use crate::heap::boxed::try_room;
-use crate::space::vma::{AnonVma, Vma};
-use crate::space::vma_lock::VmaLock;
+use crate::vma::vma_lock::VmaLock;
+use crate::vma::{AnonVma, Vma};
 
 /// The most VMAs in one allocation: about 3 KiB.
 const GROUP: usize = 32;
@@ -348,8 +348,8 @@ mod tests {
     use alloc::vec::Vec;
 
     use super::*;
-    use crate::pages::Object;
-    use crate::space::vma::{Backing, SpecialObject};
+    use crate::object::Object;
+    use crate::vma::{Backing, SpecialObject};
 
     fn vma(name: &SpecialObject) -> Vma {
         Vma::new(VmFlags::READ, 7, Backing::Special(name.clone()))

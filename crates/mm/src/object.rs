@@ -2,6 +2,11 @@
 
 use core::any::Any;
 use core::fmt;
+#[cfg(target_has_atomic = "64")]
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering;
+#[cfg(not(target_has_atomic = "64"))]
+use portable_atomic::AtomicU64;
 
 use crate::errno::Errno;
 use crate::heap::counted::Counted;
@@ -124,4 +129,12 @@ impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.is_none() { "none" } else { "kept" })
     }
+}
+
+/// Returns a number for a new shared anonymous object, unique in this program. Children inherit
+/// objects, so a counter in each address space would not be enough.
+pub(crate) fn new_object() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    // Relaxed: only uniqueness matters.
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }

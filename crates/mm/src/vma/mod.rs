@@ -1,4 +1,15 @@
 //! The attributes of one VMA, without its range.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `mod` | the attributes |
+//! | `vma_box` | the memory of a VMA |
+//! | `vma_lock` | the lock of a VMA, which faults hold and calls close |
+//! | `vma_cache` | the VMA cache of faults |
+
+pub(crate) mod vma_box;
+pub(crate) mod vma_cache;
+pub(crate) mod vma_lock;
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -15,8 +26,8 @@ use crate::file::{File, FileKind};
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
 use crate::heap::boxed::try_str;
 use crate::heap::counted::Counted;
-use crate::pages::Object;
-use crate::space::vma_lock::VmaLock;
+use crate::object::{Object, new_object};
+use crate::vma::vma_lock::VmaLock;
 
 /// The attributes of one VMA. Its range is its key in the tree and is not stored here, so that
 /// trimming and merging cannot make the two disagree.
@@ -490,14 +501,6 @@ pub struct Area<'a> {
     pub end: u64,
     /// Attributes.
     pub vma: &'a Vma,
-}
-
-/// Returns a number for a new shared anonymous object, unique in this program. Children inherit
-/// objects, so a counter in each address space would not be enough.
-pub(crate) fn new_object() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    // Relaxed: only uniqueness matters.
-    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Backing {

@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 
 use crate::errno::Errno;
 use crate::heap::counted::{Counted, Weak};
-use crate::space::huge::lock::Spin;
-use crate::space::huge::pool::{HugePool, Size};
-use crate::space::huge::slots::Page;
+use crate::huge_pool::lock::Spin;
+use crate::huge_pool::slots::Page;
+use crate::huge_pool::{HugePool, Size};
 
 /// The pages of a file. Lives as long as a process has the file open or maps it.
 pub(crate) struct HugeFile {
