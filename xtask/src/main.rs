@@ -18,6 +18,7 @@ mod package;
 mod panics;
 mod paths;
 mod prose;
+mod release;
 mod repeat;
 mod setup;
 mod site;
@@ -124,6 +125,18 @@ enum Command {
         #[arg(long)]
         photographs: bool,
     },
+    /// Show what a release changes: version, changelog, lock files, commit and tag.
+    Release {
+        /// `patch`, `minor`, `major`, or a version.
+        #[arg(default_value = "patch")]
+        level: String,
+        /// Change, commit and tag. Nothing is pushed or published.
+        #[arg(long)]
+        execute: bool,
+    },
+    /// Renew the lock files of the other workspaces after a change of the version.
+    #[command(hide = true)]
+    Locks,
     /// Build the kernel, boot it in QEMU with software emulation, and end with its status.
     Kernel(kernel::Options),
     /// Run the same program on the kernel and on Debian's 6.12, in the same QEMU, and show the
@@ -198,6 +211,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
         }
         Command::Prose { paths } => prose::run(&shell, &paths),
         Command::Panics => panics::run(&shell),
+        Command::Release { level, execute } => release::run(&shell, &level, execute),
+        Command::Locks => release::locks(&shell),
         Command::Tiers => {
             for tier in Tier::ALL {
                 println!("{:10} {}", tier.name(), tier.summary());

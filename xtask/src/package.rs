@@ -95,7 +95,7 @@ pub(crate) fn semver(shell: &Shell) -> Result<()> {
         println!("No release has been tagged yet: there is nothing to compare with.");
         return Ok(());
     };
-    setup::cargo_tool(shell, "cargo-semver-checks")?;
+    setup::cargo_tool(shell, "cargo-semver-checks", None)?;
     let libraries = LIBRARIES.iter().flat_map(|package| ["-p", package]);
     cmd!(
         shell,
@@ -108,7 +108,7 @@ pub(crate) fn semver(shell: &Shell) -> Result<()> {
 /// Checks everything that is built against `deny.toml`, except the benchmarks' rivals and the fuzz
 /// targets.
 pub(crate) fn deny(shell: &Shell) -> Result<()> {
-    setup::cargo_tool(shell, "cargo-deny")?;
+    setup::cargo_tool(shell, "cargo-deny", None)?;
     for manifest in ["Cargo.toml", "kernel/Cargo.toml"] {
         cmd!(
             shell,

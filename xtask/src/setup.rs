@@ -159,14 +159,15 @@ fn exclusively(shell: &Shell, command: Cmd<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Installs a cargo subcommand from the registry if it is missing.
-pub(crate) fn cargo_tool(shell: &Shell, name: &str) -> Result<()> {
+/// Installs a cargo subcommand from the registry if it is missing: this version, or the newest one.
+pub(crate) fn cargo_tool(shell: &Shell, name: &str, version: Option<&str>) -> Result<()> {
     if on_path(shell, name) {
         return Ok(());
     }
     // With their own release profiles, such tools take many minutes to link. A check that runs for
     // seconds needs no optimisation.
-    cmd!(shell, "cargo install --locked {name}")
+    let version = version.map_or_else(Vec::new, |it| vec!["--version", it]);
+    cmd!(shell, "cargo install --locked {name} {version...}")
         .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1")
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")

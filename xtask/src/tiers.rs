@@ -379,7 +379,7 @@ fn fuzz(shell: &Shell) -> Result<()> {
     // libFuzzer's runtime is compiled from C++.
     setup::debian(shell, "g++", "g++")?;
     setup::components(shell, Some(NIGHTLY), &["rust-src"])?;
-    setup::cargo_tool(shell, "cargo-fuzz")?;
+    setup::cargo_tool(shell, "cargo-fuzz", None)?;
     for target in cmd!(shell, "cargo +nightly fuzz list").read()?.lines() {
         cmd!(shell, "cargo +nightly fuzz run {target} -- {FUZZ_SECONDS}").run()?;
     }
