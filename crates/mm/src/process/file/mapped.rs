@@ -155,7 +155,7 @@ impl<P: Platform> Machine<P> {
             if taken.is_err() {
                 result = taken;
             }
-            let batch = &batch[..count];
+            let batch = batch.get(..count).unwrap_or(&batch);
             let (Some(lowest), Some(highest)) = (batch.first(), batch.last()) else {
                 return result;
             };
