@@ -50,7 +50,8 @@ impl DeadNodes {
     #[inline]
     pub(crate) unsafe fn pop<K: Key, S: Shape>(&mut self) -> Option<NonNull<u8>> {
         let block = NonNull::new(self.head)?;
-        // SAFETY: nodes in the list are allocated, and nobody else uses them (the caller's promise).
+        // SAFETY: nodes in the list are allocated, and no other code uses them (the caller's
+        // promise).
         self.head = unsafe { Node::<K, S>::from_block(block) }.chained();
         self.count -= 1;
         Some(block)
@@ -63,7 +64,8 @@ impl DeadNodes {
     /// They are of trees with this `K` and `S` and came from this allocator or one that is interchangeable with it, and no
     /// reader is in any of them.
     pub(crate) unsafe fn free<K: Key, S: Shape>(mut self, alloc: &impl NodeAlloc) {
-        // SAFETY: nodes in the list are allocated, and nobody else uses them (the caller's promise).
+        // SAFETY: nodes in the list are allocated, and no other code uses them (the caller's
+        // promise).
         unsafe {
             while let Some(block) = self.pop::<K, S>() {
                 #[cfg(samara_loom)]

@@ -1,5 +1,5 @@
-//! Where nodes come from: what [`samara_slab`] offers, at the size of a node. Here is also what a write takes out of what was set aside for it, and what it
-//! leaves behind (`dead`).
+//! Node allocation: [`samara_slab`]'s allocators at the size of a node, the nodes that a write
+//! takes from its reserve, and the nodes that it leaves behind (`dead`).
 //!
 //! May know: `base`, and of `node` how large a node is and how one is made.
 
@@ -40,7 +40,8 @@ pub type Pool<A = Global> = samara_slab::Pool<A, NODE>;
 /// A handle to a pool that threads share: the allocator of a [`SyncMapleTree`](crate::SyncMapleTree) unless another is named.
 pub type SharedPool<A = Global> = samara_slab::SharedPool<A, NODE>;
 
-/// Nodes that a client keeps for later writes: where what was done is to be undone, whatever else has taken the memory meanwhile.
+/// Nodes that a client keeps for later writes, so that an undo needs no memory, whatever else has
+/// been allocated since.
 ///
 /// ```
 /// use maple_tree::alloc::Spare;
@@ -63,7 +64,7 @@ pub(crate) type Reserve = samara_slab::Reserve<NODE>;
 /// The nodes of a duplicate.
 pub(crate) type Supply<'a, A> = samara_slab::NodeBatch<'a, A, NODE>;
 
-/// What a write does with its reserve.
+/// Taking nodes from a write's reserve.
 pub(crate) trait TakeNodes {
     /// Sees to it that there are `count` nodes, before the write. If there is no memory, those that could be had are kept.
     fn provide<A: NodeAlloc>(&mut self, count: usize, alloc: &A) -> Result<(), AllocError>;

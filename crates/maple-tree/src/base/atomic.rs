@@ -6,7 +6,8 @@ pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering}
 #[cfg(samara_loom)]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// Where the word of an entry is, to be changed there by who has the tree for himself.
+/// The address of an entry's word, for changes in place by a caller with exclusive access to the
+/// tree.
 pub(crate) type Slot = core::ptr::NonNull<core::ptr::NonNull<()>>;
 
 /// The memory of an atomic word, which is not NULL.

@@ -34,7 +34,8 @@ pub trait HalfOpen<K: Key> {
     /// ```
     fn half_open(&self) -> Option<Range<K>>;
 
-    /// How many indices there are; the largest number for the whole of the key space, whose true size does not fit.
+    /// Returns the number of indices, or the largest number for the whole key space, whose size
+    /// does not fit.
     ///
     /// ```
     /// use maple_tree::HalfOpen;

@@ -1,4 +1,5 @@
-//! What the tree tells `tracing`. Without the feature this module is not there, and neither are the statements that use it.
+//! Events for `tracing`. Without the feature, neither this module nor the statements that use it
+//! are compiled.
 //!
 //! All events have the target `maple_tree`.
 //!

@@ -29,7 +29,8 @@ use sealed::Reckon;
 pub trait Key:
     Copy + Ord + Debug + Display + LowerHex + Hash + Default + Send + Sync + Unpin + 'static
 {
-    /// How many indices there are in a range, and how far apart two of them are: the integer without a sign that is as wide.
+    /// The number of indices in a range, and the distance of two: the unsigned integer of the same
+    /// width.
     type Size: Key<Size = Self::Size> + sealed::Reckon<Self>;
 
     /// The smallest index: 0, or the largest negative number.
@@ -52,7 +53,7 @@ mod sealed {
         /// The index above the smallest one.
         const ONE: K;
 
-        /// How far above the smallest index this one is.
+        /// Returns the distance of this index from the smallest one.
         fn of(index: K) -> Self;
         /// The index that is so far above the smallest one.
         fn index(number: Self) -> K;
@@ -92,8 +93,8 @@ pub(crate) trait Offset: Key {
         Self::Size::index(number)
     }
 
-    /// What multiples of `align` plus `offset`, counted from 0, are above multiples of `align`, counted from the smallest index.
-    /// An `offset` that is not below `align` stays what it is.
+    /// Converts an offset from multiples of `align` counted from 0 to one from multiples counted
+    /// from the smallest index. An `offset` that is not below `align` stays unchanged.
     #[inline]
     fn phase(align: Self::Size, offset: Self::Size) -> Self {
         let zero = Self::default().number();
@@ -163,7 +164,8 @@ pub(crate) trait Offset: Key {
         }
     }
 
-    /// How many indices `first..=last` holds; the largest index for the whole of the key space, whose true size does not fit.
+    /// Returns the number of indices of `first..=last`, or the largest number for the whole key
+    /// space, whose size does not fit.
     #[inline]
     fn span(first: Self, last: Self) -> Self {
         let less_one = last.wrapping_sub(first);

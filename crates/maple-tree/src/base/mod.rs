@@ -1,4 +1,5 @@
-//! What every other room builds on: keys, fanout, values as words, errors, events, and the atomics that a model checker replaces.
+//! The base of all other modules: keys, fanout, values as words, errors, events, and the atomics
+//! that a model checker replaces.
 //!
 //! May know: nothing of the crate.
 
@@ -14,7 +15,7 @@ macro_rules! opaque {
 }
 pub(crate) use opaque;
 
-/// What a walk that goes `UP` looks at, or one that goes down. Both are at hand.
+/// Returns `up` for a walk upwards, and `down` for one downwards. Both have been computed.
 #[inline(always)]
 pub(crate) fn either<const UP: bool, T>(up: T, down: T) -> T {
     if UP { up } else { down }

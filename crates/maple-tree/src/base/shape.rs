@@ -1,4 +1,4 @@
-//! How many slots a node has: derived from the widths of key and pointer, or made smaller for
+//! The number of slots of a node: derived from the widths of key and pointer, or made smaller for
 //! tests.
 
 /// Bytes in a node, and its alignment.
@@ -6,7 +6,7 @@ pub(crate) const NODE_BYTES: usize = 256;
 /// No node has more slots: five bits hold the last one's number.
 pub(crate) const MOST_SLOTS: usize = 32;
 
-/// How many slots the nodes of a tree may use.
+/// The number of slots that the nodes of a tree may use.
 ///
 /// Production code uses [`Native`]. A smaller [`Fanout`] makes splits, merges and stores across
 /// several nodes happen among a handful of entries, so that all short histories can be tried.

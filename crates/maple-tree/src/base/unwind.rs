@@ -1,7 +1,8 @@
 //! Going on after a panic.
 //!
-//! Dropping a value may panic, and so may a closure of the caller's that gets one. What a call had still to hand over, drop or give back then
-//! is so while the panic unwinds, as in the standard library's collections: nothing leaks. A second panic meanwhile ends the program.
+//! Dropping a value may panic, and so may a caller's closure that receives one. Whatever the call
+//! still had to hand over, drop or give back, it then does while the panic unwinds, as the standard
+//! library's collections do: nothing leaks. A second panic during the unwinding aborts the program.
 
 use core::mem::forget;
 use core::ops::Range;

@@ -5,8 +5,8 @@ use core::fmt;
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, Node, RawTree, Root};
 
-/// What [`check`](crate::MapleTree::check) found wrong with a tree, and the first index of the node
-/// concerned. Only a defect of this crate, or memory that somebody overwrote, leads to one.
+/// A defect that [`check`](crate::MapleTree::check) found, and the first index of the node
+/// concerned. The cause is a bug in this crate, or memory that other code has overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage<K> {
     what: &'static str,
@@ -40,7 +40,7 @@ impl<K: Key> core::error::Error for Damage<K> {}
 /// Tells what is wrong with the first word of a node below another one (none: the root).
 type FirstWord<'a, K, S> = &'a dyn Fn(Node<K, S>, Option<Node<K, S>>) -> Option<&'static str>;
 
-/// What the walk carries along.
+/// State of the walk.
 struct Walk<'a, K, S> {
     inner: Kind,
     height: u32,

@@ -5,7 +5,7 @@ use core::fmt::{self, Write};
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, RawTree, Root, Word};
 
-/// How [`MapleTree::dump`](crate::MapleTree::dump) writes.
+/// The format of [`MapleTree::dump`](crate::MapleTree::dump).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Format {

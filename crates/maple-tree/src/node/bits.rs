@@ -11,7 +11,7 @@ use crate::node::{Geometry, Kind};
 ///
 /// # Safety
 ///
-/// The node is a leaf, and nobody writes its slots meanwhile.
+/// The node is a leaf, and no thread writes its slots during the call.
 #[inline(always)]
 pub(super) unsafe fn entries<K: Key, S: Shape>(cells: Cells<K, S>) -> u32 {
     let slots = Geometry::<K, S>::SLOTS;
@@ -31,7 +31,7 @@ pub(super) unsafe fn entries<K: Key, S: Shape>(cells: Cells<K, S>) -> u32 {
         return bits;
     }
     of(slots, |i| {
-        // SAFETY: within the slots, which nobody writes (the caller's promise).
+        // SAFETY: within the slots, which no thread writes (the caller's promise).
         !unsafe { cells.quiet_slot(Kind::Leaf, i) }.is_null()
     })
 }
@@ -74,14 +74,14 @@ mod sse2 {
 
     use crate::node::Word;
 
-    /// How many words one call looks at.
+    /// The number of words that one call examines.
     pub(super) const AT_ONCE: usize = 16;
 
     /// Bit `i` for the word at `i`, if that is not NULL.
     ///
     /// # Safety
     ///
-    /// There are 16 words at `at`, which nobody writes meanwhile.
+    /// There are 16 words at `at`, and no thread writes them during the call.
     #[inline(always)]
     pub(super) unsafe fn not_null(at: *const Word) -> u32 {
         let at = at.cast::<__m128i>();

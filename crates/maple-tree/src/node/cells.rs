@@ -44,11 +44,11 @@ impl<K: Key, S: Shape> Cells<K, S> {
     ///
     /// # Safety
     ///
-    /// Nobody else uses the memory.
+    /// No other code uses the memory.
     pub(super) unsafe fn init(self, kind: Kind) {
         let n = Geometry::<K, S>::slots(kind);
-        // SAFETY: nobody else uses the memory (the caller's promise), and all offsets are within it. The words are
-        // atomics later, which have the layout of what is written here.
+        // SAFETY: no other code uses the memory (the caller's promise), and all offsets are within
+        // it. The words become atomics later, which have the layout of the words written here.
         unsafe {
             self.base.cast::<Word>().write(NULL);
             for i in 0..n - 1 {
@@ -69,7 +69,8 @@ impl<K: Key, S: Shape> Cells<K, S> {
     ///
     /// # Safety
     ///
-    /// Nobody else uses the memory of this one, and nobody writes the other meanwhile, but for its first word.
+    /// No other code uses this node's memory. No thread writes the other node during the call,
+    /// except its first word.
     #[inline(always)]
     pub(super) unsafe fn copy_from(self, other: Self, first_word: Word) {
         // SAFETY: both are whole nodes, and different ones (the caller's promise).
@@ -111,7 +112,8 @@ impl<K: Key, S: Shape> Cells<K, S> {
 
     /// # Safety
     ///
-    /// `i` is below the number of pivots of the node's kind, and nobody writes pivots meanwhile.
+    /// `i` is below the number of pivots of the node's kind, and no thread writes pivots during the
+    /// call.
     #[inline(always)]
     pub(super) unsafe fn pivot(self, i: usize) -> K {
         // SAFETY: within the array (the caller's promise), which is initialised with the node.
@@ -120,10 +122,10 @@ impl<K: Key, S: Shape> Cells<K, S> {
 
     /// # Safety
     ///
-    /// As [`pivot`](Self::pivot), and nobody reads it meanwhile.
+    /// As [`pivot`](Self::pivot), and no thread reads it during the call.
     #[inline(always)]
     pub(super) unsafe fn set_pivot(self, i: usize, pivot: K) {
-        // SAFETY: within the array, and nobody else accesses it (the caller's promise).
+        // SAFETY: within the array, and no other code accesses it (the caller's promise).
         unsafe { self.pivots().add(i).write(Packed(pivot)) }
     }
 
@@ -144,15 +146,15 @@ impl<K: Key, S: Shape> Cells<K, S> {
         self.slots(Kind::Leaf)
     }
 
-    /// What is in a slot, read as plain memory.
+    /// Returns the word in a slot, read as plain memory.
     ///
     /// # Safety
     ///
-    /// As [`slot`](Self::slot), and nobody writes slots meanwhile.
+    /// As [`slot`](Self::slot), and no thread writes slots during the call.
     #[inline(always)]
     pub(super) unsafe fn quiet_slot(self, kind: Kind, i: usize) -> Word {
-        // SAFETY: within the array, and not written meanwhile (the caller's promise); an atomic pointer has the layout of a
-        // pointer.
+        // SAFETY: within the array, and not written during the call (the caller's promise). An
+        // atomic pointer has the layout of a pointer.
         unsafe { self.slots(kind).add(i).read() }
     }
 
@@ -160,7 +162,8 @@ impl<K: Key, S: Shape> Cells<K, S> {
     ///
     /// # Safety
     ///
-    /// The node is a leaf, which nobody writes meanwhile, and there is room for all, which nobody else uses.
+    /// The node is a leaf, and no thread writes it during the call. The destination has space for
+    /// all pivots and words, and no other code uses it.
     #[inline(always)]
     pub(super) unsafe fn copy_leaf(self, pivots: *mut K, words: *mut Word) {
         let slots = Geometry::<K, S>::SLOTS;
@@ -174,7 +177,7 @@ impl<K: Key, S: Shape> Cells<K, S> {
 
     /// # Safety
     ///
-    /// The node is a gap node with more slots than `i`, and nobody writes gaps meanwhile.
+    /// The node is a gap node with more slots than `i`, and no thread writes gaps during the call.
     #[inline(always)]
     pub(super) unsafe fn gap(self, i: usize) -> K {
         // SAFETY: within the array (the caller's promise), which is initialised with the node.
@@ -183,10 +186,10 @@ impl<K: Key, S: Shape> Cells<K, S> {
 
     /// # Safety
     ///
-    /// As [`gap`](Self::gap), and nobody reads it meanwhile.
+    /// As [`gap`](Self::gap), and no thread reads it during the call.
     #[inline(always)]
     pub(super) unsafe fn set_gap(self, i: usize, gap: K) {
-        // SAFETY: within the array, and nobody else accesses it (the caller's promise).
+        // SAFETY: within the array, and no other code accesses it (the caller's promise).
         unsafe { self.gaps().add(i).write(Packed(gap)) }
     }
 
@@ -194,7 +197,8 @@ impl<K: Key, S: Shape> Cells<K, S> {
     ///
     /// # Safety
     ///
-    /// All are within the arrays of `kind`, which is the node's, and nobody else accesses the node.
+    /// All slots are within the arrays of `kind`, which is the node's, and no other code accesses
+    /// the node.
     #[inline]
     pub(super) unsafe fn shift(
         self,
@@ -243,7 +247,7 @@ const FEW: usize = 4;
 ///
 /// # Safety
 ///
-/// All are within one array, and nobody else accesses it.
+/// Both ranges are within one array, and no other code accesses it.
 #[inline(always)]
 unsafe fn shift<T: Copy>(array: *mut T, from: usize, to: usize, count: usize) {
     // SAFETY: the caller's promise.

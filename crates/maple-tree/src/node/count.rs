@@ -1,35 +1,43 @@
-//! How many lead to a node, for trees that share nodes. A node that has never been shared names its parent, as in any other tree, and is led to
-//! once. When it is shared first it becomes *counted*: the upper bits of its first word count those that lead to it, and a flag says so. `end`
-//! is in the low bits as ever, so that reading a shared node is reading any node.
+//! Reference counts of nodes, for trees that share nodes. A node that has never been shared names
+//! its parent, as in any other tree, and has one reference. The first time it is shared it becomes
+//! *counted*: the upper bits of its first word count the references, and a flag marks this form.
+//! `end` stays in the low bits, so a shared node is read as any other node is.
 //!
-//! Whoever leads to a node (a slot of an inner node, or the root of a tree) owns one count of it. A node that is not counted, or whose count is 1, is
-//! led to once; if that is from a node that is exclusively owned itself, up to the root, it is exclusively owned, and may be changed: it is then
-//! told its parent again.
+//! Each reference (a slot of an inner node, or the root of a tree) owns one count of its node. A
+//! node that is not counted, or whose count is 1, has one reference. If that reference comes from a
+//! node that is itself exclusively owned, up to the root, the node is exclusively owned. It may
+//! then be changed, and names its parent again.
 //!
 //! # Ordering
 //!
-//! As in [`Arc`](std_alloc::sync::Arc). **Raising** is `Relaxed`: who raises owns a count, or holds a node that does,
-//! so that the node cannot go meanwhile, and passing the new count to another thread orders what is in the node before that thread's
-//! accesses. **Lowering** is `Release`: all that the thread did with the node, and with the nodes below while it was there through this
-//! one, is before it. Whoever finds that the count is **1** (or has made it 0) does so with `Acquire`:
+//! As in [`Arc`](std_alloc::sync::Arc). **Raising** is `Relaxed`: the raising thread owns a count,
+//! or holds a node that does, so the node cannot be freed during the call. Passing the new count to
+//! another thread orders the node's contents before that thread's accesses. **Lowering** is
+//! `Release`: all that the thread did with the node, and through it with the nodes below, comes
+//! before. A thread that finds the count to be **1**, or has made it 0, does so with `Acquire`:
 //!
-//! * If the other side's lowering comes first, our load reads it or a later lowering, which continues its release sequence: the
-//!   other side's reads of the node are before our writes to it, and the counts that it raised of the children (because it copied the
-//!   node) are before our looking at those, so that none of them passes for ours alone.
+//! * If the other thread's lowering comes first, our load reads it or a later lowering, which
+//!   continues its release sequence. So the other thread's reads of the node come before our writes
+//!   to it. The counts of the children that it raised (because it copied the node) come before our
+//!   look at those, so that we take none of the children for exclusively owned.
 //! * If our load comes first it reads 2 or more, and we copy: the other side may be reading, which is what it may do with us.
 //!
-//! Nobody can raise a count that is 1 but its one owner. So 1 stays 1 until the owner himself changes it, and needs no second look.
+//! Only the one owner can raise a count of 1. So 1 stays 1 until the owner itself changes it, and
+//! needs no second look.
 //!
-//! A node that is not counted is led to from the node that it names alone. Whoever raises it has that one, perhaps beside others, who may raise it
-//! at the same time, each for a copy of the parent: the first of them makes it counted, by an exchange that fails for the others, who then
-//! find a count. The owner looks at the parent first: if that is his alone, all that others have done to the child comes before.
+//! A node that is not counted is referenced only by the node that it names as its parent. A thread
+//! that raises it holds that parent, perhaps together with other threads, which may raise it at the
+//! same time, each for a copy of the parent. The first of them makes the node counted, by an
+//! exchange that fails for the others, which then find a count. The owner looks at the parent
+//! first: if that is exclusively owned, all that other threads have done to the child comes before.
 //!
 //! # Overflow
 //!
-//! A count that has reached half of what the bits can hold ([`PINNED`]: 2⁵⁵, or 2²³ on 32-bit machines) stays about there: the node is
-//! never changed in place and never freed. Snapshots that are forgotten can lead to that, and then cost memory, not soundness. The
-//! thread that raises a count into that zone sets it to its middle while it still owns a count; so many threads as it would take to lead out of
-//! the middle do not exist.
+//! A count that reaches half of the largest number ([`PINNED`]: 2⁵⁵, or 2²³ on 32-bit machines)
+//! stays in that zone: the node is never changed in place and never freed. Leaked snapshots can
+//! lead to this. They then cost memory, not soundness. The thread that raises a count into that
+//! zone sets it to the middle of the zone while it still owns a count. Leaving the zone from its
+//! middle would take more threads than can exist.
 
 use core::ptr;
 
@@ -45,10 +53,10 @@ const ONE: usize = NODE_BYTES;
 /// A first word with this bit counts no more.
 const PINNED: usize = 1 << (usize::BITS - 1);
 
-/// Where the counts that have got so far are put: at three quarters.
+/// The value of counts that have reached the zone: three quarters of the largest.
 const MIDDLE: usize = PINNED | (PINNED >> 1);
 
-/// Whether a first word is that of a node that is led to once.
+/// Returns `true` if a first word is that of a node with one reference.
 #[inline(always)]
 fn is_sole(word: usize) -> bool {
     word & COUNTED == 0 || word & !END_MASK == ONE | COUNTED
@@ -80,20 +88,21 @@ fn add(word: &AtomicPtr<()>, n: usize, order: Ordering) -> usize {
 }
 
 impl<K: Key, S: Shape> Node<K, S> {
-    /// Whether the node has been shared since it was last told its parent.
+    /// Returns `true` if the node has been shared since its parent was last set.
     #[inline(always)]
     pub(crate) fn is_counted(self) -> bool {
         self.cells.first_word().load(Ordering::Relaxed).addr() & COUNTED != 0
     }
 
-    /// Whether whoever asks, and leads here, is the only one. If so, all that others did with the node is before what comes.
+    /// Returns `true` if the caller's reference is the only one. If so, all that other threads did
+    /// with the node comes before what follows.
     #[inline(always)]
     pub(crate) fn is_sole(self) -> bool {
         is_sole(self.cells.first_word().load(Ordering::Acquire).addr())
     }
 
-    /// Whether the nodes above know that this one, and they themselves, are led to once: then it is its tree's own, and all of them name
-    /// their parents. `inner` is the kind of inner nodes.
+    /// Returns `true` if this node and all nodes above it have one reference and name their
+    /// parents: then the node belongs to its tree alone. `inner` is the kind of inner nodes.
     pub(crate) fn is_linked(self, inner: Kind) -> bool {
         let mut node = self;
         loop {
@@ -110,7 +119,7 @@ impl<K: Key, S: Shape> Node<K, S> {
         }
     }
 
-    /// How many lead here, if that has not become too many to count.
+    /// Returns the number of references, unless it has become too large to count.
     pub(crate) fn count(self) -> Option<usize> {
         let word = self.cells.first_word().load(Ordering::Relaxed).addr();
         if word & COUNTED == 0 {
@@ -142,8 +151,8 @@ impl<K: Key, S: Shape> Node<K, S> {
         }
     }
 
-    /// One fewer leads here. True if nobody does any more: then all that others did with the node is before what comes, and it is the
-    /// caller's to take apart.
+    /// Gives up one reference. Returns `true` if it was the last one: then all that other threads
+    /// did with the node comes before what follows, and the caller must take the node apart.
     #[inline]
     #[must_use = "a node that nobody leads to has to be freed"]
     pub(crate) fn lower(self) -> bool {
@@ -151,7 +160,7 @@ impl<K: Key, S: Shape> Node<K, S> {
         // One look is enough for both.
         let word = cell.load(Ordering::Acquire).addr();
         if is_sole(word) {
-            // Nobody is there who could raise it, or see that it has not been lowered.
+            // No other reference exists through which the count could be raised or read.
             return true;
         }
         if word & PINNED != 0 {

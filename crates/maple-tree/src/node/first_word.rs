@@ -26,7 +26,7 @@ impl<K: Key, S: Shape> Node<K, S> {
         word & !END_MASK == other.block().addr().get()
     }
 
-    /// Whether this node's parent is `above`, or, if that is `None`, it has none.
+    /// Returns `true` if this node's parent is `above`, or if both are `None`.
     pub(crate) fn names(self, above: Option<Self>) -> bool {
         match above {
             Some(above) => self.is_child_of(above),
@@ -101,7 +101,7 @@ impl<K: Key, S: Shape> Node<K, S> {
         self.link()
     }
 
-    /// Whether the node has been replaced. Pairs with [`mark_dead`](Node::mark_dead).
+    /// Returns `true` if the node has been replaced. Pairs with [`mark_dead`](Node::mark_dead).
     #[inline(always)]
     pub(crate) fn is_dead(self) -> bool {
         self.cells.first_word().load(Ordering::Acquire).addr() & DEAD != 0

@@ -1,4 +1,4 @@
-//! How many slots a node has, and where its parts are.
+//! The number of slots of a node, and the offsets of its parts.
 
 use core::marker::PhantomData;
 
@@ -20,7 +20,7 @@ const fn min(a: usize, b: usize) -> usize {
 impl<K: Key, S: Shape> Geometry<K, S> {
     const KEY: usize = size_of::<K>();
 
-    /// The most slots that fit beside one pivot fewer, the first word, and `gap_bytes` a slot.
+    /// The most slots that fit next to one pivot fewer, the first word, and `gap_bytes` a slot.
     const fn fit(gap_bytes: usize) -> usize {
         let mut n = 1;
         loop {

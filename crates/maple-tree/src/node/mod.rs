@@ -57,20 +57,20 @@ pub(crate) use geometry::Geometry;
 pub(crate) use tree::{RawTree, Root, flags};
 pub(crate) use write::{NodeMut, Unread};
 
-/// What a slot or a root holds: an entry, or a tagged pointer to a node.
+/// The contents of a slot or a root: an entry, or a tagged pointer to a node.
 pub(crate) type Word = *mut ();
 
 /// No entry, or no node.
 pub(crate) const NULL: Word = ptr::null_mut();
 
-/// What a node takes: the checker's words are larger.
+/// The bytes of a node. The model checker's words are larger.
 const NODE_MEMORY: usize = if cfg!(samara_loom) { 2048 } else { NODE_BYTES };
 
 const WORD: usize = size_of::<Word>();
 /// Slots that a leaf loses to what [`Node::idle`] finds, and its bytes. No reader looks at a leaf's last slots before it knows that they are in use.
 pub(crate) const IDLE_SLOTS: usize = 2;
 const IDLE: usize = IDLE_SLOTS * WORD;
-/// Where it is.
+/// Their offset.
 const IDLE_AT: usize = NODE_BYTES - IDLE;
 /// Low bits of a node's first word: `end`.
 const END_MASK: usize = MOST_SLOTS - 1;
@@ -78,7 +78,7 @@ const END_MASK: usize = MOST_SLOTS - 1;
 const DEAD: usize = 0x20;
 /// The bit of a node's first word that says that it [counts](count) what leads to the node, and does not name the parent.
 const COUNTED: usize = 0x40;
-/// Low bits of a word that points to a node, beside the kind.
+/// Low bits of a word that points to a node, in addition to the kind.
 const NODE_TAG: usize = 0b10;
 const NODE_TAG_MASK: usize = 0b11;
 const KIND_SHIFT: u32 = 2;
@@ -104,13 +104,13 @@ impl Kind {
     }
 }
 
-/// What a node's memory must be like.
+/// The size and alignment of a node's memory.
 pub(crate) const LAYOUT: Layout = match Layout::from_size_align(NODE_MEMORY, NODE_MEMORY) {
     Ok(layout) => layout,
     Err(_) => unreachable!(),
 };
 
-/// Whether `word` in a root is a node rather than an entry.
+/// Returns `true` if `word` in a root is a node and not an entry.
 #[inline(always)]
 pub(crate) fn is_node(word: Word) -> bool {
     let addr = word.addr();
@@ -222,7 +222,7 @@ impl<K: Key, S: Shape> Node<K, S> {
         Self { kind, ..self }
     }
 
-    /// How many slots the node has room for.
+    /// Returns the largest number of slots of the node.
     #[inline(always)]
     pub(crate) fn capacity(self) -> usize {
         Geometry::<K, S>::slots(self.kind)
@@ -233,7 +233,7 @@ impl<K: Key, S: Shape> Node<K, S> {
         self.cells.first_word().load(Ordering::Relaxed).addr() & END_MASK
     }
 
-    /// How many slots are used: `end() + 1`.
+    /// Returns the number of used slots: `end() + 1`.
     #[inline(always)]
     pub(crate) fn used(self) -> usize {
         self.end() + 1
@@ -273,7 +273,8 @@ impl<K: Key, S: Shape> Node<K, S> {
         unsafe { self.cells.slot(self.kind, i) }.load(Ordering::Acquire)
     }
 
-    /// Where the word in slot `i` is. Only for who has the tree for himself.
+    /// Returns the address of the word in slot `i`. Only for callers with exclusive access to the
+    /// tree.
     #[inline(always)]
     pub(crate) fn slot_memory(self, i: usize) -> Slot {
         debug_assert!(i < self.capacity());
@@ -285,11 +286,12 @@ impl<K: Key, S: Shape> Node<K, S> {
     ///
     /// # Safety
     ///
-    /// Nobody writes the node's slots meanwhile.
+    /// No thread writes the node's slots during the call.
     #[inline(always)]
     pub(crate) unsafe fn entries(self) -> u32 {
         debug_assert!(self.is_leaf());
-        // SAFETY: slots are words, and nobody writes them (the caller's promise). Those after the end are NULL.
+        // SAFETY: slots are words, and no thread writes them (the caller's promise). Those after
+        // the end are NULL.
         unsafe { bits::entries(self.cells) }
     }
 
@@ -297,7 +299,8 @@ impl<K: Key, S: Shape> Node<K, S> {
     ///
     /// # Safety
     ///
-    /// Nobody writes the node meanwhile, and there is room for all, which nobody else uses.
+    /// No thread writes the node during the call. The destination has space for all pivots and
+    /// words, and no other code uses it.
     #[inline(always)]
     pub(crate) unsafe fn copy_out(self, pivots: *mut K, words: *mut Word) {
         debug_assert!(self.is_leaf());
@@ -305,7 +308,7 @@ impl<K: Key, S: Shape> Node<K, S> {
         unsafe { self.cells.copy_leaf(pivots, words) }
     }
 
-    /// Publishes a word in slot `i`: whoever reads it sees all that was written before.
+    /// Publishes a word in slot `i`: a thread that reads it sees all that was written before.
     #[inline(always)]
     pub(crate) fn publish(self, i: usize, word: Word) {
         debug_assert!(i < self.capacity());
@@ -322,7 +325,8 @@ impl<K: Key, S: Shape> Node<K, S> {
         unsafe { Self::from_word(self.slot(i)) }
     }
 
-    /// The size of the largest hole below slot `i` of a gap node. Only for whoever may write the tree.
+    /// Returns the size of the largest hole below slot `i` of a gap node. Only for the writer of
+    /// the tree.
     #[inline(always)]
     pub(crate) fn gap(self, i: usize) -> K {
         debug_assert!(i < self.capacity() && self.kind == Kind::Gap);
@@ -330,7 +334,8 @@ impl<K: Key, S: Shape> Node<K, S> {
         unsafe { self.cells.gap(i) }
     }
 
-    /// Below which slots of a gap node there are holes of more than `others` indices: bit `i` for slot `i`. Only for whoever may write the tree.
+    /// Returns the slots of a gap node below which there are holes of more than `others` indices:
+    /// bit `i` for slot `i`. Only for the writer of the tree.
     #[inline(always)]
     pub(crate) fn fits(self, others: K) -> u32 {
         debug_assert!(self.kind == Kind::Gap);
@@ -339,14 +344,16 @@ impl<K: Key, S: Shape> Node<K, S> {
         bits::of(Geometry::<K, S>::GAP_SLOTS, fits)
     }
 
-    /// Which used slots of a leaf are holes: bit `i` for slot `i`. Only for whoever may write the tree.
+    /// Returns the used slots of a leaf that are holes: bit `i` for slot `i`. Only for the writer
+    /// of the tree.
     #[inline(always)]
     pub(crate) fn holes(self) -> u32 {
-        // SAFETY: nobody else writes.
+        // SAFETY: the caller is the only writer.
         !unsafe { self.entries() } & (u32::MAX >> (31 - self.end()))
     }
 
-    /// Notes the size of the largest hole below slot `i` of a gap node. Only for whoever may write the tree.
+    /// Sets the size of the largest hole below slot `i` of a gap node. Only for the writer of the
+    /// tree.
     #[inline(always)]
     pub(crate) fn set_gap(self, i: usize, gap: K) {
         debug_assert!(i < self.capacity() && self.kind == Kind::Gap);

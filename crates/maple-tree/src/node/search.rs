@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, Node, bits};
 
-/// How far apart the pivots are that the first stage of a search looks at.
+/// The distance between the pivots that the first stage of a search compares.
 struct Stride<K, S>(PhantomData<fn() -> (K, S)>);
 
 impl<K: Key, S: Shape> Stride<K, S> {
@@ -41,9 +41,10 @@ impl<K: Key, S: Shape> Node<K, S> {
         }
     }
 
-    /// How many pivots are below `key`, in two stages: every `STRIDE`th pivot tells the group of slots, the
-    /// pivots within that group the slot. Trip counts are constants and no branch depends on data: a mispredicted exit
-    /// would cost more than the comparisons. Six comparisons of fifteen pivots, five of nine.
+    /// Returns the number of pivots below `key`, in two stages: every `STRIDE`th pivot selects the
+    /// group of slots, and the pivots within that group select the slot. Trip counts are constants
+    /// and no branch depends on data, because a mispredicted exit would cost more than the
+    /// comparisons. It takes six comparisons for fifteen pivots, and five for nine.
     #[inline(always)]
     fn count_below<const GAP: bool>(self, key: K) -> usize {
         let (slots, stride) = if GAP {

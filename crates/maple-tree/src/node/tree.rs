@@ -12,7 +12,7 @@ pub(crate) mod flags {
     pub(crate) const GAPS: u32 = 0x01;
     /// Readers may be about: changes are built aside and published.
     pub(crate) const RCU: u32 = 0x02;
-    /// Where the height starts.
+    /// The lowest bit of the height.
     pub(crate) const HEIGHT_SHIFT: u32 = 2;
     /// The bits of the height.
     pub(crate) const HEIGHT_MASK: u32 = 0x7c;
@@ -20,9 +20,10 @@ pub(crate) mod flags {
 
 /// A tree of ranges over words: what `MapleTree` and the C interface are shells of.
 ///
-/// The root word is NULL for an empty tree; an entry, if that is the tree's only one and covers just
-/// index 0; else a tagged pointer to the topmost node. The height is kept in the flags word,
-/// beside the modes, so that a C structure with these two members *is* such a tree.
+/// The root word is NULL for an empty tree. It is an entry if that is the tree's only one and
+/// covers just index 0. Otherwise it is a tagged pointer to the topmost node. The height is kept in
+/// the flags word, next to the modes, so that a C structure with these two members *is* such a
+/// tree.
 #[repr(C)]
 pub(crate) struct RawTree<K, S> {
     flags: AtomicU32,
@@ -50,13 +51,13 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         Self::new(self.flags() & flags::GAPS)
     }
 
-    /// The root word, as it is.
+    /// Returns the root word.
     #[inline(always)]
     pub(crate) fn root_word(&self) -> Word {
         self.root.load(Ordering::Acquire)
     }
 
-    /// Where the root word is. Only for who has the tree for himself.
+    /// Returns the address of the root word. Only for callers with exclusive access to the tree.
     #[inline(always)]
     pub(crate) fn root_memory(&self) -> Slot {
         memory_of(&self.root)
@@ -111,7 +112,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         (self.flags() & flags::HEIGHT_MASK) >> flags::HEIGHT_SHIFT
     }
 
-    /// As many entries as nodes of so many levels can hold. The number itself is not kept: it would cost every write something.
+    /// Returns the number of entries that this many levels of nodes can hold at most. The exact
+    /// number is not kept, because every write would have to update it.
     pub(crate) fn most_entries(&self) -> usize {
         let height = self.height();
         match self.root() {
@@ -125,13 +127,13 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
     }
 
-    /// Whether the nodes keep the sizes of holes.
+    /// Returns `true` if the nodes keep the sizes of holes.
     #[inline]
     pub(crate) fn tracks_gaps(&self) -> bool {
         self.flags() & flags::GAPS != 0
     }
 
-    /// Whether changes must be invisible until they are whole.
+    /// Returns `true` if changes must stay invisible until they are complete.
     #[inline]
     pub(crate) fn in_rcu(&self) -> bool {
         self.flags() & flags::RCU != 0
@@ -141,10 +143,11 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     ///
     /// # Safety
     ///
-    /// As long as the right is used, the caller is the only writer, and, unless the tree is in RCU mode, nobody reads.
+    /// As long as the right is used, the caller is the only writer, and, unless the tree is in RCU
+    /// mode, no thread reads.
     #[inline(always)]
     pub(crate) unsafe fn unread(&self) -> Option<Unread> {
-        // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
+        // SAFETY: not in RCU mode, so no thread reads (the caller's promise).
         (!self.in_rcu()).then(|| unsafe { Unread::new() })
     }
 
@@ -152,8 +155,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     ///
     /// # Safety
     ///
-    /// The caller is the only writer. To switch it off, no reader is about, and none comes until it is on again, except
-    /// while it is made sure that nobody writes.
+    /// The caller is the only writer. To switch the mode off, no reader may be present, and none
+    /// may come until it is on again, unless no write happens in between.
     pub(crate) unsafe fn set_in_rcu(&self, on: bool) {
         let value = if on { flags::RCU } else { 0 };
         self.change_flags(flags::RCU, value, Ordering::Release);

@@ -4,9 +4,10 @@ use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Node, bits};
 
 impl<K: Key, S: Shape> Node<K, S> {
-    /// The holes of more than `others` indices in a leaf that has one: bit `i` for slot `i`. Of the leaf's bounds, the one that the way `UP`, or down,
-    /// begins at is needed: `edge`. A hole at the other bound is among them, whatever its size, and so may be a slot after the end,
-    /// which come last on the way. Only for whoever may write the tree.
+    /// Returns the holes of more than `others` indices in a leaf that has one: bit `i` for slot
+    /// `i`. `edge` is the bound of the leaf at which the direction (`UP`, or down) begins. A hole
+    /// at the other bound is included whatever its size, and so may be a slot after the end; both
+    /// come last in the direction. Only for the writer of the tree.
     #[inline(always)]
     pub(crate) fn wide_holes<const UP: bool>(self, others: K, edge: K) -> u32 {
         debug_assert!(self.is_leaf());
@@ -16,7 +17,7 @@ impl<K: Key, S: Shape> Node<K, S> {
         if UP {
             // Slots after the end are not wide, but for one that has no pivot. If the last slot has one, that is the largest key.
             let first = u32::from(others <= self.pivot(0).wrapping_sub(edge));
-            // SAFETY: nobody else writes.
+            // SAFETY: the caller is the only writer.
             !unsafe { self.entries() } & (wide | first | u32::MAX << (slots - 1))
         } else {
             let (holes, end) = (self.holes(), self.end());

@@ -6,15 +6,17 @@ use crate::base::atomic::Ordering;
 use crate::base::{Key, Shape};
 use crate::node::{END_MASK, Kind, NULL, Node, Word, bits};
 
-/// The right to change nodes where they are: whoever has it is the only writer, and no reader can reach them.
+/// The right to change nodes in place: its owner is the only writer, and no reader can reach the
+/// nodes.
 #[derive(Clone, Copy)]
 pub(crate) struct Unread(());
 
 impl Unread {
     /// # Safety
     ///
-    /// As long as this or a copy of it is used, the caller is the only writer, and no reader can reach the nodes that are changed by it: they are not published yet, or the
-    /// tree has no concurrent readers.
+    /// As long as it or a copy of it is used, the caller is the only writer. No reader can reach
+    /// the nodes that are changed through it: they are not published yet, or the tree has no
+    /// concurrent readers.
     #[inline(always)]
     pub(crate) unsafe fn new() -> Self {
         Self(())
@@ -40,10 +42,10 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
     ///
     /// # Safety
     ///
-    /// `block` is memory of [`LAYOUT`](super::LAYOUT) that nobody else uses.
+    /// `block` is memory of [`LAYOUT`](super::LAYOUT) that no other code uses.
     #[inline]
     pub(crate) unsafe fn init(block: NonNull<u8>, kind: Kind) -> Self {
-        // SAFETY: nobody else uses the memory (the caller's promise).
+        // SAFETY: no other code uses the memory (the caller's promise).
         let node = unsafe { Node::at(block, kind) };
         // SAFETY: as above.
         unsafe { node.cells.init(kind) };
@@ -54,11 +56,12 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
     ///
     /// # Safety
     ///
-    /// `block` is memory of [`LAYOUT`](super::LAYOUT) that nobody else uses; nobody writes the old node meanwhile, but for its count.
+    /// `block` is memory of [`LAYOUT`](super::LAYOUT) that no other code uses. No thread writes the
+    /// old node during the call, except its count.
     #[inline]
     pub(crate) unsafe fn copy(block: NonNull<u8>, old: Node<K, S>, first_word: Word) -> Self {
         debug_assert!(!old.is_dead());
-        // SAFETY: nobody else uses the memory (the caller's promise).
+        // SAFETY: no other code uses the memory (the caller's promise).
         let node = unsafe { Node::at(block, old.kind) };
         // SAFETY: as above.
         unsafe { node.cells.copy_from(old.cells, first_word) };
@@ -73,7 +76,7 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
     #[inline(always)]
     pub(crate) fn set_pivot(self, i: usize, pivot: K) {
         debug_assert!(i + 1 < self.node.capacity());
-        // SAFETY: `i` is below the number of pivots, and nobody reads (promise of `Unread`).
+        // SAFETY: `i` is below the number of pivots, and no thread reads (promise of `Unread`).
         unsafe { self.node.cells.set_pivot(i, pivot) }
     }
 
@@ -100,15 +103,16 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         Self { node }
     }
 
-    /// Moves `count` slots from `from` on, with what bounds them above and their gaps, to slot `to` and on. Leaves the end as it is, and where they
-    /// were, what was there.
+    /// Moves `count` slots, with their upper pivots and gaps, from slot `from` to slot `to`. Leaves
+    /// the end unchanged, and leaves the old contents in the slots that the move does not
+    /// overwrite.
     #[inline]
     pub(crate) fn slide(self, from: usize, to: usize, count: usize) {
         let node = self.node;
         debug_assert!(from.max(to) + count <= node.capacity());
         let pivots = (node.capacity() - 1).saturating_sub(from.max(to));
-        // SAFETY: all are within the arrays (the pivot of the last slot, if it moves beyond the array, is not moved), and nobody else
-        // accesses the node (promise of `Unread`).
+        // SAFETY: all slots are within the arrays (the pivot of the last slot, if it moves beyond
+        // the array, is not moved), and no other code accesses the node (promise of `Unread`).
         unsafe {
             node.cells
                 .shift(node.kind, from, to, count, count.min(pivots))
@@ -123,8 +127,8 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         debug_assert!(new_end < self.node.capacity());
         if new_end != end {
             if at <= end {
-                // SAFETY: both ranges are within the arrays (the last slot has no pivot), and nobody else accesses the node (promise of
-                // `Unread`).
+                // SAFETY: both ranges are within the arrays (the last slot has no pivot), and no
+                // other code accesses the node (promise of `Unread`).
                 unsafe {
                     let (cells, to) = (self.node.cells, at + (new_end - end));
                     cells.shift(Kind::Leaf, at, to, end + 1 - at, end - at);

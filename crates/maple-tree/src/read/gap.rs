@@ -1,9 +1,10 @@
 //! Searching for a hole of a size, lowest first or highest first.
 //!
-//! In a tree that tracks gaps a subtree without a hole that is large enough is not entered; since no hole
-//! crosses from one slot to the next, at most two paths (those along the bounds) are entered in vain, unless an
-//! alignment rules out holes that are large enough. In other trees every slot within the bounds is looked at. A subtree that has no aligned place
-//! is not entered either, so that a search that finds nothing looks at no more holes than there are multiples within the bounds.
+//! In a tree that tracks gaps, a subtree without a hole that is large enough is not entered. No
+//! hole crosses from one slot to the next. So at most two paths (those along the bounds) are
+//! entered in vain, unless an alignment rules out holes that are large enough. In other trees every
+//! slot within the bounds is examined. A subtree without an aligned place is not entered either, so
+//! a search that finds nothing examines no more holes than there are multiples within the bounds.
 //!
 //! Both searches are one, which goes `UP` or down: what comes first on the way is the lowest, or the highest.
 
@@ -12,8 +13,8 @@ use core::hint::select_unpredictable;
 use crate::base::{Key, Offset, Shape, either};
 use crate::node::{Kind, Node, RawTree, Root, is_leaf_word, prefetch};
 
-/// What is looked for: `size` free indices, the first a multiple of `align` plus `offset`, all
-/// within `lo..=hi`. Neither `size` nor `align` is 0, and `offset` is below `align`.
+/// The gap that a search looks for: `size` free indices, the first a multiple of `align` plus
+/// `offset`, all within `lo..=hi`. Neither `size` nor `align` is 0, and `offset` is below `align`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Want<K> {
     pub(crate) lo: K,
@@ -107,9 +108,10 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     }
 }
 
-/// The first hole on the way that is large enough, by the sizes that the nodes keep: down the tree along the bound as long as there may be
-/// one on that path, up again to where there is one further on, and straight down to it. What begins there comes before all
-/// others, so that if it does not end within the bounds nothing does.
+/// Returns the first hole in the direction that is large enough, by the sizes that the nodes keep.
+/// The search goes down along the bound as long as there may be such a hole on that path, up again
+/// to a node with one further on, and straight down to it. Any range in that hole comes before all
+/// others, so if it does not end within the bounds, none does.
 #[inline]
 fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -> Option<K> {
     let key = either::<UP, _>(want.lo, want.hi);

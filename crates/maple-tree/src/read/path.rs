@@ -1,14 +1,15 @@
-//! A leaf, with its bounds, and its place in the node above, by which the next leaf is found: for writes, cursors and traversals.
+//! A leaf with its bounds and its slot in the node above, by which the next leaf is found: for
+//! writes, cursors and traversals.
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, prefetch};
 use crate::read::Place;
 use crate::read::walk::descend_by;
 
-/// How many leaves ahead memory is asked for.
+/// The distance, in leaves, of memory prefetches.
 const AHEAD: usize = 2;
 
-/// A leaf, and where it is.
+/// A leaf and its position below its parent.
 #[derive(Clone, Copy)]
 pub(crate) struct LeafPath<K, S> {
     pub(crate) place: Place<K, S>,
@@ -19,8 +20,9 @@ pub(crate) struct LeafPath<K, S> {
 }
 
 impl<K: Key, S: Shape> LeafPath<K, S> {
-    /// The leaf that covers `key` if that is the next one, `UP` or down, below the same node, and lies between two others: then the node tells
-    /// its bounds. `None` also if that node is no longer in the tree. The memory of a leaf further on is asked for.
+    /// Returns the leaf that covers `key` if that is the next one, `UP` or down, below the same
+    /// node, and lies between two others: then the node has its bounds. Returns `None` also if that
+    /// node is no longer in the tree. Prefetches a leaf further on.
     #[inline(always)]
     pub(crate) fn next_leaf<const UP: bool>(self, key: K) -> Option<Self> {
         let Place { min, max, .. } = self.place;
@@ -39,8 +41,9 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
         }
         prefetch::node::<0>(parent.slot(ahead.min(end)));
         let place = Place {
-            // SAFETY: what is below the node above a leaf are leaves, which live as long as what leads to them; a reader's guard keeps both, and
-            // a writer's are his alone to replace.
+            // SAFETY: the children of a node above a leaf are leaves, which live as long as the
+            // references to them. A reader's guard keeps both, and only the writer itself replaces
+            // its own.
             leaf: unsafe { Node::of_kind(parent.slot(at), Kind::Leaf) },
             min: if UP { key } else { parent.first(at, min) },
             max: if UP { parent.pivot(at) } else { key },
@@ -49,7 +52,7 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
     }
 }
 
-/// The leaf that covers `key`.
+/// Returns the leaf that covers `key`.
 #[inline(always)]
 pub(crate) fn find<K: Key, S: Shape>(root: Node<K, S>, key: K) -> LeafPath<K, S> {
     let (mut parent, mut at) = (None, 0);

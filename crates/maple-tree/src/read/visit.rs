@@ -9,7 +9,8 @@ use crate::read::{Found, descend};
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Shows the entry at `key`, if there is one, and those after it, upwards, until `show` breaks.
     ///
-    /// Beside a writer each leaf is looked at as it is when the walk comes to it; the next one is above all that has been shown.
+    /// Concurrently with a writer, each leaf is read in its state when the walk reaches it. The
+    /// next one is above all indices that have been visited.
     #[inline(always)]
     pub(crate) fn visit_up<B>(
         &self,

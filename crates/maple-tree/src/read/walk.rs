@@ -50,7 +50,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
     }
 
-    /// Where the word of the entry at `key` is, if there is one. Only for who has the tree for himself.
+    /// Returns the address of the word of the entry at `key`, if there is an entry. Only for
+    /// callers with exclusive access to the tree.
     #[inline]
     pub(crate) fn slot_memory(&self, key: K) -> Option<Slot> {
         match self.root().at(key) {
@@ -89,8 +90,9 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 
     /// The first entry on the way `UP` (or down) that intersects `lo..=hi`: at the bound where the way begins, or the one that ends the hole there.
     ///
-    /// One walk, and another if the hole goes on to the end of its leaf. Beside a writer more holes may follow: each look
-    /// is at what the tree holds then, and goes on beyond what the one before has seen.
+    /// It takes one walk, and another one if the hole goes on to the end of its leaf. Concurrently
+    /// with a writer, more holes may follow: each walk reads the tree's state at that time, and
+    /// goes on beyond the indices that the one before has seen.
     #[inline]
     pub(crate) fn find<const UP: bool>(&self, bounds: (K, K)) -> Option<Found<K>> {
         self.find_slot::<UP>(bounds).map(|(found, _)| found)
@@ -170,12 +172,15 @@ impl<K: Key, S: Shape> Place<K, S> {
         self.slot(self.leaf.search(key))
     }
 
-    /// The slot after slot `i` of a leaf (or before it, unless `UP`), and which one it is; or, unless `holes` are asked for, the entry behind it, if it is a hole
-    /// that ends before `limit` and in this leaf. `None` if slot `i` does not end (or begin) at `edge` any more, which is before `limit`, or is the leaf's last
-    /// (or first) one.
+    /// Returns the slot after slot `i` of a leaf (or before it, unless `UP`), and its number.
+    /// Unless `holes` are wanted, a hole that ends before `limit` and in this leaf is skipped, and
+    /// the entry behind it returned. Returns `None` if slot `i` no longer ends (or begins) at
+    /// `edge`, which is before `limit`, or is the leaf's last (or first) one.
     ///
-    /// One comparison, where a search would take a dozen. Whoever remembers `i` from a look before need not know what has become of the leaf since, as long
-    /// as its bounds are these: pivots rise, so that no other slot ends there, and those after the last slot are the largest key, which the edge is not.
+    /// It takes one comparison, where a search would take a dozen. A caller that remembers `i` from
+    /// an earlier look-up need not know how the leaf has changed since, as long as its bounds are
+    /// the same: pivots rise, so no other slot ends there. The pivots after the last slot are the
+    /// largest key, which the edge is not.
     #[inline(always)]
     pub(crate) fn beside<const UP: bool>(
         &self,
@@ -244,7 +249,8 @@ fn load_many_below<K: Key, S: Shape, const N: usize>(
     while above {
         above = false;
         for (word, &key) in words.iter_mut().zip(keys) {
-            // Leaves are all on one level. A writer that exchanges a child beside us does so by a node of the same level.
+            // Leaves are all on one level. A writer that concurrently replaces a child does so by a
+            // node of the same level.
             if !is_leaf_word(*word) {
                 // SAFETY: as in `place_below`.
                 let node = unsafe { Node::<K, S>::of_kind(*word, inner) };
@@ -311,7 +317,8 @@ fn place_below<K: Key, S: Shape>(
         let i = node.search(key);
         word = node.slot(i);
         if inner == Kind::Gap {
-            // The last line of an inner node has only gaps, which the writer changes: whoever had a copy of it would be in the way.
+            // The last line of an inner node has only gaps, which the writer changes: a processor
+            // that had a copy of it would slow the writer down.
             prefetch::lines::<1, 3>(word);
         } else {
             prefetch::node::<1>(word);
@@ -333,8 +340,10 @@ fn place_below<K: Key, S: Shape>(
 
 /// Ways from a node to others, by way of its parents. Only for the writer.
 impl<K: Key, S: Shape> Node<K, S> {
-    /// Where the last index that the node covers is told, or the one before the first unless `UP`: a node above, one of its pivots, and how many levels
-    /// up that is. `None` at the end of the key space. `key` is one of the node's indices, `inner` the kind of inner nodes in this tree.
+    /// Returns the bound of the node: the last index that it covers, or the one before the first
+    /// unless `UP`. It is a pivot of a node above; the result is that node, the pivot, and the
+    /// number of levels between. Returns `None` at the end of the key space. `key` is one of the
+    /// node's indices, `inner` the kind of inner nodes in this tree.
     #[inline(always)]
     pub(crate) fn bounding<const UP: bool>(
         self,
@@ -372,7 +381,8 @@ impl<K: Key, S: Shape> Node<K, S> {
         }
     }
 
-    /// The node so many levels below this one that begins behind pivot `i`, or ends at it unless `UP`.
+    /// Returns the node `levels` levels below this one that begins behind pivot `i`, or ends at it
+    /// unless `UP`.
     pub(crate) fn beside_pivot<const UP: bool>(self, i: usize, levels: u32) -> Self {
         let mut at = self.child(if UP { i + 1 } else { i });
         for _ in 1..levels {

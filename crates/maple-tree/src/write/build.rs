@@ -3,9 +3,10 @@
 //!
 //! # The shape while it grows
 //!
-//! Every node but the last of each level is full and final. A new leaf is linked to its parent at once (and a new parent to its own,
-//! up to a new root), so that what has been built is a tree at any time, but for the bounds and the gap of the last
-//! leaf, which [`Builder::finish`] adds. The last node of a level may have few slots, as it may after ascending stores.
+//! Every node except the last of each level is full and final. A new leaf is linked to its parent
+//! at once (and a new parent to its own, up to a new root). So the part that has been built is a
+//! tree at any time, except for the bounds and the gap of the last leaf, which [`Builder::finish`]
+//! adds. The last node of a level may have few slots, as it may after ascending stores.
 //!
 //! # Failure
 //!
@@ -23,7 +24,7 @@ use crate::node::{
 use crate::write::last::{link, nodes_above, propagate_above};
 use crate::write::{Immediate, retire_subtree};
 
-/// How many nodes ahead memory is asked for: in a slab, fresh nodes lie one behind the other.
+/// The distance, in nodes, of memory prefetches: in a slab, fresh nodes lie one behind the other.
 const AHEAD: usize = 2;
 
 /// Why an entry was not taken.
@@ -209,7 +210,7 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
             Some(old) => {
                 old.set_end(Self::CAPACITY - 1);
                 let (old, reserve) = (old.node(), &mut self.reserve);
-                // SAFETY: nobody but the builder has the nodes.
+                // SAFETY: only the builder has the nodes.
                 let unread = unsafe { Unread::new() };
                 let root = link(old, self.largest, leaf, first, self.inner, reserve, unread);
                 self.height += u32::from(root.is_some());
@@ -231,8 +232,9 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
         Some(propagate_above(leaf.node(), self.largest, self.inner))
     }
 
-    /// Makes what has been built the content of `tree`, which is empty and tracks gaps as the builder does. What it had is seen by nobody, what it
-    /// has then by whoever comes.
+    /// Moves the built nodes into `tree`, which is empty and tracks gaps as the builder does. No
+    /// reader sees the earlier, empty content of the nodes. Later readers of `tree` see all of
+    /// them.
     pub(crate) fn finish(mut self, tree: &RawTree<K, S>) {
         let (word, height) = self.root();
         tree.publish_root(word, height);

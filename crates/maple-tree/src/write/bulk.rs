@@ -1,4 +1,5 @@
-//! How many nodes a run of stores takes that are known to come in ascending order, behind all that is there.
+//! The number of nodes for a run of stores that are known to come in ascending order, behind all
+//! existing entries.
 //!
 //! Such a store puts at most two slots (the hole before the entry, and the entry) in front of the hole at the end of the last
 //! leaf. A node that is full is [split](crate::write::level::Level::sizes) so that the first part is full again, on each level. So a level

@@ -17,7 +17,7 @@ use crate::read::Place;
 use crate::write::holes::propagate_ancestors;
 use crate::write::{Immediate, Sink, retire_subtree};
 
-/// How many nodes ahead memory is asked for.
+/// The distance, in nodes, of memory prefetches.
 const AHEAD: usize = 2;
 
 /// Why a duplicate was not made. Nothing of it is left.
@@ -53,7 +53,7 @@ impl<E: core::error::Error + 'static> core::error::Error for CloneError<E> {
     }
 }
 
-/// What goes into a duplicate, and what becomes of it if that is given up.
+/// Makes the entries of a duplicate, and drops them if the duplicate is given up.
 pub(crate) trait Copier<K> {
     /// Why an entry could not be copied.
     type Error;
@@ -68,13 +68,13 @@ pub(crate) trait Copier<K> {
 struct Dup<'a, K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> {
     supply: Supply<'a, A>,
     copier: &'a mut C,
-    /// Where it begins; `None` before there is any of it, and once it is whole.
+    /// Its root. `None` before the first node exists, and once the duplicate is complete.
     root: Option<Node<K, S>>,
     /// Some entry was left out: holes may neighbour each other.
     left_out: bool,
 }
 
-/// How many nodes there are from `node` down. Looks at inner nodes only.
+/// Returns the number of nodes from `node` down. Reads inner nodes only.
 fn count<K: Key, S: Shape>(node: Node<K, S>) -> usize {
     if node.is_leaf() {
         return 1;
@@ -91,8 +91,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     ///
     /// # Safety
     ///
-    /// Nobody writes `self` meanwhile, and nobody else uses `new`. Both track gaps, or none does. What the copier
-    /// makes may stand in this tree.
+    /// No thread writes `self` during the call, and no other code uses `new`. Both track gaps, or
+    /// neither does. The words that the copier makes are allowed in this tree.
     pub(crate) unsafe fn dup_into<A: NodeAlloc, C: Copier<K>>(
         &self,
         new: &Self,
@@ -170,7 +170,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         // SAFETY: it was filled from there.
         filled.inspect_err(|_| unsafe { reserve.release(alloc) })?;
         let entry = |_, _, _| debug_assert!(false, "only holes are written over");
-        // SAFETY: nobody else uses this tree, whose nodes come from the allocator; those that it takes are reserved.
+        // SAFETY: no other code uses this tree, whose nodes come from the allocator. Those that it
+        // takes are reserved.
         unsafe { self.apply(&plan, &mut reserve, &mut Immediate { alloc, entry }) };
         Ok(())
     }
@@ -229,10 +230,11 @@ impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Dup<'_, K, S, A, C> {
         new.node()
     }
 
-    /// Copies a node as it is, but for the parent.
+    /// Copies a node unchanged, except for its parent.
     #[inline(always)]
     fn copy_node(&mut self, old: Node<K, S>, parent: Option<Node<K, S>>) -> NodeMut<K, S> {
-        // SAFETY: nobody else uses the block, and nobody writes the original (promise of `dup_into`).
+        // SAFETY: no other code uses the block, and no thread writes the original (promise of
+        // `dup_into`).
         unsafe {
             NodeMut::copy(
                 counted(self.supply.take()),

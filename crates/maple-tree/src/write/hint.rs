@@ -1,4 +1,4 @@
-//! A slot, and the way to it, in few words: what is kept between a look and the write that follows.
+//! A slot and its path in few words: what a look-up leaves for the write that follows.
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -8,13 +8,15 @@ use crate::node::{Kind, NULL, Node, Word};
 use crate::read::{Found, LeafPath, Place};
 use crate::write::SlotAt;
 
-/// Where a key is in the map of a [`Writer`](crate::Writer): a slot of a leaf, and the way to it. It comes from a [look](crate::Writer::look), for the write that
-/// follows.
+/// A position in the map of a [`Writer`](crate::Writer): a slot of a leaf, and the path to it. A
+/// [look-up](crate::Writer::look) returns it for the write that follows.
 ///
-/// It is data, and keeps nothing. It *holds* until the map is changed. A write that went on from it ([`store_here`](crate::Writer::store_here) and its
-/// like, if they say that they have done it) changes nothing but the leaf: then the leaf is where it was, and the hint is [near](crate::Writer::look)
-/// all keys in it.
-// Unlike a `SlotAt` it tells nothing of the slot. It is copied at every look and every write: words take half of what handles do, which know their kind.
+/// It is plain data and keeps nothing alive. It is *valid* until the map is changed. A write that
+/// started from it ([`store_here`](crate::Writer::store_here) and the like, if they report success)
+/// changes nothing but the leaf. The leaf then stays where it was, and the hint is
+/// [near](crate::Writer::look) all keys in it.
+// Unlike a `SlotAt` it says nothing about the slot's contents. It is copied at every look-up and
+// every write: words take half the space of handles, which know their kind.
 #[derive(Clone, Copy)]
 pub struct Hint<K, S = Native> {
     leaf: NonNull<()>,
@@ -27,7 +29,7 @@ pub struct Hint<K, S = Native> {
     marker: PhantomData<fn() -> S>,
 }
 
-// SAFETY: it is data; who reads or writes the nodes has the tree.
+// SAFETY: plain data. Code that reads or writes the nodes needs access to the tree.
 unsafe impl<K: Send, S> Send for Hint<K, S> {}
 // SAFETY: as above.
 unsafe impl<K: Sync, S> Sync for Hint<K, S> {}
@@ -85,7 +87,7 @@ impl<K: Key, S: Shape> Hint<K, S> {
         }
     }
 
-    /// What the slot is.
+    /// Returns the contents of the slot.
     #[inline(always)]
     pub(crate) fn found(&self) -> Found<K> {
         self.place().slot(self.slot())

@@ -50,9 +50,10 @@ pub(crate) fn largest_in_leaf<K: Key, S: Shape>(leaf: Node<K, S>, min: K, max: K
 
 /// The size of the largest of some of the [holes](Node::holes) in a leaf, as [`largest_in_leaf`].
 ///
-/// Holes never neighbour each other: half of the slots between the first and the last may be holes. So many are looked at, some of
-/// them again if there are fewer, so that there is hardly a branch on what the leaf holds: a mispredicted end of the loop would cost more
-/// than the holes that are looked at in vain.
+/// Holes never neighbour each other, so half of the slots between the first and the last may be
+/// holes. This many are always examined, some of them twice if there are fewer. Hardly a branch
+/// then depends on the leaf's contents: a mispredicted end of the loop would cost more than the
+/// holes that are examined in vain.
 #[inline(never)]
 pub(crate) fn largest_of<K: Key, S: Shape>(leaf: Node<K, S>, holes: u32, min: K, max: K) -> K {
     let leaf = leaf.as_leaf();
@@ -139,8 +140,9 @@ pub(crate) fn propagate_last<K: Key, S: Shape>(node: Node<K, S>, gap: K) {
 
 /// As [`propagate_from`], of the first gap node above the leaves, below whose slot `at` an entry has been stored at `key`, in the hole that comes first of all.
 ///
-/// What is left of that hole mostly is the largest for the nodes above, as it is where ranges come in descending order: as long as it has no fewer indices than
-/// what a node covers behind it, the other holes of the node need not be looked at.
+/// The rest of that hole is usually still the largest one for the nodes above, for example where
+/// ranges come in descending order. As long as it has at least as many indices as the node covers
+/// behind it, the node's other holes need not be examined.
 #[inline(never)]
 pub(crate) fn propagate_first<K: Key, S: Shape>(node: Node<K, S>, at: usize, key: K, gap: K) {
     if at != 0 || gap != key.wrapping_sub(K::MIN) {

@@ -5,7 +5,7 @@ use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, NodeMut, Unread};
 use crate::write::holes::largest_below;
 
-/// How many inner nodes it takes to [`link`] a leaf after the last one, `leaf`.
+/// Returns the number of inner nodes that [`link`] needs for a leaf after the last one, `leaf`.
 pub(super) fn nodes_above<K: Key, S: Shape>(leaf: Node<K, S>, inner: Kind) -> usize {
     let mut nodes = 0;
     let mut at = leaf;
@@ -20,8 +20,9 @@ pub(super) fn nodes_above<K: Key, S: Shape>(leaf: Node<K, S>, inner: Kind) -> us
     nodes + 1
 }
 
-/// Links a new leaf, which begins at `first`, after the last one, which is complete and has the largest hole `gap`. A node above that has no
-/// room stays as it is, full, and a new one is linked after it. Gives the new root, if it takes one.
+/// Links a new leaf, which begins at `first`, after the last one, which is complete and has the
+/// largest hole `gap`. A full node above stays unchanged, and a new one is linked after it. Returns
+/// the new root, if one was needed.
 ///
 /// The sizes of holes on the way up to the new leaf are not set: see [`propagate_above`].
 #[must_use = "a root has to be put in its place"]

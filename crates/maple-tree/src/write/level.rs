@@ -4,8 +4,8 @@ use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, Node};
 use crate::write::Span;
 
-/// What happens to one level. Computed from the tree as it is, by the plan to count nodes and again
-/// when it is applied.
+/// The change of one level. It is computed from the unchanged tree: by the plan, to count nodes,
+/// and again when the plan is applied.
 pub(crate) struct Level<K, S> {
     /// Slots after the change, those of a neighbour included.
     pub(crate) total: usize,
@@ -20,13 +20,14 @@ pub(crate) struct Level<K, S> {
     pub(crate) after: Option<Node<K, S>>,
     /// One of the indices of a neighbour that should take part and that other trees may share: the rest is not known then.
     pub(crate) shared: Option<K>,
-    /// What all nodes that take part cover.
+    /// The range of all nodes that take part.
     pub(crate) min: K,
     pub(crate) max: K,
 }
 
 impl<K: Key, S: Shape> Level<K, S> {
-    /// What replacing `span` by `items` items does. With `cow`, nodes are never changed in place.
+    /// Computes the effect of replacing `span` by `items` items. With `cow`, nodes are never
+    /// changed in place.
     pub(crate) fn of(span: &Span<K, S>, items: usize, inner: Kind, cow: bool) -> Self {
         let kind = span.left.kind();
         let capacity = Geometry::<K, S>::slots(kind);
@@ -92,7 +93,7 @@ impl<K: Key, S: Shape> Level<K, S> {
         self.whole = self.min == K::MIN && self.max == K::MAX;
     }
 
-    /// How many slots each of the new nodes gets.
+    /// Returns the number of slots of each of the new nodes.
     pub(crate) fn sizes(&self, capacity: usize) -> [usize; 3] {
         let n = self.total;
         match self.parts {
@@ -103,12 +104,12 @@ impl<K: Key, S: Shape> Level<K, S> {
         }
     }
 
-    /// Whether a neighbour takes part.
+    /// Returns `true` if a neighbour takes part.
     pub(crate) fn has_neighbour(&self) -> bool {
         self.before.is_some() || self.after.is_some()
     }
 
-    /// Whether the one node touched is changed in place.
+    /// Returns `true` if only one node takes part and is changed in place.
     pub(crate) fn is_in_place(&self) -> bool {
         self.parts == 0
     }

@@ -27,12 +27,12 @@
 //!
 //! # The shape of every change
 //!
-//! A write replaces the contents of the slots that it touches by at most three [`Item`]s: what is left
-//! of the first slot, the new entry, and what is left of the last slot. If that fits the leaf it stays
-//! in the leaf. If not, the touched leaves (one, or all that the range spans, and a neighbour if too
-//! little would be left) are replaced by one to three new ones, and these are the items of the same
-//! step one level up ([`level`]); it ends where the items fit. So splits, rebalancing, stores over many nodes,
-//! growing and shrinking of the tree are all one loop.
+//! A write replaces the contents of the slots that it touches by at most three [`Item`]s: the rest
+//! of the first slot, the new entry, and the rest of the last slot. If these fit into the leaf, the
+//! write ends there. Otherwise the touched leaves (one, or all that the range spans, and a
+//! neighbour if too little would be left) are replaced by one to three new ones. These are the
+//! items of the same step one level up ([`level`]), and the loop ends where the items fit. So
+//! splits, rebalancing, stores over many nodes, growth and shrinking of the tree are all one loop.
 //!
 //! # Holes
 //!
@@ -72,7 +72,7 @@ use crate::alloc::NodeAlloc;
 use crate::base::Key;
 use crate::node::{LAYOUT, NULL, Node, Word};
 
-/// What a write does to the tree; Linux's names where it has one.
+/// The kind of change that a write makes, with Linux's name where Linux has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreType {
@@ -146,8 +146,8 @@ impl<K: Key> Items<K> {
     }
 }
 
-/// Neighbouring slots of one level that are to be replaced: those from `from` of the node `left` to `to`
-/// of the node `right`, which may be the same node, the next one, or one further on.
+/// Neighbouring slots of one level that will be replaced: those from `from` of the node `left` to
+/// `to` of the node `right`, which may be the same node, the next one, or one further on.
 #[derive(Clone, Copy)]
 pub(crate) struct Span<K, S> {
     pub(crate) left: Node<K, S>,
@@ -162,7 +162,7 @@ pub(crate) struct Span<K, S> {
 
 /// Takes what a write removes from the tree, after the tree has become what it should be.
 pub(crate) trait Sink<K> {
-    /// Whether [`entry`](Sink::entry) does anything: if not, nobody looks for entries.
+    /// `true` if [`entry`](Sink::entry) has an effect. Otherwise no entries are searched.
     const ENTRIES: bool = true;
     /// An entry that the write covered entirely.
     fn entry(&mut self, first: K, last: K, word: Word);
@@ -175,7 +175,8 @@ pub(crate) trait Sink<K> {
     }
 }
 
-/// Frees nodes at once, which nobody else uses and which came from `alloc`, and hands entries to a closure.
+/// Frees nodes at once, which no other code uses and which came from `alloc`, and hands entries to
+/// a closure.
 pub(crate) struct Immediate<'a, A, F> {
     pub(crate) alloc: &'a A,
     pub(crate) entry: F,
@@ -189,7 +190,8 @@ impl<K, A: NodeAlloc, F: FnMut(K, K, Word)> Sink<K> for Immediate<'_, A, F> {
 
     #[inline]
     fn node(&mut self, block: NonNull<u8>) {
-        // SAFETY: who made this says where the nodes come from, and that nobody else uses them.
+        // SAFETY: the creator of this value has promised that the nodes come from the allocator and
+        // that no other code uses them.
         unsafe { self.alloc.deallocate(block, LAYOUT) }
     }
 }

@@ -1,4 +1,4 @@
-//! What a write will do, and with how many nodes. Changes nothing.
+//! Planning a write: its kind, and the number of nodes that it needs. Changes nothing.
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{NULL, Node, RawTree, Root, Word, is_node};
@@ -8,7 +8,7 @@ use crate::write::{Item, Items, Span, StoreType};
 
 pub(crate) struct Plan<K, S> {
     pub(crate) kind: StoreType,
-    /// How many nodes [`RawTree::apply`] takes, exactly.
+    /// The exact number of nodes that [`RawTree::apply`] takes.
     pub(crate) nodes: usize,
     /// The range lies strictly within a stored entry, so that this entry ends up on both sides of it.
     pub(crate) splits: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Plan<K, S> {
 }
 
 impl<K: Key, S> Plan<K, S> {
-    /// That of a write which changes nothing, so far.
+    /// Returns the plan of a write that changes nothing yet.
     fn new(kind: StoreType, first: K, last: K) -> Self {
         Self {
             kind,

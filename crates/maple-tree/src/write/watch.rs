@@ -5,7 +5,7 @@ use crate::node::RawTree;
 use crate::write::two_leaves::Taker;
 use crate::write::{Plan, Quick, Rebalance, StoreType};
 
-/// What a write will do, from before it is made.
+/// The planned effect of a write, recorded before the write is made.
 pub(crate) struct Watch<K> {
     kind: StoreType,
     first: K,

@@ -1,4 +1,4 @@
-//! What a tree can hold: values that are one pointer wide.
+//! Values of a tree, which are one pointer wide.
 //!
 //! | value | stored as | [`Ref`] | [`Mut`] |
 //! |---|---|---|---|
@@ -9,8 +9,9 @@
 //! | `NonNull<T>`, `NonZeroUsize`, `NonZeroIsize` (and those of the same width) | the word itself | a copy | a shared reference: see below |
 //! | numbers narrower than a word, `bool`, `char`, `()` | in place, beside a tag bit | a copy | `&mut` of what is in the node |
 
-/// Makes a type a value: whether it is [`PLAIN`](Value::PLAIN), the two views of it, its word, the value that a word stands for, and the views of a word and of
-/// what is in a slot. Beside each use of this is why its word is not NULL and stands for the value.
+/// Implements [`Value`] for a type: the constant [`PLAIN`](Value::PLAIN), both views of the value,
+/// its word, the value of a word, and the views of a word and of a slot. Each use explains why the
+/// word is not NULL and stands for the value.
 macro_rules! value {
     (
         [$($generic:tt)*] $t:ty, $plain:literal, $view:ty, $mutable:ty,
@@ -22,8 +23,8 @@ macro_rules! value {
             type Mut = $mutable;
         }
 
-        // SAFETY: as said beside the use.
-        // For a pointer to what has no size the compiler is to say what can be stored, rather than that the size is not known.
+        // SAFETY: explained at each use. For a pointer to an unsized type, the compiler should
+        // report what can be stored, and not that the size is unknown.
         #[diagnostic::do_not_recommend]
         unsafe impl<$($generic)*> Value for $t {
             const PLAIN: bool = $plain;
@@ -64,10 +65,11 @@ use core::ptr::NonNull;
 
 pub use pointers::{ArcRef, RcRef};
 
-/// What views of a value are like, for each lifetime `'a` that a view may have.
+/// The views of a value, for each lifetime `'a` that a view may have.
 ///
-/// It is a trait of its own, and has a parameter `B` that nobody names, so that values may borrow: `&'a Self` says that no view outlives the
-/// value, where "for every `'a`" would otherwise say that values live for ever. See [`Value`] for how a type of one's own has one.
+/// It is a separate trait, and has a parameter `B` that no caller names, so that values may borrow:
+/// `&'a Self` says that no view outlives the value. "For every `'a`" would require values that live
+/// for ever. [`Value`] shows how to implement it for a type of your own.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be stored in a maple tree as it is",
     label = "not one word wide, or has no bit to spare",
@@ -92,12 +94,12 @@ pub type Mut<'a, V> = <V as View<'a>>::Mut;
 
 /// A value that is stored as one word that is not NULL.
 ///
-/// Implemented for pointers to what is elsewhere: [`Box`](std_alloc::boxed::Box), [`Pin`](core::pin::Pin) of it,
-/// [`Arc`](std_alloc::sync::Arc), [`Rc`](std_alloc::rc::Rc), `&T`, `&'static mut T`, [`NonNull`]; and for what
-/// is stored in place: numbers that are narrower than a word (up to 32 bits on 64-bit machines), those that are as wide and never zero,
-/// `bool`, `char` and `()`.
+/// Implemented for pointers: [`Box`](std_alloc::boxed::Box), [`Pin`](core::pin::Pin) of it,
+/// [`Arc`](std_alloc::sync::Arc), [`Rc`](std_alloc::rc::Rc), `&T`, `&'static mut T`, [`NonNull`].
+/// Also for types that are stored in place: numbers narrower than a word (up to 32 bits on 64-bit
+/// machines), non-zero numbers of a word's width, `bool`, `char` and `()`.
 ///
-/// What is stored in place beside a tag bit can be changed where it is, as in a `BTreeMap`:
+/// A value that is stored in place next to a tag bit can be changed in the map, as in a `BTreeMap`:
 ///
 /// ```
 /// use maple_tree::MapleTree;
@@ -208,8 +210,9 @@ pub unsafe trait Value: Sized + for<'a> View<'a> {
     ///
     /// # Safety
     ///
-    /// `slot` can be read and written for `'a`, and nobody else does meanwhile. The word in it came from [`into_raw`](Value::into_raw) of
-    /// this type, and is not made into a value nor viewed in any other way for `'a`.
+    /// `slot` can be read and written for `'a`, and no other code does so. The word in it came from
+    /// [`into_raw`](Value::into_raw) of this type, and for `'a` it is neither made into a value nor
+    /// viewed in any other way.
     unsafe fn borrow_mut<'a>(slot: NonNull<NonNull<()>>) -> Mut<'a, Self>
     where
         Self: 'a;

@@ -84,8 +84,9 @@ whole_word!(NonZeroU64, NonZeroI64);
 #[cfg(target_pointer_width = "32")]
 whole_word!(NonZeroU32, NonZeroI32);
 
-/// What is narrower than a word: in its upper bytes, where it can be referred to; the lowest bit of the word is set. So the word is never 0, nor
-/// is it ever taken for a node. Changing the value where it is leaves the lowest bits alone.
+/// Values narrower than a word: they lie in its upper bytes, where a reference to them is possible,
+/// and the lowest bit of the word is set. So the word is never 0 and never taken for a node.
+/// Changing the value in place leaves the lowest bits unchanged.
 macro_rules! in_place {
     ($($bits:ty: [$($t:ty),*]),*) => {$($(
         const _: () = assert!(
@@ -106,14 +107,15 @@ macro_rules! in_place {
                 unsafe { (&raw const bits).cast::<Self>().read() }
             },
             slot => {
-                /// Where the upper bytes are.
+                /// The offset of the upper bytes.
                 const AT: usize = if cfg!(target_endian = "little") {
                     size_of::<usize>() - size_of::<$t>()
                 } else {
                     0
                 };
-                // SAFETY: within the word, aligned as its offset is a multiple of the size; nobody else uses the slot for `'a` (the
-                // caller's promise). The word is no pointer, so that nothing is lost if some of its bytes are written.
+                // SAFETY: within the word, and aligned, because its offset is a multiple of the
+                // size. No other code uses the slot for `'a` (the caller's promise). The word is no
+                // pointer, so writing a part of its bytes loses no provenance.
                 unsafe { slot.byte_add(AT).cast().as_mut() }
             }
         );

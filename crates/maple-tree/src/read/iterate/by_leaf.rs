@@ -1,10 +1,11 @@
-//! Going through a tree that nobody writes meanwhile, from both ends.
+//! Traversal of a tree that no thread writes during the traversal, from both ends.
 //!
 //! A leaf is looked at once, as a whole: which of its slots hold entries becomes a word of bits, without a branch that
 //! depends on where the holes are. What is left to do for an entry is to take its bit off and to read its slot.
 //!
-//! No leaf is entered twice: an end that comes to one takes all its bits, and the bounds of what nobody has entered move behind it. When nothing is
-//! left between the ends, the leaf of the one that has some goes to the other when it asks.
+//! No leaf is entered twice: an end that enters one takes all its bits, and the bounds of the part
+//! that no end has entered move behind it. When nothing is left between the ends, the end that
+//! still has bits of its leaf gives them to the other on request.
 //!
 //! There are three ways on, each a tenth as frequent as the one before: the next bit; the next leaf of the same parent, if no bound is in it; all
 //! else ([`refill`]).
@@ -17,7 +18,7 @@ use crate::read::iterate::by_window;
 use crate::read::walk::descend_by;
 use crate::read::{Found, LeafPath, Place};
 
-/// How many leaves ahead memory is asked for.
+/// The distance, in leaves, of memory prefetches.
 const AHEAD: usize = 2;
 
 /// One end of a scan: a leaf, and which of its entries are still to come.
@@ -35,7 +36,7 @@ struct End<K, S> {
 pub(crate) struct Scan<K, S> {
     front: End<K, S>,
     back: End<K, S>,
-    /// What no end has entered yet, unless `done`.
+    /// The range that no end has entered yet, unless `done`.
     lo: K,
     hi: K,
     /// There is nothing left but what the ends' bits say.
@@ -70,7 +71,7 @@ impl<K: Key, S: Shape> End<K, S> {
     ///
     /// # Safety
     ///
-    /// Nobody writes the leaf.
+    /// No thread writes the leaf.
     #[inline(always)]
     unsafe fn enter(&mut self, path: LeafPath<K, S>) {
         // SAFETY: the caller's promise.
@@ -105,7 +106,7 @@ impl<K: Key, S: Shape> Scan<K, S> {
     ///
     /// # Safety
     ///
-    /// All calls are for the same tree, and nobody writes it between the first and the last.
+    /// All calls are for the same tree, and no thread writes it between the first and the last.
     #[inline(always)]
     pub(crate) unsafe fn next<const UP: bool>(&mut self, tree: &RawTree<K, S>) -> Option<Found<K>> {
         match self.come::<UP>(tree) {
@@ -174,7 +175,8 @@ impl<K: Key, S: Shape> Scan<K, S> {
             return;
         }
         prefetch::node::<0>(parent.slot(ahead));
-        // SAFETY: what is beside a leaf is one, and nobody writes the tree (promise of `next` and its like).
+        // SAFETY: the neighbours of a leaf are leaves, and no thread writes the tree (promise of
+        // `next` and the like).
         unsafe {
             let leaf = Node::of_kind(parent.slot(at), Kind::Leaf);
             end.enter(LeafPath {
@@ -207,7 +209,7 @@ impl<K: Key, S: Shape> Scan<K, S> {
             folded = show(folded, self.front.take::<true>());
         }
         if !self.done {
-            // SAFETY: nobody writes the tree (the caller's promise).
+            // SAFETY: no thread writes the tree (the caller's promise).
             folded = unsafe { by_window::between(tree, (self.lo, self.hi), folded, &mut show) };
         }
         while self.back.left != 0 {
@@ -216,7 +218,7 @@ impl<K: Key, S: Shape> Scan<K, S> {
         folded
     }
 
-    /// How many entries are left.
+    /// Returns the number of entries that are left.
     ///
     /// # Safety
     ///
@@ -270,7 +272,7 @@ fn refill<const UP: bool, K: Key, S: Shape>(
         });
         let end = scan.end::<UP>();
         end.edge = edge;
-        // SAFETY: nobody writes the tree (promise of `next` and its like).
+        // SAFETY: no thread writes the tree (promise of `next` and the like).
         unsafe { end.enter(LeafPath { place, parent, at }) };
         if place.min < lo || hi < place.max {
             end.left &= place.within(lo, hi);

@@ -1,4 +1,5 @@
-//! Going through all entries between two bounds at once, of a tree that nobody writes meanwhile.
+//! Traversal of all entries between two bounds at once, in a tree that no thread writes during the
+//! traversal.
 //!
 //! Several leaves are looked at together, so that a loop over entries ends once for some sixty slots: where a loop ends after ten or
 //! so, at a guess, the guess costs as much as half of the entries.
@@ -11,7 +12,7 @@ use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, Node, RawTree, Word, is_leaf_word, prefetch};
 use crate::read::{Found, Place};
 
-/// How many leaves ahead memory is asked for.
+/// The distance, in leaves, of memory prefetches.
 const AHEAD: usize = 4;
 
 /// Slots in a window: as many as there are bits to tell the entries among them.
@@ -22,7 +23,8 @@ struct Window<K> {
     /// Bit `i` stands for the entry in slot `i`.
     left: u64,
     leaves: usize,
-    /// What comes before slot `i` ends at `ends[i]`, slot `i` itself at `ends[i + 1]`. Written with the leaves.
+    /// The slot before slot `i` ends at `ends[i]`, slot `i` itself at `ends[i + 1]`. Written
+    /// together with the leaves.
     ends: [MaybeUninit<K>; SLOTS + 1],
     words: [MaybeUninit<Word>; SLOTS],
 }
@@ -38,12 +40,12 @@ impl<K: Key> Window<K> {
         }
     }
 
-    /// How far apart the slots of two leaves are.
+    /// The distance between the slots of two leaves.
     const fn stride<S: Shape>() -> usize {
         Geometry::<K, S>::slots(Kind::Leaf).next_power_of_two()
     }
 
-    /// How many leaves there is room for.
+    /// The number of leaves that fit into the window.
     const fn room<S: Shape>() -> usize {
         SLOTS / Self::stride::<S>()
     }
@@ -52,7 +54,7 @@ impl<K: Key> Window<K> {
     ///
     /// # Safety
     ///
-    /// Nobody writes the leaf meanwhile.
+    /// No thread writes the leaf during the call.
     #[inline(always)]
     unsafe fn put<S: Shape>(&mut self, place: Place<K, S>, bits: u32) {
         debug_assert!(self.leaves < Self::room::<S>());
@@ -99,7 +101,7 @@ impl<K: Key> Window<K> {
 ///
 /// # Safety
 ///
-/// Nobody writes the tree meanwhile.
+/// No thread writes the tree during the call.
 #[inline]
 pub(crate) unsafe fn between<K: Key, S: Shape, B>(
     tree: &RawTree<K, S>,
@@ -119,7 +121,7 @@ pub(crate) unsafe fn between<K: Key, S: Shape, B>(
         show,
     };
     let place = Place::of_root(root);
-    // SAFETY: nobody writes (the caller's promise). All nodes above the leaves are of one kind.
+    // SAFETY: no thread writes (the caller's promise). All nodes above the leaves are of one kind.
     let folded = unsafe {
         match root.kind() {
             Kind::Leaf => fold.leaf(place, init),
@@ -142,14 +144,14 @@ impl<K: Key, F> Fold<'_, K, F> {
     ///
     /// # Safety
     ///
-    /// Nobody writes the tree meanwhile.
+    /// No thread writes the tree during the call.
     #[inline(always)]
     unsafe fn leaf<S: Shape, B>(&mut self, place: Place<K, S>, folded: B) -> B
     where
         F: FnMut(B, Found<K>) -> B,
     {
         let leaf = place.leaf.as_leaf();
-        // SAFETY: nobody writes (the caller's promise).
+        // SAFETY: no thread writes (the caller's promise).
         let mut bits = unsafe { leaf.entries() };
         if place.min <= self.lo || self.hi <= place.max {
             bits &= place.within(self.lo, self.hi);
@@ -192,7 +194,7 @@ impl<K: Key, F> Fold<'_, K, F> {
         while i <= to {
             let word = node.slot(i);
             let max = node.last(i, at.max);
-            // SAFETY: slots of inner nodes hold nodes, all of one kind, which nobody writes.
+            // SAFETY: slots of inner nodes hold nodes, all of one kind, and no thread writes them.
             folded = unsafe {
                 if leaves {
                     prefetch::node::<0>(node.slot((i + AHEAD).min(end)));

@@ -1,5 +1,6 @@
-//! Going through entries in order while no writer is about, two ways that differ in how much of the tree they look at together. (Readers beside a writer go
-//! from slot to slot, as [cursors](crate::api::cursor) do.)
+//! Two ways of traversing entries in order while no writer is active. They differ in the part of
+//! the tree that they read at once. (Readers concurrent with a writer go from slot to slot, as
+//! [cursors](crate::api::cursor) do.)
 //!
 //! | module | looks at | for |
 //! |---|---|---|

@@ -1,16 +1,17 @@
-//! The end of a tree that nobody reads, and whose entries nobody wants.
+//! Freeing a tree that no thread reads, and whose entries are not needed.
 
 use core::ptr::NonNull;
 
 use crate::base::{Key, Shape};
 use crate::node::{Kind, Node, is_leaf_word};
 
-/// Hands `node` and all nodes below it over, each after those below it, for a tree that nobody reads and whose entries nobody wants: no leaf
-/// is looked at.
+/// Hands over `node` and all nodes below it, each after those below it, of a tree that no thread
+/// reads and whose entries are not needed: no leaf is read.
 ///
 /// # Safety
 ///
-/// Nothing leads to the node any more, and nobody reads or writes what is below it. `take` may free what it is handed.
+/// Nothing refers to the node any more, and no thread reads or writes the nodes below it. `take`
+/// may free each node that it receives.
 pub(crate) unsafe fn dismantle<K: Key, S: Shape>(
     node: Node<K, S>,
     take: &mut impl FnMut(NonNull<u8>),

@@ -27,7 +27,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     ///
     /// * The caller is the only writer, and the tree has not changed since `plan` was made.
     /// * `reserve` holds at least `plan.nodes` nodes.
-    /// * Unless the tree is in RCU mode, nobody reads it meanwhile.
+    /// * Unless the tree is in RCU mode, no thread reads it during the call.
     /// * `plan`'s entry is not NULL-tagged garbage: it is NULL, or a word that may stand in this tree.
     pub(crate) unsafe fn apply(
         &self,

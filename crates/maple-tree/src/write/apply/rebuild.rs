@@ -10,7 +10,8 @@ use crate::write::holes::{propagate_ancestors, propagate_from};
 use crate::write::level::Level;
 use crate::write::{Item, Items, Removed, Sink, Span, retire_subtree};
 
-/// Replaces the slots of a span by the items, and what is above them as it follows from that. Beside readers nothing is changed in place.
+/// Replaces the slots of a span by the items, and changes the levels above accordingly. With
+/// concurrent readers, nothing is changed in place.
 pub(super) fn apply<K: Key, S: Shape>(
     tree: &RawTree<K, S>,
     span: Span<K, S>,
@@ -98,7 +99,8 @@ pub(in crate::write) fn build<K: Key, S: Shape>(
     fill.finish()
 }
 
-/// Replaces slots of one node in place, and buries the children that were there. Beside readers just the word of a leaf's slot can be exchanged.
+/// Replaces slots of one node in place, and retires the children that were there. With concurrent
+/// readers, only the word of a leaf's slot can be exchanged.
 pub(super) fn in_place<K: Key, S: Shape>(
     span: &Span<K, S>,
     items: &Items<K>,
@@ -127,7 +129,7 @@ pub(super) fn in_place<K: Key, S: Shape>(
         if node.is_leaf() {
             return sink.entry(first, last, word);
         }
-        // SAFETY: the word was a child's until now, and nobody has freed it.
+        // SAFETY: the word was a child's until now, and the child has not been freed.
         let child = unsafe { Node::<K, S>::from_word(word) };
         retire_subtree(child, first, last, gone, sink);
     });

@@ -1,4 +1,4 @@
-//! What a change in place removes.
+//! The entries that a change in place removes.
 
 use core::mem::MaybeUninit;
 

@@ -27,7 +27,8 @@ pub(crate) fn retire_subtree<K: Key, S: Shape>(
     }
 }
 
-/// As [`retire_subtree`], without the slots before `from`, which begins at the index beside it.
+/// As [`retire_subtree`], without the slots before `from`, which begins at the index that is passed
+/// with it.
 fn retire_from<K: Key, S: Shape, T: Sink<K>>(
     node: Node<K, S>,
     from: (usize, K),
@@ -70,7 +71,8 @@ fn retire_from<K: Key, S: Shape, T: Sink<K>>(
     forget(retirement);
 }
 
-/// What is left of a node that is being buried. It is buried when this is dropped, which is if the sink has panicked.
+/// The rest of a node that is being retired. Dropping it retires the rest, which happens if the
+/// sink has panicked.
 struct Retirement<'s, K: Key, S: Shape, T: Sink<K>> {
     node: Node<K, S>,
     from: (usize, K),

@@ -7,7 +7,7 @@
 //! [`End::of`] finds out, and changes nothing. It leaves to other ways what needs more: an entry on both sides of the key, a side without entries, a node above
 //! the first leaf that would have too few slots.
 //!
-//! Only where nobody reads, and where all nodes are the tree's own.
+//! Only without concurrent readers, and if all nodes belong to the tree alone.
 
 use core::ptr::NonNull;
 
@@ -91,7 +91,7 @@ impl<K: Key, S: Shape> End<K, S> {
         }
     }
 
-    /// How many nodes the new tree takes.
+    /// Returns the number of nodes that the new tree takes.
     pub(crate) fn nodes(&self) -> usize {
         let (Self::Low(Low { total, .. }) | Self::High(High { total, .. })) = *self;
         if total > Geometry::<K, S>::SLOTS {
@@ -132,7 +132,7 @@ struct Copies<K, S> {
 }
 
 impl<K: Key, S: Shape> Copies<K, S> {
-    /// Takes leaves for so many slots.
+    /// Takes leaves for `total` slots.
     fn new(total: usize, reserve: &mut Reserve) -> Self {
         let more = total > Geometry::<K, S>::SLOTS;
         Self {

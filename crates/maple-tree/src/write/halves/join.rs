@@ -12,7 +12,7 @@ use crate::write::holes::propagate_ancestors;
 use crate::write::level::Level;
 use crate::write::{Item, Items, Span};
 
-/// What comes above a level.
+/// The levels above the one where two trees meet.
 enum Above<K, S> {
     /// Slots of the next level are replaced.
     Slots(Span<K, S>),
@@ -20,7 +20,7 @@ enum Above<K, S> {
     Root,
 }
 
-/// Nodes of one level that meet, and what is to be between them.
+/// Nodes of one level that meet, and the items that go between them.
 struct Seam<K, S> {
     span: Span<K, S>,
     items: usize,

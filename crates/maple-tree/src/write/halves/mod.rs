@@ -9,7 +9,8 @@
 //! How many nodes each takes is counted first, and with these neither can fail. Of one that follows another the tree is not known yet: as many as it can take
 //! ([`most_for_split`], [`most_for_join`]) are reserved then.
 //!
-//! Only where nobody reads, and where all nodes are the tree's own. Nodes go from one tree to the other: their allocators must be interchangeable.
+//! Only without concurrent readers, and if all nodes belong to the tree alone. Nodes go from one
+//! tree to the other, so their allocators must be interchangeable.
 
 mod ends;
 mod join;

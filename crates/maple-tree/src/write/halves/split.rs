@@ -20,12 +20,13 @@ pub(crate) struct Sides {
     pub(crate) above: Word,
 }
 
-/// Where a tree is split.
+/// The place where a tree is split.
 struct Cut<K, S> {
     /// The leaf with the last index below the key, and the slot of that.
     place: Place<K, S>,
     slot: usize,
-    /// What is replaced by a hole, and what is left of the entry around the key, for the tree of all that is above.
+    /// The slots that a hole replaces, and the rest of the entry around the key, for the tree above
+    /// the key.
     span: Span<K, S>,
     items: Items<K>,
 }
@@ -78,8 +79,9 @@ pub(crate) fn most_for_split(height: u32) -> usize {
     4 * height as usize + 3
 }
 
-/// Returns the root of the part below `key` of a tree with this root: the first node on the way to the key in which that is not in the first slot, or the leaf; and how
-/// many levels below `root` it is.
+/// Returns the root of the part below `key` of a tree with this root, and its number of levels
+/// below `root`. It is the first node on the path to the key in which that is not in the first
+/// slot, or the leaf.
 fn top<K: Key, S: Shape>(root: Node<K, S>, key: K) -> (Node<K, S>, u32) {
     let (mut node, mut down) = (root, 0);
     while !node.is_leaf() && node.search(key) == 0 {

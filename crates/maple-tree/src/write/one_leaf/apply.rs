@@ -9,7 +9,7 @@ use crate::write::holes::{largest_in_leaf, propagate_from, propagate_last};
 use crate::write::watch::Watch;
 use crate::write::{Quick, Rebalance, Removed, Sink};
 
-/// What a write does to the holes of a leaf.
+/// The effect of a write on the holes of a leaf.
 #[derive(Clone, Copy)]
 pub(in crate::write) struct Holes<K> {
     /// The largest that the write fills, or that is made longer or shorter.
@@ -28,7 +28,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     ///
     /// * The caller is the only writer, and the tree has not changed since `quick` was made.
     /// * `reserve` holds at least as many nodes as `quick` takes.
-    /// * Unless the tree is in RCU mode, nobody reads it meanwhile.
+    /// * Unless the tree is in RCU mode, no thread reads it during the call.
     /// * The words are NULL, or may stand in this tree.
     #[inline(always)]
     pub(crate) unsafe fn apply_quick(
@@ -173,7 +173,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
         holes
     }
 
-    /// Tells the nodes above the leaf, if they keep the sizes of holes, what has become of its holes. `leaf` is the leaf as it is now.
+    /// Updates the sizes of holes in the nodes above the leaf, if they keep them. `leaf` is the
+    /// changed leaf.
     #[inline(always)]
     pub(super) fn propagate(self, leaf: Node<K, S>, holes: Holes<K>) {
         let Some(parent) = self.path.parent.filter(|parent| parent.kind() == Kind::Gap) else {

@@ -1,6 +1,8 @@
-//! A change of a few slots of one leaf, made at once where nobody reads: from a slot that is known, by the steps of any other write within one leaf.
+//! A change of a few slots of one leaf, made at once without concurrent readers: from a known slot,
+//! by the steps of any other write within one leaf.
 //!
-//! It makes the writes for which the leaf has room and keeps enough. What concerns more is left as it is, for the ways that look further.
+//! It makes the writes for which the leaf has space and keeps enough slots. It declines all others,
+//! which then take the more general ways.
 
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, RawTree, Unread, Word};
@@ -8,14 +10,15 @@ use crate::read::Place;
 use crate::write::{Hint, Quick, Removed, SlotAt};
 
 impl<K: Key, S: Shape> SlotAt<K, S> {
-    /// Whether the range, which starts in the slot, is within an entry, which goes on at both ends of it.
+    /// Returns `true` if the range, which starts in the slot, lies within an entry that goes on at
+    /// both ends.
     #[inline(always)]
     pub(crate) fn is_within(&self, first: K, last: K) -> bool {
         let found = self.found;
         found.first < first && last < found.last && !found.word.is_null()
     }
 
-    /// Whether the leaf has room for two slots more.
+    /// Returns `true` if the leaf has space for two slots more.
     #[inline(always)]
     pub(crate) fn has_room_for_two(&self) -> bool {
         self.path.place.leaf.used() + 2 <= Geometry::<K, S>::SLOTS

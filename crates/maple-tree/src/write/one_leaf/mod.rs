@@ -24,18 +24,19 @@ pub(crate) struct Quick<K, S> {
     pub(crate) to: usize,
     pub(crate) head: bool,
     pub(crate) tail: bool,
-    /// What the new slot covers: the range asked for, and the holes beside it if it is a hole.
+    /// The range of the new slot: the requested one, extended by neighbouring holes if it is a
+    /// hole.
     pub(crate) first: K,
     pub(crate) last: K,
-    /// What the new slot holds.
+    /// The word of the new slot.
     pub(crate) word: Word,
-    /// How many slots there are afterwards.
+    /// The number of slots afterwards.
     pub(crate) total: usize,
     pub(crate) rebalance: Rebalance,
 }
 
 impl<K: Key, S: Shape> Quick<K, S> {
-    /// Whether the range is that of a slot, so that just the word is exchanged.
+    /// Returns `true` if the range is that of a slot, so that only the word is exchanged.
     #[inline(always)]
     pub(crate) fn is_exact(self) -> bool {
         self.from == self.to
@@ -44,7 +45,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
             && matches!(self.rebalance, Rebalance::None)
     }
 
-    /// How many nodes it takes.
+    /// Returns the number of nodes that the write takes.
     #[inline(always)]
     pub(crate) fn nodes(self, in_rcu: bool) -> usize {
         match self.rebalance {
@@ -96,26 +97,26 @@ impl<K: Key, S: Shape> Quick<K, S> {
         (!empties).then_some((quick, goes_on))
     }
 
-    /// How many slots there are after the change in a leaf of `used` of them.
+    /// Returns the number of slots after the change in a leaf with `used` slots.
     #[inline(always)]
     pub(super) fn total_of(&self, used: usize) -> usize {
         used + 1 + usize::from(self.head) + usize::from(self.tail) - (self.to + 1 - self.from)
     }
 
-    /// Whether the range is within an entry, of which something stays on both sides.
+    /// Returns `true` if the range lies within an entry of which something stays on both sides.
     #[inline(always)]
     fn splits(&self) -> bool {
         let leaf = self.path.place.leaf;
         self.head && self.tail && self.from == self.to && !leaf.slot(self.from).is_null()
     }
 
-    /// Whether the leaf has room for its slots then.
+    /// Returns `true` if the leaf has space for its slots after the change.
     #[inline(always)]
     fn fits(&self) -> bool {
         self.total <= Geometry::<K, S>::SLOTS
     }
 
-    /// Whether the leaf keeps enough slots.
+    /// Returns `true` if the leaf keeps enough slots.
     #[inline(always)]
     fn keeps_enough(&self) -> bool {
         if self.total >= Geometry::<K, S>::least(Kind::Leaf) {

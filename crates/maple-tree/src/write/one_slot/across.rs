@@ -1,5 +1,5 @@
-//! A hole that goes on in the next leaf, or in the one before. It is to be one slot: the other leaf gives its part up, and the bound between
-//! them moves.
+//! A hole that goes on in the next leaf, or in the one before. It must stay one slot: the other
+//! leaf gives up its part, and the bound between them moves.
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, Unread};
@@ -7,8 +7,9 @@ use crate::read::{LeafPath, Place};
 use crate::write::holes::{largest_in_leaf, propagate_from};
 
 impl<K: Key, S: Shape> LeafPath<K, S> {
-    /// Lets a leaf, which has another one beside it, take in the hole with which the one after it begins, `UP`, or the one before it ends, if that is a hole. Gives
-    /// what the leaf covers then: its slot at that end reaches so far. `None` if the other one cannot do without; then nothing has changed.
+    /// Lets a leaf take in the hole with which the leaf after it begins (`UP`), or the one before
+    /// it ends, if there is one. Returns the leaf with its new range, which the slot at that end
+    /// then covers. Returns `None`, and has changed nothing, if the other leaf needs the slot.
     #[inline(never)]
     pub(in crate::write) fn take_in<const UP: bool>(self, unread: Unread) -> Option<Place<K, S>> {
         let Self { place, parent, .. } = self;

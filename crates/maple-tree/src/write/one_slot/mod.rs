@@ -1,7 +1,9 @@
-//! Writes that concern one slot of a leaf, made where nobody reads: a part of a hole becomes an entry, an entry becomes a hole. One descent, a few stores.
+//! Writes that concern one slot of a leaf, made without concurrent readers: a part of a hole
+//! becomes an entry, or an entry becomes a hole. They take one descent and a few stores.
 //!
-//! They make most of all writes. What needs more (a leaf that is full, or left with too few slots; a root that is no node) is left as it
-//! is, for [`one_leaf`](super::one_leaf) or the [`plan`](super::plan) of the general case.
+//! Most writes are of this kind. Writes that need more (a leaf that is full, or would keep too few
+//! slots; a root that is no node) are declined, and left to [`one_leaf`](super::one_leaf) or the
+//! [`plan`](super::plan) of the general case.
 
 mod across;
 
@@ -17,7 +19,7 @@ use crate::write::holes::{largest_of, propagate_first, propagate_from, propagate
 pub(crate) struct SlotAt<K, S> {
     pub(crate) path: LeafPath<K, S>,
     pub(crate) slot: usize,
-    /// What it covers, and the word that it holds.
+    /// Its range and its word.
     pub(crate) found: Found<K>,
 }
 
@@ -29,7 +31,7 @@ impl<K: Key, S: Shape> SlotAt<K, S> {
         Self { path, slot, found }
     }
 
-    /// Whether it is an entry with just this range.
+    /// Returns `true` if it is an entry with exactly this range.
     #[inline(always)]
     pub(crate) fn is_entry(&self, first: K, last: K) -> bool {
         let found = self.found;
@@ -45,18 +47,18 @@ impl<K: Key, S: Shape> SlotAt<K, S> {
     }
 }
 
-/// A part of a hole, which is to be an entry.
+/// A part of a hole that will become an entry.
 #[derive(Clone, Copy)]
 pub(crate) struct Part<K> {
     first: K,
     last: K,
-    /// Whether something is left of the hole before it, and after it.
+    /// `true` if a part of the hole stays before it, and after it.
     head: bool,
     tail: bool,
 }
 
 impl<K: Key> Part<K> {
-    /// How many slots more there are when it is an entry.
+    /// Returns the number of slots that the entry adds.
     #[inline(always)]
     fn more(self) -> usize {
         usize::from(self.head) + usize::from(self.tail)
@@ -173,8 +175,9 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         true
     }
 
-    /// Makes the entry that `at` is a hole, if enough is left in the leaf. Tells whether that is so. At the ends of the leaf that may concern the next one, too,
-    /// unless it is to be this leaf `alone`. The tree has not changed since `at` was found.
+    /// Makes the entry at `at` a hole, if enough slots stay in the leaf. Returns `true` if it did.
+    /// At the ends of the leaf this may change the next one, too, unless `alone` forbids it. The
+    /// tree has not changed since `at` was found.
     #[inline(always)]
     pub(crate) fn vacate(&self, at: SlotAt<K, S>, alone: bool, unread: Unread) -> bool {
         let SlotAt { path, slot, found } = at;

@@ -1,5 +1,6 @@
-//! Rebalance for one more child in an inner node that has none, where nobody reads: it shares its children with a neighbour that has room, as leaves
-//! do, or is split, after the node above it has got room.
+//! Space for one more child in a full inner node, without concurrent readers: the node shares its
+//! children with a neighbour that has space, as leaves do, or is split, after the node above it has
+//! got space.
 
 use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Shape};
@@ -8,7 +9,8 @@ use crate::write::holes::largest_below;
 use crate::write::last::root_above;
 use crate::write::two_leaves::cut::cut_anew;
 
-/// How many nodes it takes to [make room](make_room) for one more child in an inner node, which covers `key`.
+/// Returns the number of nodes that [`make_room`] takes for one more child in an inner node, which
+/// covers `key`.
 pub(super) fn nodes_for_room<K: Key, S: Shape>(node: Node<K, S>, key: K) -> usize {
     if node.used() < node.capacity() {
         return 0;

@@ -1,4 +1,5 @@
-//! Changes of two leaves beside readers: made in copies of the leaves and of the node above, which one store to memory puts into the tree.
+//! Changes of two leaves under concurrent readers: made in copies of the leaves and of the node
+//! above, which one store publishes.
 //!
 //! Readers find the old leaves or the new ones, never one of each: the way to both kinds leads through one slot, that of the node above.
 

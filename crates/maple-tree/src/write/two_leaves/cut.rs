@@ -1,4 +1,5 @@
-//! Where two leaves, or two inner nodes, are cut anew: slots move from one to the other by the block.
+//! Moving the boundary between two leaves, or two inner nodes: slots move from one to the other in
+//! blocks.
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, Unread, Word};

@@ -1,4 +1,5 @@
-//! The change of two leaves where nobody reads, or in copies: slots move from leaf to leaf by the block.
+//! The change of two leaves without concurrent readers, or in copies: slots move from leaf to leaf
+//! in blocks.
 
 use core::hint::select_unpredictable;
 
@@ -19,8 +20,10 @@ use crate::write::watch::Watch;
 use crate::write::{Quick, Rebalance};
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// Carries out a write that makes a part of a hole an entry, where nobody reads: as [`apply_quick`](Self::apply_quick) does, but by code that
-    /// knows that just one slot changes. The tree has not changed since `quick` was made, and `reserve` holds as many nodes as that takes.
+    /// Carries out a write that makes a part of a hole an entry, without concurrent readers. It
+    /// does what [`apply_quick`](Self::apply_quick) does, by code that knows that only one slot
+    /// changes. The tree has not changed since `quick` was made, and `reserve` holds the nodes that
+    /// it takes.
     #[inline(always)]
     pub(crate) fn fill_full(&self, quick: Quick<K, S>, reserve: &mut Reserve, unread: Unread) {
         #[cfg(feature = "tracing")]

@@ -1,13 +1,16 @@
-//! Writes that concern two leaves and the node above them: a leaf that has no room for all its slots, or too few left, or a hole that goes
-//! on in the next leaf.
+//! Writes that concern two leaves and the node above them: a leaf has no space for all its slots,
+//! or too few left, or the hole goes on in the next leaf.
 //!
-//! A leaf that has no room gives slots to a neighbour that has some (as in a B*-tree), and is split only if both neighbours are nearly full,
-//! too: the nodes above keep their shape most of the time, and leaves are fuller. Ascending stores leave full leaves behind, and descending ones leaves that
-//! have one or two slots free. A leaf that is left with too few slots shares with a neighbour, too, or becomes one with it. A hole is one slot: the leaf
-//! that is written takes in what goes on in the one beside it, and the bound between them moves.
+//! A full leaf gives slots to a neighbour that has space (as in a B*-tree), and is split only if
+//! both neighbours are nearly full, too. So the nodes above keep their shape most of the time, and
+//! leaves are fuller. Ascending stores leave full leaves behind, and descending ones leave leaves
+//! with one or two free slots. A leaf that would keep too few slots shares with a neighbour, too,
+//! or merges with it. A hole is one slot: the leaf that is written takes in the part of the hole in
+//! its neighbour, and the bound between them moves.
 //!
-//! What is to be done is found here. It is done [in place](in_place) where nobody reads, and in [copies](copied) beside readers. A node above
-//! that has no room for one more leaf gets some where nobody reads ([`above`]); beside readers that is left to the general plan.
+//! This module decides what to do. It is done [in place](in_place) without concurrent readers, and
+//! in [copies](copied) with them. A full node above gets space only without concurrent readers
+//! ([`above`]). With them, this is left to the general plan.
 
 mod above;
 mod copied;
@@ -21,31 +24,31 @@ use crate::read::{LeafPath, Place};
 use crate::write::last::nodes_above;
 use above::nodes_for_room;
 
-/// Where the slots of a leaf go.
+/// The way to fit the slots of a leaf after a write.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rebalance {
-    /// There is room.
+    /// All fit into the leaf.
     None,
-    /// Another leaf takes some of them, as whole slots, so that there is room in both, and the write is made in one of them. (Small numbers in small
-    /// words: what is planned is passed around by value.)
+    /// Another leaf takes some of them, as whole slots, so that both have space, and the write is
+    /// made in one of them. (Small numbers in small words, because plans are passed by value.)
     Spill {
         taker: Taker,
         /// Slots of the left leaf of the two before the write is made.
         keep: u8,
-        /// How many new nodes it takes where nobody reads.
+        /// The number of new nodes that it takes without concurrent readers.
         nodes: u8,
     },
-    /// The last leaf keeps as many as it has room for, the others, which are new, go to a new one after it. How many new nodes that takes where
-    /// nobody reads.
+    /// The last leaf keeps as many slots as fit, and the others, which are new, go to a new leaf
+    /// after it. The number of new nodes that it takes without concurrent readers.
     Append(u8),
-    /// Too few are left: the leaf shares them with the one beside it that has the same parent; if one leaf has room for all, the two
-    /// become one. The two are in the slots `left` of the parent and the next.
+    /// Too few are left: the leaf shares slots with its neighbour below the same parent, or the two
+    /// merge if all fit into one. They are in the slots `left` and `left + 1` of the parent.
     Underflow { left: u8 },
-    /// There is room, and the hole to be goes on in the leaf before, or after, which can do without.
+    /// All fit, and the new hole goes on in the leaf before, or after, which can give up its part.
     HoleAcross { before: bool },
 }
 
-/// Which leaf takes what there is no room for.
+/// The leaf that takes the slots that do not fit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taker {
     /// The one before, which has the same parent.
@@ -56,14 +59,16 @@ pub(crate) enum Taker {
     New,
 }
 
-/// Two leaves that share their slots have room for one in so many of a leaf's slots then: with less, the next store would have to share again.
+/// Two leaves share their slots only if both have at least one free slot for this many slots of a
+/// leaf afterwards. With less, the next store would have to share again.
 const SPARE: usize = 5;
 
-/// As `SPARE`, beside readers, where each time takes copies of three nodes, so that a split, after which there is more room, is the better bargain.
+/// As `SPARE`, with concurrent readers. There, each sharing takes copies of three nodes, so a
+/// split, which leaves more space, is cheaper in the long run.
 const SPARE_BESIDE: usize = 2;
 
-/// Where to cut a run of slots in two, so that one leaf has `target` slots when the slots `from..=to` have become `more` slots more, or
-/// about that: these are not cut.
+/// Returns where to cut a run of slots in two, so that one leaf has about `target` slots after the
+/// slots `from..=to` have become `more` slots more. These are not cut.
 #[inline(always)]
 fn cut((from, to): (usize, usize), target: usize, more: usize) -> usize {
     if to + more < target {

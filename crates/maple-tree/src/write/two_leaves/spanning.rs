@@ -1,4 +1,5 @@
-//! A range that begins in one leaf and ends in the next, where nobody reads: what is new goes to one of the two, and the bound between them moves.
+//! A range that begins in one leaf and ends in the next, without concurrent readers: the new slot
+//! goes to one of the two, and the bound between them moves.
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, RawTree, Unread, Word};
@@ -10,7 +11,7 @@ struct Part<K> {
     slot: usize,
     /// Something of the slot is left outside of the range.
     cut: bool,
-    /// Where the range begins in the first leaf, or ends in the second one.
+    /// The start of the range in the first leaf, or its end in the second one.
     bound: K,
 }
 
