@@ -12,8 +12,9 @@ use crate::read::Found;
 /// A place between two entries, or before the first, or after the last. Made by [`lower_bound`](crate::MapleTree::lower_bound) and
 /// [`upper_bound`](crate::MapleTree::upper_bound).
 ///
-/// Each look is O(log n), and beside a writer at what is there by then. To go through many entries take an iterator; to look at holes,
-/// too, or to change what is there, a [`Cursor`](crate::Cursor).
+/// Each look-up is O(log n), and concurrently with a writer it reads the current state. To go
+/// through many entries, use an iterator. To look at holes, too, or to change entries, use a
+/// [`Cursor`](crate::Cursor).
 pub struct Between<'a, K: Key, V: Value, S: Shape = Native> {
     tree: &'a RawTree<K, S>,
     /// The entries that end before this index come before the place; `None`: all do.
@@ -90,7 +91,8 @@ impl<'a, K: Key, V: Value, S: Shape> Between<'a, K, V, S> {
         Self::show(found)
     }
 
-    /// The hole, or the nothing, that the place is in: what lies between the entries beside it.
+    /// Returns the hole that contains the position: the range between the entries around it, if it
+    /// is not empty.
     pub fn hole(&self) -> Option<RangeInclusive<K>> {
         let first = match self.found_prev() {
             Some(found) => found.last.successor()?,

@@ -1,5 +1,6 @@
-//! Changing single ranges, once for all faces: what becomes of the entries that go differs (they are dropped and handed over, or retired and shown, or
-//! given up to a snapshot), and what readers see of it.
+//! Changes of single ranges, written once for all map types. The map types differ in what happens
+//! to removed entries (dropped and handed over, or retired and shown, or given up to a snapshot),
+//! and in what readers see.
 //!
 //! The macros write the methods into each face, so that they stand in its documentation with an example that runs there. Two faces are a
 //! [`Host`](crate::api::host::Host) themselves; that whose trees share nodes makes one for each write, by its `change`.
@@ -188,8 +189,9 @@ macro_rules! changes {
     };
 }
 
-/// What else the faces have that are hosts themselves. `$cursor` is what changes them from a position; `$gone` is what a closure gets of an entry that goes, made
-/// by `$taker`; the others as in [`changes`].
+/// Further methods of the map types that are hosts themselves. `$cursor` is the cursor type that
+/// changes the map. `$gone` is the form in which a closure gets a removed entry, made by `$taker`.
+/// The others are as in [`changes`].
 macro_rules! host_changes {
     ($cursor:ty, $gone:ty, $taker:ident, $fate:literal, $seen:literal, $setup:literal) => {
         #[doc = concat!("Stores `value` at `range`. Entries within the range are ", $fate, ", entries that overlap one end of it")]
@@ -409,7 +411,8 @@ macro_rules! host_changes {
             A: $crate::alloc::Fork,
         {
             let mut copier = $crate::write::duplicate::CopyWith::<_, V>(copy, core::marker::PhantomData);
-            // SAFETY: the map, or its only writer, is borrowed, so that nobody writes; the copier makes words out of values.
+            // SAFETY: the map, or its only writer, is borrowed, so no thread writes. The copier
+            // makes words out of values.
             unsafe { MapleTree::duplicate_of(self.raw(), self.nodes().fork(), &mut copier) }
         }
     };

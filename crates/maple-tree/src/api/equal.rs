@@ -29,7 +29,7 @@ pub(crate) fn run<K: Key, V: Value, S: Shape>(
         let (first, last) = (found.first, found.last);
         if let Some((run, before)) = &mut run {
             let touches = run.last.wrapping_add(K::ONE) == first;
-            // SAFETY: words in the tree are values, and the tree is not changed meanwhile.
+            // SAFETY: words in the tree are values, and the tree is not changed during the call.
             let views = unsafe { view::<V>(before.word).zip(view::<V>(found.word)) };
             if touches && views.is_some_and(|(before, after)| same(before, after)) {
                 (run.last, run.more, *before) = (last, run.more + 1, found);

@@ -1,5 +1,5 @@
-//! What a map is to the calls that write it: who holds the tree, where its nodes come from, what becomes of what is removed. From that follows how
-//! a write is carried out.
+//! The interface of a map to the calls that write it: who holds the tree, which allocator its nodes
+//! come from, and what happens to removed entries. These decide how a write is carried out.
 
 use core::ptr::NonNull;
 
@@ -9,7 +9,7 @@ use crate::node::{NULL, RawTree, Unread, Word};
 use crate::read::Found;
 use crate::write::{Action, Hint, Plan, Quick, Removed, Sink, SlotAt};
 
-/// What a write does to its range.
+/// The kind of change that a write makes in its range.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Touch {
     /// It stores where nothing is, and refuses if something is.
@@ -21,7 +21,7 @@ pub(crate) enum Touch {
 }
 
 impl<K: Key, S> SlotAt<K, S> {
-    /// Whether it is a hole, which a range that starts in it and ends at `last` does not leave.
+    /// Returns `true` if it is a hole that contains a range which starts in it and ends at `last`.
     #[inline(always)]
     pub(in crate::api) fn is_hole_around(&self, last: K) -> bool {
         self.found.word.is_null() && last <= self.found.last
@@ -33,19 +33,23 @@ impl<K: Key, S> SlotAt<K, S> {
 /// # Safety
 ///
 /// * The tree's words are values of `V`.
-/// * Who has the host exclusively is the tree's only writer, and unless the tree is in RCU mode nobody reads it meanwhile.
-/// * Nodes that [`fill`](Host::fill) gives are nobody else's, and may be given back to [`nodes`](Host::nodes).
+/// * The exclusive owner of the host is the tree's only writer, and unless the tree is in RCU mode,
+///   no thread reads it during the call.
+/// * No other code uses the nodes that [`fill`](Host::fill) gives, and these may be given back to
+///   [`nodes`](Host::nodes).
 /// * [`OWNS_NODES`](Host::OWNS_NODES) and [`alone`](Host::alone) say so only if it is so.
 pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
-    /// Whether all nodes are the tree's own, so that a leaf may give slots to the one beside it. If not, only what a write touches is, as
-    /// [`change`](Host::change) has seen to, and such writes are planned. A constant: what is not done for trees that share nodes takes no stack from what is.
+    /// `true` if all nodes belong to the tree alone, so that a leaf may give slots to its
+    /// neighbour. Otherwise only the nodes that a write touches belong to it, which
+    /// [`change`](Host::change) ensures, and such writes are planned. It is a constant, so that
+    /// code for trees that share nodes takes no stack from the others.
     const OWNS_NODES: bool = true;
 
     type Alloc: NodeAlloc;
 
     fn tree(&self) -> &RawTree<K, S>;
 
-    /// Where its nodes come from.
+    /// Returns the allocator of its nodes.
     fn nodes(&self) -> &Self::Alloc;
 
     /// Sees to it that at least `count` nodes are in the reserve. If there is no memory, those that could be had are.
@@ -54,7 +58,7 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         reserve.provide(count, self.nodes())
     }
 
-    /// So many nodes. In line: most writes take none.
+    /// Allocates `count` nodes. Inlined, because most writes take none.
     #[inline(always)]
     fn reserved(&mut self, count: usize) -> Result<Reserve, AllocError> {
         let mut reserve = Reserve::new();
@@ -66,13 +70,14 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         Ok(reserve)
     }
 
-    /// Whether nobody reads.
+    /// Returns `true` if there are no concurrent readers.
     fn alone(&self) -> bool;
 
-    /// The right to change nodes where they are, if nobody reads. Asked for first, for the sake of writers beside readers.
+    /// Returns the right to change nodes in place, if there are no concurrent readers. Called
+    /// first, for the sake of writers with concurrent readers.
     #[inline(always)]
     fn unread(&self) -> Option<Unread> {
-        // SAFETY: the host's promises; nobody reads.
+        // SAFETY: the host's promises, and no thread reads.
         self.alone().then(|| unsafe { Unread::new() })
     }
 
@@ -87,7 +92,8 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         make(Ok(self))
     }
 
-    /// Sees to it that the nodes of a plan are the tree's own. May panic, where that takes values once more; what is to be stored is still its maker's.
+    /// Makes the nodes of a plan belong to the tree alone. May panic, because it may duplicate
+    /// values. The value to be stored still belongs to the caller then.
     #[inline(always)]
     fn prepare(&mut self, _plan: &mut Plan<K, S>) -> Result<(), AllocError> {
         Ok(())
@@ -97,17 +103,19 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
     #[inline(always)]
     fn begins(&mut self) {}
 
-    /// What takes replaced nodes and removed entries. The words of these go to `taken`, if they are [owned](Host::discard) with the duty to drop
-    /// them; the entry that began at `kept` is stored over itself, and stays. There is one of these at a time.
+    /// Returns the sink for replaced nodes and removed entries. The words of the entries go to
+    /// `taken`, with the duty to drop them if they are [owned](Host::discard). The entry that began
+    /// at `kept` is stored over itself, and stays. There is one sink at a time.
     fn sink(&self, kept: Option<K>, taken: impl FnMut(K, K, Word)) -> impl Sink<K>;
 
-    /// As [`sink`](Host::sink), of entries alone, where nobody reads.
+    /// As [`sink`](Host::sink), for entries alone, without concurrent readers.
     #[inline(always)]
     fn sink_alone(&self, taken: impl FnMut(K, K, Word)) -> impl Sink<K> {
         self.sink(None, taken)
     }
 
-    /// What to do with a removed word that nobody wants: drop the value, or nothing, if it is retired.
+    /// Disposes of a removed word that the caller does not want: drops the value, or does nothing
+    /// if it has been retired.
     fn discard(_first: K, _last: K, word: Word) {
         if let Some(raw) = NonNull::new(word) {
             // SAFETY: the word has been removed from the tree, which owned the value.
@@ -276,8 +284,9 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         done
     }
 
-    /// Makes the entry that a slot is a hole, if that takes no copy of a node, and, if it is to be `alone`, changes no other leaf; tells whether it has. The
-    /// entry's word goes to `taken`, as for [`carry_out`](Host::carry_out).
+    /// Makes the entry at a slot a hole, if that takes no copy of a node, and, if it must be
+    /// `alone`, changes no other leaf. Returns `true` if it did. The entry's word goes to `taken`,
+    /// as for [`carry_out`](Host::carry_out).
     #[inline(always)]
     fn vacate(&mut self, at: SlotAt<K, S>, alone: bool, taken: impl FnMut(K, K, Word)) -> bool {
         let Some(unread) = self.unread() else {
@@ -292,10 +301,12 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         done
     }
 
-    /// Makes a range that starts in a slot, or in the one before in the same leaf, hold a word (NULL erases), if nobody reads, that takes no node, and all that
-    /// changes is in that leaf, or, if it `spans`, in that and the next one; tells whether it has. If not, nothing has changed. The part above of an entry that
-    /// goes on at both ends, which is in one leaf, gets `twin`, which is NULL otherwise. The words of the entries that are removed go to `taken`, as for
-    /// [`carry_out`](Host::carry_out), but for `kept`.
+    /// Stores a word (NULL erases) at a range that starts in a slot, or in the one before in the
+    /// same leaf. It does so only without concurrent readers, if this takes no node and changes
+    /// that leaf alone, or, if it `spans`, that and the next one. Returns `true` if it did.
+    /// Otherwise nothing has changed. If an entry goes on at both ends, in one leaf, its upper part
+    /// gets `twin`, which is NULL otherwise. The words of the removed entries, except `kept`, go to
+    /// `taken`, as for [`carry_out`](Host::carry_out).
     #[inline(always)]
     fn store_here(
         &mut self,

@@ -90,7 +90,7 @@ macro_rules! entries {
 entries!(
     /// Entries in order, with their ranges. Made by [`iter`](crate::MapleTree::iter) and [`range`](crate::MapleTree::range).
     Iter, &'a, Ref,
-    // SAFETY: nobody writes the tree while it is borrowed for `'a`; its words are values.
+    // SAFETY: no thread writes the tree while it is borrowed for `'a`. Its words are values.
     |self| unsafe { entry::<K, V>(self.scan.next::<UP>(self.tree)?) },
     {
         #[inline]
@@ -116,7 +116,7 @@ impl<'a, K: Key, V: Value, S: Shape> fmt::Debug for Iter<'a, K, V, S>
 where
     Ref<'a, V>: fmt::Debug,
 {
-    /// What is still to come.
+    /// Formats the entries that are left.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.clone()).finish()
     }
@@ -127,7 +127,7 @@ entries!(
     /// [`range_mut`](crate::MapleTree::range_mut).
     IterMut, &'a mut, Mut,
     |self| {
-        // SAFETY: nobody else uses the tree while it is exclusively borrowed for `'a`.
+        // SAFETY: no other code uses the tree while it is exclusively borrowed for `'a`.
         let (found, slot) = unsafe { self.scan.next_mut::<UP>(self.tree) }?;
         // SAFETY: words in the tree are values; as above; a scan yields each entry once, and does not read its slot again.
         Some((found.first..=found.last, unsafe { V::borrow_mut(slot) }))
@@ -149,7 +149,8 @@ pub struct Values<I>(pub(crate) I);
 #[must_use = "iterators are lazy and do nothing unless consumed"]
 pub struct Ranges<I>(pub(crate) I);
 
-/// What an iterator over entries or holes yields, cut to bounds. Made by [`range_clipped`](crate::MapleTree::range_clipped) and
+/// An iterator over entries or holes, cut to bounds. Made by
+/// [`range_clipped`](crate::MapleTree::range_clipped) and
 /// [`holes_clipped`](crate::MapleTree::holes_clipped).
 #[derive(Clone, Debug)]
 #[must_use = "iterators are lazy and do nothing unless consumed"]
@@ -159,7 +160,7 @@ pub struct Clipped<I, K> {
     hi: K,
 }
 
-/// What has a range that can be cut: an entry, or a hole.
+/// An item with a range that can be cut: an entry, or a hole.
 pub trait Clip<K>: sealed::Sealed {
     /// The part within `lo..=hi`, which it intersects.
     #[doc(hidden)]
@@ -256,7 +257,7 @@ pub struct Holes<'a, K: Key, S: Shape = Native> {
 }
 
 impl<K: Key, S: Shape> fmt::Debug for Holes<'_, K, S> {
-    /// What is still to come.
+    /// Formats the items that are left.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.clone()).finish()
     }

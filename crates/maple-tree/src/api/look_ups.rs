@@ -68,7 +68,7 @@ macro_rules! look_ups {
                 .map(|word| unsafe { $crate::api::look_ups::view::<V>(word) })
         }
 
-        /// Whether `key` is within an entry. O(log n).
+        /// Returns `true` if `key` is within an entry. O(log n).
         ///
         /// ```
         #[doc = $setup]
@@ -109,12 +109,12 @@ macro_rules! look_ups {
             found.word.is_null().then_some(found.first..=found.last)
         }
 
-        /// Whether there are no entries. O(1).
+        /// Returns `true` if there are no entries. O(1).
         pub fn is_empty(&self) -> bool {
             matches!(self.raw().root(), $crate::node::tree::Root::Empty)
         }
 
-        /// How many entries there are. O(n): they are counted.
+        /// Returns the number of entries. O(n): they are counted.
         ///
         /// ```
         #[doc = $setup]
@@ -270,7 +270,7 @@ macro_rules! look_ups {
             (below, above)
         }
 
-        /// Whether an entry intersects `bounds`. O(log n).
+        /// Returns `true` if an entry intersects `bounds`. O(log n).
         ///
         /// ```
         #[doc = $setup]
@@ -280,7 +280,8 @@ macro_rules! look_ups {
             self.find(bounds).is_some()
         }
 
-        /// Whether entries cover all of `bounds`; nothing is covered anyway. O(log n) for each entry passed.
+        /// Returns `true` if entries cover all of `bounds`. Empty bounds are covered. O(log n) for
+        /// each entry passed.
         ///
         /// ```
         #[doc = $setup]
@@ -407,7 +408,7 @@ macro_rules! surveys {
             "assert_eq!(map.gap_down_aligned(..40, 4, 16, 1), Some(33));"
         }
 
-        /// Whether the map keeps the sizes of its holes. O(1).
+        /// Returns `true` if the map keeps the sizes of its holes. O(1).
         pub fn tracks_gaps(&self) -> bool {
             self.raw().tracks_gaps()
         }
@@ -473,7 +474,7 @@ macro_rules! gaps {
     };
 }
 
-/// All that whoever may write a tree whose nodes know their parents may ask. `$setup` as above.
+/// All queries of a writer of a tree whose nodes know their parents. `$setup` is as above.
 macro_rules! all_asked {
     ($setup:literal) => {
         $crate::api::look_ups::surveys!(gap, $setup);

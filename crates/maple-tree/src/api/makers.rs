@@ -52,7 +52,8 @@ macro_rules! constructors {
     };
 }
 
-/// What the maps have that are a tree and an `$alloc`, by default `$default`. The others as for [`constructors`].
+/// Constructors and modes of the maps that consist of a tree and an `$alloc`, by default
+/// `$default`. The others are as for [`constructors`].
 macro_rules! makers {
     ($map:ident, $alloc:ident, $default:expr, $nodes:literal, $setup:literal, $example:literal) => {
         $crate::api::makers::constructors!(
@@ -61,7 +62,7 @@ macro_rules! makers {
         );
 
         impl<K: Key, V: Value, A: $alloc, S: Shape> $map<K, V, A, S> {
-            /// Where the nodes come from.
+            /// Returns the allocator of the nodes.
             pub fn allocator(&self) -> &A {
                 &self.alloc
             }

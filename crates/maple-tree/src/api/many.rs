@@ -23,7 +23,8 @@ macro_rules! one_by_one {
         ) -> Result<(), InsertError<V>> {
             let mut entries = entries.into_iter();
             let done = entries.try_for_each(|(range, value)| self.insert_range(range, value));
-            // Here, and not on return: if it panics, the value that is to be given back is dropped.
+            // Here, and not on return: if this panics, the value that would be given back is
+            // dropped.
             drop(entries);
             done
         }

@@ -28,7 +28,7 @@ impl<V: Value> Made<V> {
     ///
     /// # Safety
     ///
-    /// The word is that of a value, which nobody removes meanwhile.
+    /// The word is that of a value, which no code removes during the call.
     pub(super) unsafe fn remake<K>(
         &mut self,
         word: Word,
@@ -50,7 +50,7 @@ impl<V: Value> Made<V> {
     }
 }
 
-/// What is left of an entry of an old tree.
+/// The rest of an entry of an old tree.
 #[derive(Clone, Copy)]
 struct Piece<K> {
     first: K,
@@ -60,7 +60,8 @@ struct Piece<K> {
     used: bool,
 }
 
-/// A tree that is being made of two, which nobody writes meanwhile, and whose words are values of `V`.
+/// The merge of two trees into a new one. No thread writes the trees during it, and their words are
+/// values of `V`.
 struct Merged<'t, 'a, K: Key, V: Value, S: Shape, A: NodeAlloc> {
     of: [&'t RawTree<K, S>; 2],
     entries: [Scan<K, S>; 2],
@@ -74,7 +75,7 @@ struct Merged<'t, 'a, K: Key, V: Value, S: Shape, A: NodeAlloc> {
 
 impl<K: Key, V: Value, S: Shape, A: NodeAlloc> Merged<'_, '_, K, V, S, A> {
     fn go_on(&mut self, side: usize) {
-        // SAFETY: nobody writes the tree.
+        // SAFETY: no thread writes the tree.
         let next = unsafe { self.entries[side].next::<true>(self.of[side]) };
         self.pieces[side] = next.map(|of| {
             let (first, used) = (of.first, false);
@@ -112,7 +113,7 @@ impl<K: Key, V: Value, S: Shape, A: NodeAlloc> Merged<'_, '_, K, V, S, A> {
         let before = end.and_then(K::predecessor).unwrap_or(K::MAX);
         let (first, last) = (piece.first, piece.of.last.min(before));
         let word = if piece.used {
-            // SAFETY: words in the trees are values, and nobody writes them.
+            // SAFETY: words in the trees are values, and no thread writes them.
             unsafe { self.made.remake(piece.of.word, first..=last, split) }?
         } else {
             piece.of.word
@@ -170,7 +171,7 @@ where
             (None, None) => break,
             (Some(Piece { first, of, .. }), Some(theirs)) if first == theirs.first => {
                 let last = of.last.min(theirs.of.last);
-                // SAFETY: words in the trees are values, and nobody writes them.
+                // SAFETY: words in the trees are values, and no thread writes them.
                 let word = unsafe {
                     let theirs = view::<V>(theirs.of.word).ok_or(EraseError::Splits)?;
                     let both = |range, ours: Ref<'_, V>| resolve(range, ours, theirs);

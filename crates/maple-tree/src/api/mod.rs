@@ -1,4 +1,4 @@
-//! What clients see: trees of words dressed up as maps of values.
+//! The public interface: maps of values over trees of words.
 //!
 //! | module | face |
 //! |---|---|
@@ -8,10 +8,15 @@
 //! | [`cursor`] | positions in any of them |
 //! | [`words`] | the tree of words itself, for shells in other languages |
 //!
-//! What the faces have in common is written once: [`host`] says what a map is to a write, [`store`] takes values to words and through plan, reserve and apply; [`look_ups`],
-//! [`changes`], [`equal`] and [`many`] are the methods that every face has; [`makers`] makes the maps that are a tree and an allocator; [`iter`] holds the iterators; [`merge`] makes one map of two and two of one; `compare` shows maps as values.
+//! The code that the map types share exists once. [`host`] is the interface of a map to a write.
+//! [`store`] converts values to words, and goes through plan, reserve and apply. [`look_ups`],
+//! [`changes`](mod@changes), [`equal`] and [`many`] have the methods of all map types.
+//! [`makers`](mod@makers) makes the maps that consist of a tree and an allocator, [`iter`] holds
+//! the iterators, [`merge`](mod@merge) makes one map of two and two of one, and `compare` shows
+//! maps as values.
 //!
-//! May know: all other rooms. Among the faces, `sync` and `snap` may know `map`; none of the rest knows another.
+//! It may use all other modules. Among its own modules, `sync` and `snap` may use `map`; no other
+//! map type uses another.
 
 pub(crate) mod between;
 pub(crate) mod changes;

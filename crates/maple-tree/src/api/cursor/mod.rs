@@ -21,7 +21,8 @@ use crate::write::SlotAt;
 pub(in crate::api) use state::State;
 pub use state::Status;
 
-/// A position in a map that is not changed meanwhile, or (made by a [`Reader`](crate::Reader)) beside a writer.
+/// A position in a map that is not changed while the cursor exists, or (made by a
+/// [`Reader`](crate::Reader)) concurrently with a writer.
 ///
 /// ```
 /// use maple_tree::{MapleTree, Status};
@@ -82,7 +83,7 @@ macro_rules! moves {
             self.at.index..=self.at.last
         }
 
-        /// What the range stands for.
+        /// Returns the meaning of the range.
         pub fn status(&self) -> Status {
             self.at.status
         }
@@ -335,8 +336,10 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S>> Writing<'h,
         self.host.fill(&mut self.reserve, nodes)
     }
 
-    /// Sets aside the nodes that `entries` stores in ascending order, after all that is there, take: none of them then allocates. There are as many as
-    /// if each left a hole before it; beside readers, at least one for each. What is left over is given back when the cursor is dropped.
+    /// Allocates in advance the nodes for `entries` stores in ascending order, after all existing
+    /// entries, so that none of these stores allocates. It allocates as many as if each store left
+    /// a hole before it, and with concurrent readers at least one for each. Nodes that are left
+    /// over are given back when the cursor is dropped.
     ///
     /// # Errors
     ///
@@ -356,7 +359,7 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S>> Writing<'h,
     ///
     /// # Errors
     ///
-    /// If there are none; the cursor stays as it is.
+    /// If there is no such gap. The cursor stays unchanged.
     pub fn empty_area(
         &mut self,
         bounds: impl RangeBounds<K>,
@@ -369,7 +372,7 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S>> Writing<'h,
     ///
     /// # Errors
     ///
-    /// If there are none; the cursor stays as it is.
+    /// If there is no such gap. The cursor stays unchanged.
     pub fn empty_area_rev(
         &mut self,
         bounds: impl RangeBounds<K>,

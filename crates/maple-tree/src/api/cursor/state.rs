@@ -1,13 +1,14 @@
-//! Where a cursor is, and how it moves: a small state machine over any tree. Writes nothing.
+//! The position of a cursor and its moves: a small state machine over any tree. Writes nothing.
 //!
-//! Within its leaf a cursor goes from slot to slot: where the one that it stands on ends as the cursor does, the next one is beside it.
+//! Within its leaf a cursor goes from slot to slot: if its slot still ends where the cursor's range
+//! ends, the next slot is its neighbour.
 
 use crate::base::{Key, Offset, Shape, either};
 use crate::node::{NULL, RawTree, Word};
 use crate::read::{Found, LeafPath, Place, path};
 use crate::write::SlotAt;
 
-/// What a cursor's range stands for; the names are Linux's.
+/// The meaning of a cursor's range, with Linux's names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Status {
     /// Not looked yet: the range is the caller's.
@@ -19,7 +20,8 @@ pub enum Status {
     Root,
     /// At the hole that an empty tree is, or that is above a single entry at index 0.
     None,
-    /// Where it was may have changed: the next move looks anew, `find` after the range, `next` and `prev` from what is at the index by then.
+    /// The place may have changed. The next move looks it up again: `find` after the range, `next`
+    /// and `prev` from the current contents at the index.
     Pause,
     /// The last move reached its upper limit without finding anything. A move with a larger limit goes on.
     Overflow,
@@ -113,8 +115,9 @@ impl<K: Key, S: Shape> State<K, S> {
         self.stand_on(path.place.slot(self.slot), Status::Active)
     }
 
-    /// To the slot at `key`, which follows the one that the cursor stands on, `UP` or down: mostly the first one of the next leaf below the same
-    /// node. Whoever goes there will most likely go on to those after it.
+    /// Moves to the slot at `key`, which follows the cursor's slot, `UP` or down. Mostly it is the
+    /// first one of the next leaf below the same node. A cursor that gets there will most likely go
+    /// on to the slots after it.
     #[inline(always)]
     fn go_on<const UP: bool>(&mut self, tree: &RawTree<K, S>, key: K) -> Word {
         let Some(path) = self.path.and_then(|path| path.next_leaf::<UP>(key)) else {
@@ -218,8 +221,10 @@ impl<K: Key, S: Shape> State<K, S> {
         self.go(tree, self.index)
     }
 
-    /// To the first entry at or after `index` (or the last at or before it, unless `UP`), and if the cursor is at one already, to the next; or, if it `STEPS`, to the
-    /// next entry after what is at `index` (or before it). It starts no later than `limit` (or ends no earlier); `holes` stops at holes too.
+    /// Moves to the first entry at or after `index` (or the last at or before it, unless `UP`), and
+    /// if the cursor is at one already, to the next. If it `STEPS`, it moves to the next entry
+    /// after the contents at `index` (or before it). The entry starts no later than `limit` (or
+    /// ends no earlier). With `holes`, holes count as well.
     #[inline(always)]
     pub(in crate::api) fn seek<const UP: bool, const STEPS: bool>(
         &mut self,
@@ -268,7 +273,8 @@ impl<K: Key, S: Shape> State<K, S> {
         self.go(tree, K::MIN)
     }
 
-    /// Up from the only entry of a tree without nodes, to the hole behind it; to the next entry, if a writer has stored one meanwhile.
+    /// Moves up from the only entry of a tree without nodes: to the hole behind it, or to the next
+    /// entry, if a writer has stored one since.
     fn after_single(&mut self, tree: &RawTree<K, S>, limit: K, holes: bool) -> Word {
         let word = self.go(tree, K::ONE);
         if self.status != Status::Active {

@@ -68,7 +68,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         let mut map = Self::new_in(alloc);
         let mut entries = entries.into_iter();
         let filled = map.fill(&mut entries);
-        // Here, and not on return: if it panics, what is to be given back is dropped.
+        // Here, and not on return: if this panics, the value that would be given back is dropped.
         drop(entries);
         match filled {
             Ok(()) => Ok(map),

@@ -38,7 +38,8 @@ let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();"
         }))
     }
 
-    /// Exchanges the value of the entry at `key`, whose range stays as it is, and gives the old one. O(log n).
+    /// Replaces the value of the entry at `key`, whose range stays unchanged, and returns the old
+    /// one. O(log n).
     ///
     /// ```
     /// let mut map = maple_tree::MapleTree::from([(10..20u32, 1u32), (20..30, 2), (40..50, 3)]);
@@ -48,8 +49,9 @@ let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();"
     ///
     /// # Errors
     ///
-    /// The value comes back if there is no entry. It also does if there is no memory, which is needed in one case only: the entry is the map's
-    /// only one, is at index 0, and the word of the new value has a bit pattern that cannot stand alone in a root.
+    /// Returns the value if there is no entry, or if there is no memory. Memory is needed in one
+    /// case only: the entry is the map's only one, is at index 0, and the word of the new value has
+    /// a bit pattern that cannot stand alone in a root.
     pub fn replace(&mut self, key: K, value: V) -> Result<V, V> {
         // SAFETY: the tree gave the old word up.
         store::replace(self, key, value.into_raw()).map(|old| unsafe { V::from_raw(old) })
@@ -94,7 +96,8 @@ let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();"
     }
 }
 
-// SAFETY: the map owns its values; an exclusive borrow of it has no other writers and no readers beside it; its nodes come from its allocator.
+// SAFETY: the map owns its values. Its exclusive borrower is the only writer, and there are no
+// readers. Its nodes come from its allocator.
 unsafe impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Host<K, V, S> for MapleTree<K, V, A, S> {
     type Alloc = A;
 

@@ -1,4 +1,4 @@
-//! A place in the map that is to be looked at and then filled, changed or emptied.
+//! A position in the map that is first examined and then filled, changed or emptied.
 
 use core::fmt;
 use core::ops::{RangeBounds, RangeInclusive};
@@ -9,7 +9,8 @@ use crate::base::{InsertError, Key, Mut, Native, Offset, Ref, Shape, Slot, Value
 use crate::node::Node;
 use crate::read::InSlot;
 
-/// What is at a range of a map: made by [`entry`](MapleTree::entry) and [`entry_range`](MapleTree::entry_range).
+/// The contents of a map at a range: made by [`entry`](MapleTree::entry) and
+/// [`entry_range`](MapleTree::entry_range).
 ///
 /// A range is *vacant* if all of it is a hole, or part of one; then an entry can be stored just there. It is *occupied* if any entry intersects it;
 /// then the first of those is shown, with its whole range, which may be larger or smaller than the one asked for.
@@ -38,7 +39,8 @@ pub struct VacantEntry<'a, K: Key, V: Value, A: NodeAlloc = Pool, S: Shape = Nat
 }
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
-    /// What is at `key`: an entry that contains it, or a hole, in which an entry for `key` alone can be stored. O(log n).
+    /// Returns the contents at `key`: an entry that contains it, or a hole, in which an entry for
+    /// `key` alone can be stored. O(log n).
     ///
     /// ```
     /// let mut seen = maple_tree::MapleTree::<u32, Box<u32>>::new();
@@ -52,7 +54,8 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         self.entry_range(key..=key)
     }
 
-    /// What is at `range`: the first entry that intersects it, or a hole that contains all of it. O(log n).
+    /// Returns the contents at `range`: the first entry that intersects it, or a hole that contains
+    /// all of it. O(log n).
     ///
     /// ```
     /// # use maple_tree::{Entry, InsertError, MapleTree};
@@ -190,7 +193,7 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
 }
 
 impl<'a, K: Key, V: Value, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, A, S> {
-    /// That of an entry that has been found.
+    /// Returns the position of an entry that has been found.
     fn found(map: &'a mut MapleTree<K, V, A, S>, (found, slot): InSlot<K, S>) -> Self {
         let range = (found.first, found.last);
         Self { map, range, slot }
@@ -202,7 +205,7 @@ impl<'a, K: Key, V: Value, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, A, S>
         self.slot = at.map(|at| (at.path.place.leaf, at.slot));
     }
 
-    /// Where the word is.
+    /// Returns the address of the word.
     fn slot(&self) -> Slot {
         match self.slot {
             Some((leaf, slot)) => leaf.slot_memory(slot),

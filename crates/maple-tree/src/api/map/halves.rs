@@ -111,14 +111,15 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         Ok(Some(new))
     }
 
-    /// So many nodes, of one run if there are several and the allocator has runs: a new pool then takes one slab for them.
+    /// Allocates `count` nodes, of one run if there are several and the allocator has runs: a new
+    /// pool then takes one slab for them.
     fn reserved_run(&mut self, count: usize) -> Result<Reserve, AllocError> {
         let mut reserve = Reserve::new();
         if count > 1
             && let Some(run) = self.alloc.allocate_run_mut(LAYOUT, count)
         {
             let mut at = 0..count;
-            // SAFETY: the nodes of a run lie one behind the other, and are nobody else's.
+            // SAFETY: the nodes of a run lie one behind the other, and no other code uses them.
             let node = || at.next().map(|i| unsafe { run.add(i * LAYOUT.size()) });
             // SAFETY: blocks of the layout of nodes, as above.
             unsafe { reserve.fill_with(count, node) }?;

@@ -31,9 +31,11 @@ pub use take::{ExtractIf, IntoIter};
 /// Writes that need memory give an error if there is none and leave the map as it was; no method
 /// aborts or panics (unless dropping a value panics).
 ///
-/// If dropping a value panics, or a closure or an iterator of the caller's does, nothing leaks, and the map is whole and holds what the call had come
-/// to. What the call had still to hand over or to drop is dropped while the panic unwinds; a closure that has panicked is not called
-/// again. A second panic meanwhile ends the program, as with the collections of the standard library.
+/// If dropping a value panics, or a closure or an iterator of the caller's does, nothing leaks. The
+/// map is valid and holds the effects of the call so far. Whatever the call still had to hand over
+/// or to drop is dropped while the panic unwinds. A closure that has panicked is not called again.
+/// A second panic during the unwinding aborts the program, as with the collections of the standard
+/// library.
 ///
 /// Finding, inserting, erasing an entry, and finding a gap in a tree [`with_gaps`](MapleTree::with_gaps),
 /// take O(log n). A store over several entries takes that and the time to drop them.

@@ -10,11 +10,12 @@ use crate::api::{MapleTree, Ranges, Values, both_ways};
 use crate::base::{Key, Mut, Native, Shape, Value, inclusive, opaque};
 use crate::read::iterate::by_leaf::Scan;
 
-/// Takes entries out of a map as it is asked for them. Made by [`extract_if`](MapleTree::extract_if).
+/// An iterator that takes entries out of a map on demand. Made by
+/// [`extract_if`](MapleTree::extract_if).
 #[must_use = "iterators are lazy and do nothing unless consumed; `retain` drops what is not kept"]
 pub struct ExtractIf<'a, K: Key, V: Value, F, A: NodeAlloc = Pool, S: Shape = Native> {
     map: &'a mut MapleTree<K, V, A, S>,
-    /// What has not been looked at.
+    /// The entries that have not been examined.
     entries: Scan<K, S>,
     hi: K,
     take: F,
@@ -94,7 +95,7 @@ pub struct IntoIter<K: Key, V: Value, A: NodeAlloc = Pool, S: Shape = Native> {
     /// Its nodes and its allocator are whole; the values before and behind what `at` has left are gone.
     map: mem::ManuallyDrop<MapleTree<K, V, A, S>>,
     at: Scan<K, S>,
-    /// How many entries `at` has left.
+    /// The number of entries that `at` has left.
     left: usize,
 }
 
@@ -142,7 +143,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> IntoIter<K, V, A, S> {
     #[inline(always)]
     fn step<const UP: bool>(&mut self) -> Option<(RangeInclusive<K>, V)> {
-        // SAFETY: nobody else has the map, and nothing writes it any more.
+        // SAFETY: no other code has the map, and nothing writes it any more.
         let found = unsafe { self.at.next::<UP>(&self.map.raw) }?;
         let raw = NonNull::new(found.word)?;
         self.left -= 1;

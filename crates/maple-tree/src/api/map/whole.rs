@@ -112,10 +112,11 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         self.cut(key.., |range, value| split.take()?(range, value))
     }
 
-    /// Takes what is within `range` out of the map, and gives it as a map with the same modes and a [fork](Fork) of the allocator: an erase that hands
-    /// over what it removes, with the pieces of entries that reach beyond an end. These keep what is outside, and their piece within has the value
-    /// that `split` makes from the entry and the range of the piece. Of an entry that goes on at both ends `split` makes also the value for what is above,
-    /// and first.
+    /// Removes the entries within `range` and returns them as a map with the same modes and a
+    /// [fork](Fork) of the allocator. It is an erase that hands over what it removes, including the
+    /// pieces of entries that reach beyond an end. These entries keep the part outside. The piece
+    /// within gets the value that `split` makes from the entry and the range of the piece. For an
+    /// entry that goes on at both ends, `split` first makes the value of the part above, too.
     ///
     /// O(log n): the nodes go with the entries, and the two maps have the memory of a [`Pool`](crate::alloc::Pool) in common from then on, which is given back with
     /// the last of them. Up to two leaves of entries at either end of the map
@@ -172,9 +173,11 @@ let mut map: MapleTree<u32, u32> = MapleTree::new();
 let mut other: MapleTree<u32, u32> = MapleTree::new();"
     );
 
-    /// Moves all entries of `other` into this map. Where one meets an entry of this map, the part that both cover gets the value that `resolve` makes of
-    /// its range and the two, this map's first. Of an entry that others cut into several parts, each part but the lowest that is left gets the value
-    /// that `split` makes from that entry and the range of the part; an entry of which nothing is left is dropped. O(n + m).
+    /// Moves all entries of `other` into this map. Where one meets an entry of this map, the part
+    /// that both cover gets the value that `resolve` makes of its range and the two values, this
+    /// map's first. If others cut an entry into several parts, each part except the lowest one that
+    /// is left gets the value that `split` makes from that entry and the range of the part. An
+    /// entry of which nothing is left is dropped. O(n + m).
     ///
     /// ```
     /// # use maple_tree::{EraseError, MapleTree};
@@ -204,14 +207,15 @@ let mut other: MapleTree<u32, u32> = MapleTree::new();"
     ///
     /// # Safety
     ///
-    /// Nobody writes the tree meanwhile, and what the copier makes are words of values.
+    /// No thread writes the tree during the call, and the copier makes words of values.
     pub(crate) unsafe fn duplicate_of<C: Copier<K>>(
         raw: &RawTree<K, S>,
         alloc: A,
         copier: &mut C,
     ) -> Result<Self, CloneError<C::Error>> {
         let mut new = Self::from_parts(raw.empty_like(), alloc);
-        // SAFETY: the caller's promise; the new map is nobody else's, and tracks gaps if the tree does.
+        // SAFETY: the caller's promise. No other code uses the new map, which tracks gaps if the
+        // tree does.
         let done = unsafe { raw.dup_into(&new.raw, &mut new.alloc, copier) };
         #[cfg(feature = "tracing")]
         crate::base::events::duplicate(raw.height(), done.is_ok());
@@ -234,7 +238,8 @@ let mut other: MapleTree<u32, u32> = MapleTree::new();"
         A: Fork,
     {
         if V::PLAIN {
-            // SAFETY: the map is borrowed, so that nobody writes; a copy of a value's word is a value (promise of `PLAIN`).
+            // SAFETY: the map is borrowed, so no thread writes. A copy of a value's word is a value
+            // (promise of `PLAIN`).
             let copy = unsafe { Self::duplicate_of(&self.raw, self.alloc.fork(), &mut Verbatim) };
             return copy.map_err(|_: CloneError<Infallible>| AllocError);
         }
@@ -255,7 +260,7 @@ let mut other: MapleTree<u32, u32> = MapleTree::new();"
         unsafe { demolish::<true, K, V, A, S>(&self.raw, &self.alloc) }
     }
 
-    /// Gives all nodes back, and leaves the map empty. The values are somebody else's.
+    /// Gives all nodes back, and leaves the map empty. The values belong to other code.
     pub(crate) fn free_nodes(&mut self) {
         // SAFETY: as above.
         unsafe { demolish::<false, K, V, A, S>(&self.raw, &self.alloc) }
@@ -266,7 +271,8 @@ let mut other: MapleTree<u32, u32> = MapleTree::new();"
 ///
 /// # Safety
 ///
-/// The words in the tree are values of `V`, its nodes are all that came from `alloc`, and nobody else uses it.
+/// The words in the tree are values of `V`, its nodes are all that came from `alloc`, and no other
+/// code uses it.
 pub(crate) unsafe fn demolish<const VALUES: bool, K: Key, V: Value, A: NodeAlloc, S: Shape>(
     raw: &RawTree<K, S>,
     alloc: &A,

@@ -8,11 +8,11 @@ use crate::base::{Key, Shape, Value};
 use crate::inspect::check::Damage;
 use crate::node::{Node, Root};
 
-/// How many of a map's nodes are its own. Made by [`CowMapleTree::sharing`].
+/// The number of a map's own and shared nodes. Made by [`CowMapleTree::sharing`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Sharing {
-    /// Nodes that nobody else leads to: writes change them in place.
+    /// Nodes to which no other tree refers: writes change them in place.
     pub own: usize,
     /// Nodes that a snapshot leads to as well: writes copy them.
     pub shared: usize,
@@ -41,8 +41,9 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         })
     }
 
-    /// Checks the maps, and that every node is counted exactly as often as it is led to. The maps are all that share
-    /// nodes with one another, and none is written meanwhile. O(n log n). Meant for tests.
+    /// Checks the maps, and that the count of every node is its number of references. The maps must
+    /// be all that share nodes with one another, and none may be written during the call. O(n log
+    /// n). Meant for tests.
     ///
     /// # Errors
     ///
@@ -82,8 +83,9 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         family.iter().try_for_each(|map| map.check())
     }
 
-    /// Whether a snapshot shares the whole of this map at the moment, so that a write would copy its path from the root on. False for an empty
-    /// map. O(1). (Where snapshots are dropped on other threads, it may have ceased to be true by the time that one looks.)
+    /// Returns `true` if a snapshot shares the whole of this map at the moment, so that a write
+    /// would copy its path from the root on. Returns `false` for an empty map. O(1). (If snapshots
+    /// are dropped on other threads, the result may be outdated when it returns.)
     ///
     /// ```
     /// let mut map = maple_tree::CowMapleTree::<u64, u32>::new();
@@ -98,7 +100,7 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         matches!(self.raw.root(), Root::Node(root) if !root.is_sole())
     }
 
-    /// How many nodes are this map's own, and how many are shared. O(n).
+    /// Returns the number of nodes that this map alone has, and of those that it shares. O(n).
     ///
     /// ```
     /// let mut map = maple_tree::CowMapleTree::<u64, u32>::new();

@@ -1,5 +1,5 @@
-//! A map whose clones share their nodes: a snapshot takes one counted reference to the root, whatever the size, and a node is
-//! copied when one of those who share it first writes it.
+//! A map whose clones share their nodes: a snapshot takes one counted reference to the root,
+//! whatever the size, and a node is copied when one of the maps that share it first writes it.
 //!
 //! # Why a type of its own
 //!
@@ -10,18 +10,21 @@
 //!
 //! # Who may write what
 //!
-//! A node is *owned* if it is led to once and so is every node above it: only this tree leads to it, and `&mut self` says that nobody is
-//! looking through this tree. Owned nodes are changed in place, others are never written but for their count. Trees that share nodes
-//! may therefore be read and written at the same time, on different threads, without a lock. Why one load is enough to know that
-//! a node is owned, and how the counts are ordered, is argued in `node/count.rs`.
+//! A node is *owned* if it and every node above it have one reference: only this tree refers to it,
+//! and `&mut self` excludes readers of this tree. Owned nodes are changed in place, and others are
+//! never written except for their count. So trees that share nodes may be read and written at the
+//! same time, on different threads, without a lock. `node/count.rs` argues why one load suffices to
+//! know that a node is owned, and how the counts are ordered.
 //!
 //! A node that a snapshot shares leads to nodes that are not counted: they are led to once, from there. Only a copy of it has them counted.
 //!
 //! # The structure
 //!
-//! That of the other trees: leaves on one level, pivots ascending, no two holes that neighbour each other, exact gaps, and at least three eighths of
-//! the slots used (two at least) but in the root and in the last node of each level. An entry never stands in the root by itself.
-//! [`CowMapleTree::check`] checks it, [`CowMapleTree::check_family`] also that every count is exact.
+//! As in the other trees: all leaves are on one level, pivots ascend, no two holes are neighbours,
+//! and gaps are exact. At least three eighths of the slots are used (and at least two), except in
+//! the root and in the last node of each level. An entry never stands in the root by itself.
+//! [`CowMapleTree::check`] checks this, and [`CowMapleTree::check_family`] also checks that every
+//! count is exact.
 
 mod check;
 mod own;
@@ -45,8 +48,9 @@ use own::release;
 ///
 /// # Safety
 ///
-/// What one has allocated may be given back to a clone that was made meanwhile (as [`NodeAlloc`] promises), or to a clone of that, or the
-/// other way round: also after the first has been dropped, and, if the type is `Send`, on another thread while the first is in use.
+/// Memory that one allocator has allocated may be given back to a clone of it (as [`NodeAlloc`]
+/// promises), or to a clone of a clone, or the other way round. This holds also after the first has
+/// been dropped, and, if the type is `Send`, on another thread while the first is in use.
 #[diagnostic::on_unimplemented(
     message = "nodes of `{Self}` cannot be shared by snapshots",
     note = "a `CowMapleTree` takes over maps whose allocator is `Global`, a reference to a pool, or a `SharedPool`: make the map by `MapleTree::new_in(Global)`, `try_from_sorted_in(entries, Global)` or the like; the `Pool` that `MapleTree::new` takes belongs to one map"
@@ -80,8 +84,9 @@ const _: () = {
 /// dropping a value does), and a write that fails changes no map of the family. After a panic nothing leaks and all maps are whole; a second
 /// one while the first unwinds ends the program.
 ///
-/// Nobody waits: maps that share nodes have no lock in common, and what one of them does is never seen by another. A map that is read by several
-/// threads through references is one that nobody writes; who wants to write takes a snapshot.
+/// No map waits: maps that share nodes have no lock in common, and a change of one is never seen in
+/// another. While several threads read a map through references, no thread can write it. A thread
+/// that wants to write takes a snapshot.
 ///
 /// ```
 /// use maple_tree::CowMapleTree;
@@ -171,7 +176,8 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         Self::from_parts(raw, self.alloc.clone())
     }
 
-    /// Whether the two share all their nodes: neither has been written since one was made of the other. O(1). (Other maps may hold the same, too.)
+    /// Returns `true` if the two maps share all their nodes: neither has been written since one was
+    /// made from the other. O(1). (Other maps may have the same contents, too.)
     ///
     /// ```
     /// let mut map = maple_tree::CowMapleTree::<u64, u32>::new();
@@ -186,8 +192,9 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         self.raw.root_word() == other.raw.root_word()
     }
 
-    /// Drops all entries and gives up all nodes. Never fails. The map keeps its mode; snapshots keep what they hold. O(1) if a snapshot
-    /// shares the whole, else O(n) for what nobody shares.
+    /// Drops all entries and gives up all nodes. Never fails. The map keeps its mode, and snapshots
+    /// keep their contents. O(1) if a snapshot shares the whole map, otherwise O(n) in the nodes
+    /// that only this map has.
     ///
     /// ```
     /// let mut map = maple_tree::CowMapleTree::<u64, u32>::new();

@@ -15,8 +15,9 @@ use crate::node::{LAYOUT, NULL, Node, RawTree, Root, Unread, Word, flags, prefet
 use crate::read::Place;
 use crate::write::{Plan, Sink};
 
-/// More levels than any tree has: its height is a field of the flags word, as it is in Linux. (Two slots or more in each node but the last of a
-/// level, and 256 bytes a node, make more than 31 levels of what no machine has memory for.)
+/// More levels than any tree has: its height is a field of the flags word, as in Linux. (With at
+/// least two slots in each node except the last of a level, and 256 bytes a node, 31 levels need
+/// more memory than any machine has.)
 const MOST_LEVELS: usize = (flags::HEIGHT_MASK >> flags::HEIGHT_SHIFT) as usize;
 
 /// On each level: the nodes at the two ends of the range and of what is replaced, and a neighbour.
@@ -31,7 +32,7 @@ pub(super) const NO_COPIES: Copies = [const { MaybeUninit::uninit() }; MOST_COPI
 /// A node, and one of its slots; `None` above a root.
 pub(super) type At<K, S> = Option<(Node<K, S>, usize)>;
 
-/// A tree whose nodes are made its own where it is to be written.
+/// A tree whose nodes become its own on the path of a write.
 pub(super) struct Owning<'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc> {
     pub(super) raw: &'a RawTree<K, S>,
     pub(super) alloc: &'a A,
@@ -160,7 +161,7 @@ impl<'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Owning<'a, K, V, S, A> {
     /// Makes an owned node's slot, or the root, lead to a node.
     fn put(&self, above: At<K, S>, word: Word) {
         match above {
-            // SAFETY: the node is owned: nobody else sees it.
+            // SAFETY: the node is owned: no other thread sees it.
             Some((parent, slot)) => parent.write(unsafe { Unread::new() }).set_slot(slot, word),
             None => self.raw.publish_root(word, self.raw.height()),
         }
@@ -235,7 +236,7 @@ where
 // SAFETY: the tree's words are values of `V`; it is exclusively borrowed, and what a write changes is its own, so that there are no other writers and no
 // readers; nodes come from its allocator.
 unsafe impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Host<K, V, S> for Owning<'_, K, V, S, A> {
-    /// What is beside what a write touches may be shared.
+    /// The neighbours of the nodes that a write touches may be shared.
     const OWNS_NODES: bool = false;
     type Alloc = A;
 
@@ -285,7 +286,7 @@ unsafe impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Host<K, V, S> for Owni
 #[inline(always)]
 pub(super) unsafe fn release<K: Key, V: Value, S: Shape>(node: Node<K, S>, alloc: &impl NodeAlloc) {
     if node.lower() {
-        // SAFETY: the caller's promise; nobody leads there any more.
+        // SAFETY: the caller's promise, and nothing refers to the node any more.
         unsafe { take_apart::<K, V, S>(node, alloc) };
     }
 }
@@ -294,11 +295,11 @@ pub(super) unsafe fn release<K: Key, V: Value, S: Shape>(node: Node<K, S>, alloc
 ///
 /// # Safety
 ///
-/// As [`release`], and nobody leads to the node.
+/// As [`release`], and nothing refers to the node.
 #[inline(never)]
 unsafe fn take_apart<K: Key, V: Value, S: Shape>(node: Node<K, S>, alloc: &impl NodeAlloc) {
-    // Also if dropping a value panics.
-    // SAFETY: nobody uses the node any more; it came from this allocator or from one that is interchangeable with it.
+    // This happens also if dropping a value panics. SAFETY: no code uses the node any more. It came
+    // from this allocator or from one that is interchangeable with it.
     let _free = Finally(|| unsafe { alloc.deallocate(node.block(), LAYOUT) });
     let is_leaf = node.is_leaf();
     if is_leaf && !needs_drop::<V>() {
@@ -310,7 +311,7 @@ unsafe fn take_apart<K: Key, V: Value, S: Shape>(node: Node<K, S>, alloc: &impl 
             return unsafe { release::<K, V, S>(node.child(i), alloc) };
         }
         if let Some(raw) = NonNull::new(node.slot(i)) {
-            // SAFETY: words in leaves are values, and nobody leads to this one any more.
+            // SAFETY: words in leaves are values, and nothing refers to this one any more.
             drop(unsafe { V::from_raw(raw) });
         }
     });

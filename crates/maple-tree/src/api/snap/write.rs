@@ -31,7 +31,7 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
             .filter(|&range| touch != Touch::Fills || store::is_free(&self.raw, range))
             .map_or(Ok(()), |range| tree.range(range, touch == Touch::Erases));
         let done = make(touched.map(|()| &mut tree));
-        // Here, and not on return: if it panics, what is to be given back is dropped.
+        // Here, and not on return: if this panics, the value that would be given back is dropped.
         drop(tree);
         done
     }

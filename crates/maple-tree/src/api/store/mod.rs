@@ -1,4 +1,5 @@
-//! What the faces' writes have in common: from values to words, through plan, reserve and apply, and back if that fails.
+//! The common part of the maps' writes: from values to words, through plan, reserve and apply, and
+//! back to values on failure.
 //!
 //! Here are those to a hole, and to an entry as a whole, what is stored where, and how those write that keep nodes; [`split`] has those to a range, over what is
 //! there, which may lie within an entry.
@@ -122,7 +123,7 @@ pub(crate) fn grow<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     Ok(true)
 }
 
-/// Whether nothing is within a range.
+/// Returns `true` if a range is free.
 pub(crate) fn is_free<K: Key, S: Shape>(tree: &RawTree<K, S>, (first, last): (K, K)) -> bool {
     let found = tree.lookup(first);
     found.word.is_null() && last <= found.last
@@ -141,7 +142,7 @@ pub(crate) fn joined<K: Key, V: Value, S: Shape>(
     let held = Held::<V>::new(value);
     let mut same_at = |key: Option<K>| {
         let found = tree.lookup(key?);
-        // SAFETY: words in the tree are values, and the tree is not changed meanwhile.
+        // SAFETY: words in the tree are values, and the tree is not changed during the call.
         let there = unsafe { view::<V>(found.word) }?;
         same(there, held.view()).then_some(found)
     };
@@ -152,7 +153,8 @@ pub(crate) fn joined<K: Key, V: Value, S: Shape>(
     Ok((first..=last, held.into_value()))
 }
 
-/// The gap of `size` indices within `bounds` that `search` finds, as a range, and the value back that is to be stored there.
+/// Returns the gap of `size` indices within `bounds` that `search` finds, as a range, and the value
+/// that will be stored there.
 pub(crate) fn place<K: Key, V>(
     bounds: Option<(K, K)>,
     size: K::Size,
@@ -168,8 +170,9 @@ pub(crate) fn place<K: Key, V>(
     }
 }
 
-/// The lowest free index at or after `next` within `bounds`, else the lowest before it. Gives the index, whether the search started over, and the value back
-/// that is to be stored there; `search` finds the lowest.
+/// Returns the lowest free index at or after `next` within `bounds`, or else the lowest before it,
+/// with a flag that says if the search started over, and the value that will be stored there.
+/// `search` finds the lowest.
 pub(crate) fn place_cyclic<K: Key, V>(
     bounds: Option<(K, K)>,
     next: K,
@@ -193,13 +196,14 @@ pub(crate) fn place_cyclic<K: Key, V>(
 /// A planned write. It holds for as long as the tree is not changed.
 pub struct Planned<K, S> {
     pub(crate) way: Way<K, S>,
-    /// How many nodes it takes.
+    /// The number of nodes that it takes.
     pub nodes: usize,
-    /// Whether leaves come, go, or get other bounds. If not, what was remembered of a leaf stays true, and the leaf is still in the tree.
+    /// `true` if leaves are added, removed, or get other bounds. Otherwise a remembered leaf is
+    /// still in the tree, with the same bounds.
     pub moves_leaves: bool,
 }
 
-/// How to carry it out.
+/// The way to carry it out.
 pub(crate) enum Way<K, S> {
     Quick(Quick<K, S>),
     General(Plan<K, S>),

@@ -25,7 +25,7 @@ impl<V: Value> Held<V> {
         Self::of(value.into_raw())
     }
 
-    /// Of a word that has been made of a value, and is nobody else's.
+    /// Wraps a word that was made of a value, and that no other code uses.
     #[inline(always)]
     pub(crate) fn of(raw: NonNull<()>) -> Self {
         let marker = PhantomData;
@@ -47,7 +47,7 @@ impl<V: Value> Held<V> {
     }
 }
 
-/// What [`splitting`] puts at its range.
+/// The contents that [`splitting`] stores at its range.
 trait New {
     /// The word to be stored.
     fn word(&self) -> Word;

@@ -17,7 +17,7 @@ use crate::write::{Hint, SlotAt};
 /// Entries and holes from a key on, upwards. Made by [`Writer::look`].
 pub struct Look<'a, K: Key, V: Value, S: Shape = Native> {
     tree: &'a RawTree<K, S>,
-    /// Where it began.
+    /// The position where it began.
     hint: Hint<K, S>,
     found: Found<K>,
     /// The leaf in which it is, and its last index.
@@ -47,13 +47,14 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> Look<'a, K, V, S> {
         self.hint
     }
 
-    /// What is at the key.
+    /// Returns the contents at the key.
     #[inline(always)]
     pub fn here(&self) -> Piece<'a, K, V> {
         Self::piece(self.found)
     }
 
-    /// What ends right below [that](Self::here); `None` at the lowest key. O(1) mostly, else O(log n).
+    /// Returns the entry or hole that ends right below [that](Self::here), or `None` at the lowest
+    /// key. Mostly O(1), otherwise O(log n).
     #[inline(always)]
     pub fn before(&self) -> Option<Piece<'a, K, V>> {
         let found = match self.hint.slot().checked_sub(1) {
@@ -85,7 +86,7 @@ fn place_at<K: Key, S: Shape>(tree: &RawTree<K, S>, key: K) -> Option<Place<K, S
 impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for Look<'a, K, V, S> {
     type Item = Piece<'a, K, V>;
 
-    /// What comes next: first what is at the key.
+    /// Returns the next piece. The first one is at the key.
     #[inline(always)]
     fn next(&mut self) -> Option<Self::Item> {
         if self.slot > self.end {
@@ -116,8 +117,9 @@ opaque!([K: Key, V: Value, S: Shape] Look<'_, K, V, S>, "Look");
 impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     Writer<'_, K, V, R, A, L, S>
 {
-    /// Looks at what is at `key` and beside it: entries and holes, upwards, and the one before. `near` may be a hint of an earlier look: if
-    /// its leaf covers the key, the way down is saved. `None` in a map that is empty, or holds just one entry at index 0. O(log n).
+    /// Looks up the entries and holes from `key` upwards, and the one before. `near` may be the
+    /// hint of an earlier look-up: if its leaf covers the key, no descent is needed. Returns `None`
+    /// in a map that is empty, or holds just one entry at index 0. O(log n).
     ///
     /// ```
     /// # use maple_tree::{SyncMapleTree, Waiting};
@@ -167,7 +169,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         })
     }
 
-    /// What is at the key that `hint` is of.
+    /// Returns the entry at the key of `hint`.
     ///
     /// # Safety
     ///
@@ -178,8 +180,9 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         unsafe { view::<V>(hint.found().word) }
     }
 
-    /// As [`store_range_splitting`](Self::store_range_splitting), of `first..=last`, if nobody reads and just the leaf of `hint` changes, which is that of
-    /// `first`. If not, nothing has changed, and the values come back.
+    /// As [`store_range_splitting`](Self::store_range_splitting) of `first..=last`, but only if
+    /// there are no concurrent readers and just the leaf of `hint` changes, which is that of
+    /// `first`. Otherwise nothing changes, and the values come back.
     ///
     /// If the range lies strictly within an entry, the part above gets the value `twin`. There is one then, and only then.
     ///
@@ -221,8 +224,9 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         }
     }
 
-    /// As [`erase_range_splitting`](Self::erase_range_splitting), of `first..=last`, if nobody reads and just the leaf of `hint` changes, which is that of
-    /// `first`. If not, nothing has changed. For `twin` see [`store_here`](Self::store_here).
+    /// As [`erase_range_splitting`](Self::erase_range_splitting) of `first..=last`, but only if
+    /// there are no concurrent readers and just the leaf of `hint` changes, which is that of
+    /// `first`. Otherwise nothing changes. For `twin` see [`store_here`](Self::store_here).
     ///
     /// # Errors
     ///
@@ -242,8 +246,10 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         unsafe { self.put_here(hint, (first, last), NULL, twin) }
     }
 
-    /// As [`grow`](Self::grow) to `first..=last`, if nobody reads and just the leaf of `hint` changes. Tells whether that is so;
-    /// if not, nothing has changed. `hint` is that of an index of the range, in the slot where the range begins or in the next one.
+    /// As [`grow`](Self::grow) to `first..=last`, but only if there are no concurrent readers and
+    /// just the leaf of `hint` changes. Returns `true` if it did. Otherwise nothing has changed.
+    /// `hint` is that of an index of the range, in the slot where the range begins or in the next
+    /// one.
     ///
     /// # Safety
     ///

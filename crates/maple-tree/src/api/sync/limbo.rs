@@ -1,9 +1,10 @@
 //! Nodes between two lives: replaced, but readers may still be in them; and after that, free for the next write.
 //!
-//! A writer of a map takes a node for each copy of a leaf, and leaves one behind. Both are done without the allocator, and without
-//! asking for a grace period each time: what is replaced is collected, a *batch* at a time waits for the readers that are about when
-//! the batch is full, and when these have left, its nodes are the ones that the next writes take. So a node costs no access to
-//! memory that other threads write, and the one that was used last is used next.
+//! A writer of a map takes a node for each copy of a leaf, and leaves one behind. Both happen
+//! without the allocator, and without a grace period for each. Replaced nodes are collected. When a
+//! *batch* is full, it waits for the readers of that moment, and when these have left, its nodes
+//! are the ones that the next writes take. So a node costs no access to memory that other threads
+//! write, and the node that was used last is used next.
 //!
 //! ```text
 //!   replaced → young → (the batch is full: a grace period begins) → waiting → (it is over) → free → taken
@@ -23,16 +24,17 @@ use crate::alloc::{AllocError, NodeAlloc, Reserve, TakeNodes};
 use crate::api::SyncAlloc;
 use crate::base::{Key, Shape};
 
-/// A map of one level collects so many nodes, each two levels more eight times as many, up to [`Reclaim::BATCH`]: a small part of a large map.
+/// The number of nodes that a map of one level collects. Each two levels more collect eight times
+/// as many, up to [`Reclaim::BATCH`]: a small part of a large map.
 const BATCH_OF_A_LEAF: usize = 8;
 
 /// Nodes that have been replaced, and nodes that are free again. Dropping it leaks.
 pub(super) struct Limbo<K, S> {
     young: DeadNodes,
-    /// As soon as there are so many, the next grace period begins.
+    /// The number of nodes at which the next grace period begins.
     limit: usize,
     waiting: DeadNodes,
-    /// What `waiting` waits for.
+    /// The grace period that `waiting` waits for.
     period: u64,
     free: DeadNodes,
     marker: PhantomData<fn() -> (K, S)>,

@@ -38,12 +38,14 @@ use limbo::Limbo;
 pub use reader::{Reader, SyncIter};
 pub use writer::{SharedCursorMut, Writer};
 
-/// What a [`SyncMapleTree`] can hold: every [`Value`] that may be viewed on any thread, and dropped on another one when the last reader has left.
+/// A value of a [`SyncMapleTree`]: every [`Value`] that may be viewed on any thread, and dropped on
+/// another one when the last reader has left.
 pub trait SyncValue: Value + Send + Sync + 'static {}
 
 impl<V: Value + Send + Sync + 'static> SyncValue for V {}
 
-/// Where the nodes of a [`SyncMapleTree`] may come from: every [`NodeAlloc`] to a clone of which they may be given back on another thread.
+/// An allocator for the nodes of a [`SyncMapleTree`]: every [`NodeAlloc`] whose nodes may be given
+/// back to a clone on another thread.
 pub trait SyncAlloc: NodeAlloc + Clone + Send + 'static {}
 
 impl<A: NodeAlloc + Clone + Send + 'static> SyncAlloc for A {}
@@ -57,8 +59,9 @@ impl<A: NodeAlloc + Clone + Send + 'static> SyncAlloc for A {}
 ///
 /// * A look-up gives the entry or the hole that was there at some moment between its call and its return, with the range and the
 ///   value that belonged together then.
-/// * A store replaces all that it covers at once: no reader sees a hole, or a part of the old beside a part of the new, where
-///   an entry was overwritten. A store across several nodes becomes visible with one pointer store, too.
+/// * A store replaces all that it covers at once. No reader sees a hole where an entry was
+///   overwritten, or a part of the old contents together with a part of the new. A store across
+///   several nodes becomes visible with one pointer store, too.
 /// * An iterator yields entries in ascending (or descending) order, each as it was when the iterator came to it, or later. An entry
 ///   that is there throughout is yielded exactly once. One that was stored, or made longer, after the iterator had
 ///   come that far may begin before the previous one ended.
@@ -90,9 +93,9 @@ where
     L: RawMutex,
     S: Shape,
 {
-    /// What readers read: on lines of its own, which only a new root changes.
+    /// The data that readers read: on cache lines of its own, which only a new root changes.
     raw: Apart<RawTree<K, S>>,
-    /// What readers may write.
+    /// The data that readers may write.
     reclaim: Apart<R>,
     own: Apart<Own<K, A, L, S>>,
     marker: PhantomData<V>,
@@ -117,11 +120,11 @@ impl<T> Deref for Apart<T> {
     }
 }
 
-/// What only writers use.
+/// The data that only writers use.
 struct Own<K, A, L, S> {
     lock: L,
     alloc: A,
-    /// Only for whoever is the writer.
+    /// Only for the current writer.
     limbo: UnsafeCell<Limbo<K, S>>,
 }
 
@@ -163,7 +166,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     /// given back later: those of a [`SharedPool`], for example (`MapleTree::new_in(SharedPool::new())`).
     pub fn from_exclusive(map: MapleTree<K, V, A, S>, reclaim: R) -> Self {
         let (raw, alloc) = map.into_parts();
-        // SAFETY: nobody else has the tree.
+        // SAFETY: no other code has the tree.
         unsafe { raw.set_in_rcu(true) };
         Self::from_parts(raw, reclaim, alloc)
     }
@@ -182,7 +185,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         let Own { alloc, limbo, .. } = own;
         // SAFETY: readers borrow the map, so that there are none.
         unsafe { limbo.into_inner().release(&alloc) };
-        // SAFETY: nobody else has the tree: readers and writers borrow the map.
+        // SAFETY: no other code has the tree, because readers and writers borrow the map.
         unsafe { raw.set_in_rcu(false) };
         let map = MapleTree::from_parts(raw, alloc);
         // It may drop values, which may panic: then the map is dropped, too.
@@ -192,8 +195,10 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
 
     /// Enters as a reader. Never waits.
     ///
-    /// Keep readers short: what is removed meanwhile is not freed. A thread may write while it has a reader: with [`Waiting`](crate::Waiting) a write
-    /// that removes something then takes some microseconds, the next ones a tenth of that, and what it removes is freed by a later write.
+    /// Keep readers short: values and nodes that are removed while a reader exists are not freed. A
+    /// thread may write while it has a reader. With [`Waiting`](crate::Waiting), a write that
+    /// removes something then takes some microseconds, the next ones a tenth of that, and a later
+    /// write frees what they removed.
     ///
     /// ```
     /// use maple_tree::{SyncMapleTree, Waiting};
@@ -217,7 +222,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
 
     /// Takes the lock, to write. Waits for another writer; a thread that has a writer already must not ask for a second one.
     ///
-    /// A thread may have a reader meanwhile: see [`read`](SyncMapleTree::read).
+    /// The calling thread may have a reader at the same time: see [`read`](SyncMapleTree::read).
     #[inline]
     pub fn write(&self) -> Writer<'_, K, V, R, A, L, S> {
         self.own.lock.lock();
@@ -255,18 +260,20 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     ///
     /// # Safety
     ///
-    /// There is no writer but the caller. To switch it off: no reader is about. While it is off, a writer
-    /// and a reader are never there at once: something of the caller's sees to that, a count of those who may read, say.
+    /// The caller is the only writer. To switch the mode off, no reader may exist. While it is off,
+    /// a writer and a reader must never exist at once. The caller ensures this, for example by a
+    /// count of the threads that may read.
     pub unsafe fn set_in_rcu(&self, on: bool) {
         // SAFETY: the caller's promise.
         unsafe { self.raw.set_in_rcu(on) };
     }
 
-    /// How removed nodes and values are freed.
+    /// Returns the reclaimer, which frees removed nodes and values.
     ///
-    /// Nodes are collected, as many as [`Reclaim::BATCH`] says, and used again by the map's own writers. Values are retired at once by the write that removes them:
-    /// with [`Waiting`](crate::Waiting) they are dropped then, or by the first write that removes something after the readers have left; with `UserRcu` by a later write, its
-    /// `barrier`, or with the map.
+    /// Nodes are collected up to [`Reclaim::BATCH`], and used again by the map's own writers. The
+    /// write that removes a value retires it at once. With [`Waiting`](crate::Waiting) values are
+    /// dropped then, or by the first write that removes something after the readers have left. With
+    /// `UserRcu` they are dropped by a later write, its `barrier`, or with the map.
     ///
     /// ```
     /// # #[cfg(all(feature = "rcu", target_has_atomic = "64"))] {
@@ -287,7 +294,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         &self.reclaim
     }
 
-    /// Where the nodes come from.
+    /// Returns the allocator of the nodes.
     pub fn allocator(&self) -> &A {
         &self.own.alloc
     }
@@ -319,7 +326,8 @@ macro_rules! locked {
 impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     SyncMapleTree<K, V, R, A, L, S>
 {
-    /// What `look` makes of the entry at `key`; `None` if there is none. Takes no lock. O(log n).
+    /// Calls `look` with the entry at `key` and returns its result, or `None` if there is no entry.
+    /// Takes no lock. O(log n).
     ///
     /// ```
     /// # use maple_tree::{SyncMapleTree, Waiting};
@@ -338,7 +346,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         Some(look(range, value))
     }
 
-    /// Whether `key` is within an entry at this moment. Takes no lock. O(log n).
+    /// Returns `true` if `key` is within an entry at this moment. Takes no lock. O(log n).
     ///
     /// ```
     /// # use maple_tree::{SyncMapleTree, Waiting};
@@ -351,7 +359,8 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         self.read().contains(key)
     }
 
-    /// Whether there are no entries at this moment. Takes no lock. O(1). For an example see [`contains`](Self::contains).
+    /// Returns `true` if there are no entries at this moment. Takes no lock. O(1). For an example
+    /// see [`contains`](Self::contains).
     pub fn is_empty(&self) -> bool {
         self.read().is_empty()
     }

@@ -13,13 +13,16 @@ use crate::node::RawTree;
 
 /// A reader of a [`SyncMapleTree`]: views of entries live as long as this.
 ///
-/// It is no snapshot. Each call shows the map as it is at some moment of the call: having seen what a write made, a reader never sees what was
-/// there before it, in that place or in another that the same call of the writer changed. What it shows never has a hole where one entry
-/// took the place of another, a torn range, or a value that belonged to another range. [Cursors](Reader::cursor) and [iterators](Reader::iter)
-/// are sequences of such calls: they go in order, yield what is there throughout exactly once, and may or may not yield what comes or goes.
+/// It is no snapshot. Each call shows the map in its state at some moment of the call. A reader
+/// that has seen the effect of a write never sees an earlier state, neither of that place nor of
+/// another that the same call of the writer changed. It never sees a hole where one entry replaced
+/// another, a torn range, or a value that belonged to another range. [Cursors](Reader::cursor) and
+/// [iterators](Reader::iter) are sequences of such calls. They go in order, yield each entry that
+/// stays throughout exactly once, and may or may not yield entries that are added or removed.
 ///
-/// No call waits or takes a lock. A look-up executes no loop that a writer could prolong; a step of an iterator or a cursor looks anew if its leaf was
-/// replaced meanwhile. While a reader is about, nothing that it may have found is freed: keep readers short.
+/// No call waits or takes a lock. A look-up executes no loop that a writer could prolong. A step of
+/// an iterator or a cursor looks up again if its leaf was replaced concurrently. While a reader
+/// exists, nothing that it may have found is freed: keep readers short.
 ///
 /// ```
 /// use maple_tree::{SyncMapleTree, Waiting};
@@ -64,10 +67,10 @@ let map = tree.read();
     );
 }
 
-/// Entries in order, beside a writer. Made by [`Reader::range`].
+/// An iterator over entries in order, concurrently with a writer. Made by [`Reader::range`].
 pub struct SyncIter<'a, K: Key, V: Value, S: Shape = Native> {
     tree: &'a RawTree<K, S>,
-    /// What is still to be looked at.
+    /// The range that is left.
     left: Option<(K, K)>,
     front: State<K, S>,
     back: State<K, S>,

@@ -1,4 +1,5 @@
-//! The writer: one at a time, beside any number of readers. Each change becomes visible to them with one store; what it removes is retired.
+//! The writer: one at a time, concurrently with any number of readers. One store makes each change
+//! visible to them, and removed nodes and values are retired.
 
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, needs_drop};
@@ -34,12 +35,15 @@ pub type SharedCursorMut<'h, 't, K, V, R, A, L, S> =
 /// and [`clear`](Writer::clear). Readers find all of the old or all of the new. [`try_extend`](Writer::try_extend) and
 /// [`retain`](Writer::retain) are many such changes, one after the other. A call that fails has changed nothing that readers could see.
 ///
-/// What the writer looks up itself is what it has written: nobody else changes the map meanwhile. Values that it removes are *retired*: they are dropped when
-/// the readers that may have found them have left, as the map's [`Reclaim`] decides. They are not given back; closures get views of them.
+/// Look-ups of the writer find what it has written, because no other thread changes the map while
+/// it exists. Values that it removes are *retired*: they are dropped when the readers that may have
+/// found them have left, as the map's [`Reclaim`] decides. They are not given back, and closures
+/// get views of them.
 ///
-/// A closure that panics has been called for the last time; what the call had still to retire is retired all the same, while the panic unwinds. The
-/// same holds for a value whose drop panics, where a [`Reclaim`] drops what is retired at once. The map is whole then, and holds what the
-/// call had come to; a second panic meanwhile ends the program.
+/// A closure that panics is not called again. What the call still had to retire is retired while
+/// the panic unwinds. The same holds for a value whose drop panics, if a [`Reclaim`] drops retired
+/// values at once. The map is then valid, and holds the effects of the call so far. A second panic
+/// during the unwinding aborts the program.
 ///
 /// A writer that is dropped releases the lock.
 pub struct Writer<'t, K, V, R, A = SharedPool, L = spin::Mutex<()>, S = Native>
@@ -52,9 +56,9 @@ where
     S: Shape,
 {
     pub(super) tree: &'t SyncMapleTree<K, V, R, A, L, S>,
-    /// The map's own lock is to be released.
+    /// `true` if the map's own lock must be released.
     pub(super) locked: bool,
-    /// Some locks are to be released by the thread that took them.
+    /// Some locks must be released by the thread that took them.
     pub(super) marker: PhantomData<L::GuardMarker>,
 }
 
@@ -114,7 +118,8 @@ let mut map = shared.write();"
         Ok(store::remove(self, key)?.map(|(range, _)| range))
     }
 
-    /// Exchanges the value of the entry at `key`, whose range stays as it is, with one store, and retires the old one.
+    /// Replaces the value of the entry at `key`, whose range stays unchanged, with one store, and
+    /// retires the old one.
     ///
     /// ```
     /// # use maple_tree::{SyncMapleTree, Waiting};
@@ -180,7 +185,7 @@ let mut map = shared.write();"
     );
 
     appends!(
-        // Beside readers the nodes of a map are not changed where they are.
+        // With concurrent readers the nodes of a map are not changed in place.
         |_: &mut Self, _: &mut _| Ok::<_, AllocError>(false),
         "O(n + m): the map is built anew, with full leaves, and the nodes of both maps are given up when that has succeeded.",
         "retired",
@@ -242,7 +247,8 @@ let mut other = MapleTree::new_in(SharedPool::new());"
     }
 }
 
-// SAFETY: the map's words are values; a writer is the only one, and the tree is in RCU mode, or nobody reads; its nodes come from the map's allocator.
+// SAFETY: the map's words are values. There is one writer at a time, and either the tree is in RCU
+// mode or no thread reads. Its nodes come from the map's allocator.
 unsafe impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape> Host<K, V, S>
     for Writer<'_, K, V, R, A, L, S>
 {
@@ -323,10 +329,10 @@ where
             if needs_drop::<V>()
                 && let Some(raw) = NonNull::new(word)
             {
-                // Whoever leaks what is retired drops no value.
+                // A reclaimer that leaks what is retired drops no value.
                 let value = ManuallyDrop::new(Held::<V>::of(raw));
                 if !self.map.raw.in_rcu() {
-                    // Nobody reads.
+                    // No thread reads.
                     drop(ManuallyDrop::into_inner(value));
                     return;
                 }

@@ -1,7 +1,8 @@
 //! The tree of words, for shells in other languages: the same core that [`MapleTree`](crate::MapleTree) is a shell of, with
 //! its duties left to the caller. Not part of the crate's stable interface.
 //!
-//! Whoever uses it excludes writers, protects readers, owns entries, and says what becomes of replaced nodes, as the safe faces do.
+//! A user excludes writers, protects readers, owns entries, and disposes of replaced nodes, as the
+//! safe map types do.
 
 mod read;
 mod write;
@@ -17,7 +18,7 @@ use crate::write::SlotAt;
 pub use crate::alloc::Spare as NodeReserve;
 pub use write::Write;
 
-/// What the memory of each node is like.
+/// The size and alignment of each node's memory.
 pub const NODE_LAYOUT: Layout = crate::node::LAYOUT;
 
 /// Slots that a leaf has room for.
@@ -53,7 +54,7 @@ impl At {
 pub struct InLeaf {
     /// The leaf; NULL in a tree without nodes.
     pub leaf: *mut (),
-    /// What the leaf covers, ends included.
+    /// The first index that the leaf covers. Its range is inclusive.
     pub min: usize,
     /// The last index that the leaf covers.
     pub max: usize,
@@ -99,7 +100,7 @@ pub struct Slot {
     pub last: usize,
     /// The entry, or NULL for a hole.
     pub entry: *mut (),
-    /// Where the slot is.
+    /// The position of the slot.
     pub place: InLeaf,
 }
 
@@ -120,7 +121,7 @@ impl WordTree {
         self.0.set_flags(mask, value);
     }
 
-    /// Whether nothing is stored.
+    /// Returns `true` if nothing is stored.
     #[inline]
     pub fn is_empty(&self) -> bool {
         matches!(self.0.root(), Root::Empty)
@@ -175,7 +176,7 @@ pub unsafe fn node_with(idle: NonNull<[*mut (); 2]>) -> NonNull<u8> {
 ///
 /// # Safety
 ///
-/// The memory is as [`NODE_LAYOUT`] says, and nobody else uses it.
+/// The memory has the layout [`NODE_LAYOUT`], and no other code uses it.
 pub unsafe fn retired(block: NonNull<u8>) {
     // SAFETY: the caller's promise.
     unsafe { NodeMut::<usize, Native>::init(block, Kind::Leaf) }

@@ -57,7 +57,8 @@ impl WordTree {
     ///
     /// # Safety
     ///
-    /// The caller is the writer, or nobody writes; since `slot` came from a lookup in this tree no leaf has been moved or replaced.
+    /// The caller is the writer, or no thread writes. Since `slot` came from a look-up in this
+    /// tree, no leaf has been moved or replaced.
     #[inline(always)]
     pub unsafe fn next_leaf<const UP: bool>(&self, slot: InLeaf, at: u8) -> Option<(Slot, u8)> {
         if self.0.in_rcu() {
@@ -109,9 +110,11 @@ impl WordTree {
         (!place.leaf.is_dead()).then_some(found)
     }
 
-    /// The slot after the one that was looked up as slot `offset` of a leaf (before it, unless `UP`), or, unless `holes` are asked for, the entry behind it if
-    /// that is a hole that ends before `limit` and in this leaf. `None` if the slot that was looked up does not end (or begin) at `edge` any more, if it is
-    /// the leaf's last (or first) one, and if the leaf has been replaced.
+    /// Returns the slot after the one that was looked up as slot `offset` of a leaf (before it,
+    /// unless `UP`). Unless `holes` are wanted, a hole that ends before `limit` and in this leaf is
+    /// skipped, and the entry behind it returned. Returns `None` if the slot no longer ends (or
+    /// begins) at `edge`, if it is the leaf's last (or first) one, or if the leaf has been
+    /// replaced.
     ///
     /// # Safety
     ///
@@ -166,7 +169,7 @@ impl WordTree {
         if before >= limit {
             return None;
         }
-        // Behind a hole there is an entry. But a writer may have erased it meanwhile.
+        // Behind a hole there is an entry, unless a writer has erased it since.
         let word = leaf.slot(i);
         if word.is_null() && !holes {
             return None;
@@ -189,13 +192,13 @@ impl WordTree {
     ///
     /// # Safety
     ///
-    /// Nobody writes the tree while the text is made.
+    /// No thread writes the tree while the text is made.
     pub unsafe fn dump(&self, format: Format) -> impl core::fmt::Display + '_ {
         let tree = &self.0;
         Dump { tree, format }
     }
 
-    /// Whether every rule of the structure holds.
+    /// Returns `true` if every rule of the structure holds.
     ///
     /// # Safety
     ///
@@ -206,7 +209,7 @@ impl WordTree {
 }
 
 impl InLeaf {
-    /// Whether the leaf has been replaced.
+    /// Returns `true` if the leaf has been replaced.
     ///
     /// # Safety
     ///

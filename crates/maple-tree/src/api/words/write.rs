@@ -16,7 +16,8 @@ use core::ptr::NonNull;
 pub type Write = Planned<usize, Native>;
 
 impl Write {
-    /// Whether a node that the write replaces is known to have [idle words](super::idle_words), or it replaces none.
+    /// Returns `true` if a node that the write replaces is known to have [idle
+    /// words](super::idle_words), or if it replaces none.
     #[inline]
     pub fn leaves_idle_words(&self) -> bool {
         match &self.way {
@@ -162,7 +163,8 @@ impl WordTree {
         Planned::new(&self.0, at.map(|At(at)| at), (first, last), entry)
     }
 
-    /// How many nodes `entries` stores in ascending order, behind all that is there, take at most.
+    /// Returns the most nodes that `entries` stores in ascending order, behind all existing
+    /// entries, take.
     pub fn bulk_nodes(&self, entries: usize) -> usize {
         self.0.bulk_nodes(entries)
     }
@@ -194,7 +196,8 @@ impl WordTree {
     ///
     /// # Safety
     ///
-    /// Nobody writes this tree; `new` is empty, tracks gaps if this one does, and has no other users.
+    /// No thread writes this tree. `new` is empty, tracks gaps if this one does, and has no other
+    /// users.
     pub unsafe fn duplicate<A: NodeAlloc>(&self, new: &Self, alloc: &A) -> Result<(), AllocError> {
         // SAFETY: the caller's promise; the words may stand in this tree, as they do.
         let done = unsafe { self.0.dup_into(&new.0, &mut &*alloc, &mut Verbatim) };
@@ -214,7 +217,8 @@ impl WordTree {
         if self.0.in_rcu() {
             retire_subtree(node, 0, usize::MAX, (0, usize::MAX), &mut Nodes(retire));
         } else {
-            // SAFETY: nothing leads to the nodes any more, and nobody reads or writes them (the caller's promise).
+            // SAFETY: nothing refers to the nodes any more, and no thread reads or writes them (the
+            // caller's promise).
             unsafe { dismantle(node, &mut retire) };
         }
     }
