@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 
 use maple_tree::MapleTree;
 
-/// Where a range is to be.
+/// The wanted position of a range.
 #[derive(Clone, Copy, Debug)]
 enum Policy {
     Lowest,

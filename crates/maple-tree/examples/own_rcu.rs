@@ -55,7 +55,7 @@ unsafe impl Reclaim for KernelRcu {
     }
 }
 
-/// Who answers an interrupt.
+/// The handler of an interrupt.
 #[derive(Debug)]
 struct Handler {
     name: &'static str,

@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(areas.len(), 4);
     assert_eq!(areas.get(heap + 5 * PAGE), None);
 
-    // The child inherits what is to be inherited.
+    // The child inherits all areas that are inherited at fork.
     let child = areas
         .try_clone_with(|_, a| Ok(a.inherited.then(|| Box::new(a.clone()))))
         .map_err(|_| "no memory")?;

@@ -1,7 +1,8 @@
 //! The areas of a library OS: what LiteBox's `Vmem` does over a `rangemap`, over a maple tree instead. Areas with the same flags that touch
 //! are one; protecting, resizing and moving check first and change then; placement is from above.
 //!
-//! The history in `main` is that of LiteBox's own test, told anew, with what is to be there after each step.
+//! The history in `main` is that of LiteBox's own test, written anew, with the expected contents
+//! after each step.
 
 use std::ops::Range;
 
@@ -11,7 +12,7 @@ const PAGE: usize = 0x1000;
 const LOWEST: usize = 0x1_0000;
 const HIGHEST: usize = 0x7fff_f000;
 
-/// What may be done with an area, and (eight bits up) what it may be protected to allow.
+/// The permissions of an area, and (eight bits up) the permissions that it may get.
 type Flags = u16;
 const READ: Flags = 1;
 const WRITE: Flags = 2;

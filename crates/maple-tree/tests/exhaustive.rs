@@ -71,7 +71,8 @@ const fn mode(rcu: bool, gaps: bool) -> Mode {
     }
 }
 
-/// One operation in so many is tried: sanitizers and Miri look for what any history may show.
+/// The step between tried operations: larger under sanitizers and Miri, for which any history
+/// serves.
 const fn step(under_miri: usize) -> usize {
     if cfg!(miri) {
         under_miri

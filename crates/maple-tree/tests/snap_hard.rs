@@ -1,5 +1,6 @@
-//! What maps that share nodes are put to by values that panic when they are dropped or made once more, or that drop other maps of the
-//! family meanwhile; by keys at the ends of the key space; by stacks that are small; by many threads.
+//! Hard conditions for maps that share nodes: values that panic when they are dropped or
+//! duplicated, or that drop other maps of the family during the call; keys at the ends of the key
+//! space; small stacks; many threads.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
@@ -89,7 +90,7 @@ fn content(map: &Map) -> Vec<(RangeInclusive<u32>, u32)> {
         .collect()
 }
 
-/// How many calls are quiet: none, one, two …; under Miri none and two.
+/// The number of calls before the panic: none, one, two …; under Miri none and two.
 fn counts(most: usize) -> impl Iterator<Item = usize> {
     let (most, step) = if cfg!(miri) { (3, 2) } else { (most, 1) };
     (0..most).step_by(step)
@@ -164,8 +165,9 @@ fn steps() -> Vec<(&'static str, Step)> {
     ]
 }
 
-/// Every call of `drop` and `clone` that a write leads to panics once, with a snapshot that stays, with one that goes when the first value is made
-/// once more, and without: nothing is dropped twice, what stays is whole, and nothing is lost but what the call was given.
+/// Every call of `drop` and `clone` in a write panics once: with a snapshot that stays, with one
+/// that is dropped when the first value is duplicated, and without. Nothing is dropped twice, the
+/// other maps stay valid, and nothing is lost except what the call was given.
 #[test]
 fn a_panic_at_each_value_leaves_all_maps_whole() {
     let nodes = NODES.with(Arc::clone);
@@ -181,7 +183,7 @@ fn a_panic_at_each_value_leaves_all_maps_whole() {
                     DOOMED.with_borrow_mut(|doomed| doomed.push(map.snapshot()));
                 }
                 if mode == 3 {
-                    // The only other one goes meanwhile.
+                    // The only other one is dropped during the call.
                     DOOMED.with_borrow_mut(|doomed| doomed.extend(other));
                     let kept = RefCell::new(None);
                     let survived = survives(quiet, || *kept.borrow_mut() = step(map));
@@ -364,7 +366,7 @@ fn crowd<A: SharedAlloc + Send + Sync + 'static>(alloc: A) {
     for i in 0..cells {
         base.insert(i * 2, Alive::new(&count, i as u32)).unwrap();
     }
-    // The sum of a map tells whether somebody wrote into it who should not.
+    // The sum of a map shows if another map's write has changed it.
     let sum = |map: &CowMapleTree<u64, Box<Alive>, A, Fanout<4>>| -> u64 {
         map.values().map(|alive| u64::from(alive.1)).sum()
     };

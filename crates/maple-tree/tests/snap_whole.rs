@@ -1,5 +1,5 @@
-//! What changes a snapshot map as a whole or where there is room, against a flat array: over random contents, with a snapshot that shares all of it, each
-//! node refused once.
+//! Changes of a whole snapshot map, and allocations of free ranges, against a flat array: over
+//! random contents, with a snapshot that shares all of it, and with each node refused once.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 

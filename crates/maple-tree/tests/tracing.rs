@@ -1,4 +1,4 @@
-//! What a subscriber hears of.
+//! The events that a subscriber receives.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 

@@ -173,7 +173,7 @@ fn panics_of_drops_leave_nothing_behind() {
 }
 
 thread_local! {
-    /// Whether this thread's allocations are refused.
+    /// `true` if this thread's allocations are refused.
     static DRY: Cell<bool> = const { Cell::new(false) };
 }
 

@@ -1,5 +1,5 @@
-//! Histories of a cursor that moves, stores, erases and sets nodes aside, on a `MapleTree` and under the lock of a `SyncMapleTree`, beside a
-//! position in the list.
+//! Histories of a cursor that moves, stores, erases and preallocates nodes, on a `MapleTree` and
+//! under the lock of a `SyncMapleTree`, compared with a position in the list.
 
 use maple_tree::{Fanout, MapleTree, Native, Shape, Status, StoreError, SyncMapleTree, Waiting};
 
@@ -12,7 +12,7 @@ type Number = u16;
 type Map<K, S> = MapleTree<K, Number, Nodes, S>;
 type Shared<K, S> = SyncMapleTree<K, Number, Waiting, Nodes, spin::Mutex<()>, S>;
 
-/// Where the cursor should be.
+/// The expected position of the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place<K> {
     index: K,
@@ -143,7 +143,8 @@ impl<K: Index> Moves<K> {
         self.at.status = Status::Active;
     }
 
-    /// Whether the tree may be one without nodes, whose cursors have states of their own.
+    /// Returns `true` if the tree may have no nodes. Cursors in such a tree have states of their
+    /// own.
     fn is_small(&self) -> bool {
         self.model.entries().all(|slot| slot.last == K::MIN)
     }
@@ -216,22 +217,38 @@ macro_rules! moves {
                 }
                 4 | 5 => {
                     let max = $bytes.key($moves.middle);
-                    let is = if holes { cursor.next_range(..=max) } else { cursor.next(..=max) };
+                    let is = if holes {
+                        cursor.next_range(..=max)
+                    } else {
+                        cursor.next(..=max)
+                    };
                     (is.map(u32::from), $moves.next(max, holes))
                 }
                 6 | 7 => {
                     let min = $bytes.key($moves.middle);
-                    let is = if holes { cursor.prev_range(min..) } else { cursor.prev(min..) };
+                    let is = if holes {
+                        cursor.prev_range(min..)
+                    } else {
+                        cursor.prev(min..)
+                    };
                     (is.map(u32::from), $moves.prev(min, holes))
                 }
                 8 | 9 => {
                     let max = $bytes.key($moves.middle);
-                    let is = if holes { cursor.find_range(..=max) } else { cursor.find(..=max) };
+                    let is = if holes {
+                        cursor.find_range(..=max)
+                    } else {
+                        cursor.find(..=max)
+                    };
                     (is.map(u32::from), $moves.find(max, holes))
                 }
                 10 | 11 => {
                     let min = $bytes.key($moves.middle);
-                    let is = if holes { cursor.find_range_rev(min..) } else { cursor.find_rev(min..) };
+                    let is = if holes {
+                        cursor.find_range_rev(min..)
+                    } else {
+                        cursor.find_rev(min..)
+                    };
                     (is.map(u32::from), $moves.find_rev(min, holes))
                 }
                 12..=14 => {
@@ -324,18 +341,27 @@ macro_rules! moves {
                     (None::<u32>, None)
                 }
                 _ => {
-                    // So many entries in ascending order, behind all that is there, take no memory either.
+                    // This many entries in ascending order, behind all existing ones, take no
+                    // memory either.
                     let (count, shape) = ($bytes.byte(), $bytes.byte());
-                    let behind = $moves.model.entries().next_back().map_or(K::MIN, |slot| slot.last);
+                    let behind = $moves
+                        .model
+                        .entries()
+                        .next_back()
+                        .map_or(K::MIN, |slot| slot.last);
                     if cursor.expected_entries(usize::from(count)).is_ok() {
                         let allocated = $nodes.allocated();
                         let mut at = behind;
                         for i in 0..count {
                             let room = small::<K>(shape >> (i & 3) & 3);
-                            let Some(first) = at.checked_add(room).and_then(|at| at.checked_add(K::ONE)) else {
+                            let Some(first) =
+                                at.checked_add(room).and_then(|at| at.checked_add(K::ONE))
+                            else {
                                 break;
                             };
-                            let Some(last) = first.checked_add(small::<K>(shape >> 4)) else { break };
+                            let Some(last) = first.checked_add(small::<K>(shape >> 4)) else {
+                                break;
+                            };
                             cursor.set_range(first..=last);
                             $moves.stand(first, last, Status::Start);
                             $moves.number = $moves.number.wrapping_add(1);
@@ -343,7 +369,11 @@ macro_rules! moves {
                             $moves.stored(Some(u32::from($moves.number)));
                             at = last;
                         }
-                        assert_eq!($nodes.allocated(), allocated, "stores in bulk mode took memory");
+                        assert_eq!(
+                            $nodes.allocated(),
+                            allocated,
+                            "stores in bulk mode took memory"
+                        );
                     } else {
                         assert!($nodes.is_dry());
                     }
@@ -366,7 +396,11 @@ macro_rules! moves {
                 }
                 $moves.at = place;
             } else {
-                assert_eq!((is, place), (should, $moves.at), "after {code:#x} from {before:?}");
+                assert_eq!(
+                    (is, place),
+                    (should, $moves.at),
+                    "after {code:#x} from {before:?}"
+                );
             }
         }
     }};

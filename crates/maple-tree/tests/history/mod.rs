@@ -5,9 +5,10 @@
 //!
 //! A history is a function `play(bytes: &[u8])` that panics when tree and list differ, and leaves nothing behind:
 //!
-//! 1. `tests/history/NAME.rs` with `play`. It takes its choices from [`Bytes`] (which gives zeroes when the input is used up, so that any
-//!    input is a history), its keys from [`Bytes::key`] (near both ends and in the middle of the key space), its nodes from a
-//!    [`Countdown`], its values from [`Token`]s, which count how many live, and its expectations from a [`Model`].
+//! 1. `tests/history/NAME.rs` with `play`. It takes its choices from [`Bytes`], which gives zeroes
+//!    when the input is used up, so that any input is a history. Its keys come from [`Bytes::key`]
+//!    (near both ends and in the middle of the key space), and its nodes from a [`Countdown`]. Its
+//!    values are [`Token`]s, which count how many live. A [`Model`] has the expected contents.
 //! 2. A line in `tests/histories.rs`: it plays random bytes, and every file in `fuzz/corpus/NAME`, in the ordinary test run.
 //!    `play` is for few types, which compile quickly; `play_any`, for the fuzz target, may be for more.
 //! 3. `fuzz/fuzz_targets/NAME.rs` of seven lines, and its `[[bin]]` in `fuzz/Cargo.toml`. The fuzz tier runs whatever
@@ -107,7 +108,7 @@ impl Countdown {
         self.left.store(left, Ordering::Relaxed);
     }
 
-    /// Whether an allocation has been, or the next one would be, refused.
+    /// Returns `true` if an allocation has been refused, or the next one would be.
     pub fn is_dry(&self) -> bool {
         self.left.load(Ordering::Relaxed) == 0
     }
@@ -193,7 +194,7 @@ pub struct Slot<K> {
     pub number: Option<u32>,
 }
 
-/// Entries and holes of the whole key space, in order, without a hole beside a hole.
+/// Entries and holes of the whole key space, in order. No two holes are neighbours.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model<K>(pub Vec<Slot<K>>);
 
@@ -228,13 +229,13 @@ impl<K: Index> Model<K> {
             .collect()
     }
 
-    /// Whether the range is strictly within one entry.
+    /// Returns `true` if the range is strictly within one entry.
     pub fn splits(&self, first: K, last: K) -> bool {
         let slot = self.at(first);
         slot.number.is_some() && slot.first < first && last < slot.last
     }
 
-    /// Whether no entry intersects the range.
+    /// Returns `true` if no entry intersects the range.
     pub fn is_free(&self, first: K, last: K) -> bool {
         let slot = self.at(first);
         slot.number.is_none() && last <= slot.last

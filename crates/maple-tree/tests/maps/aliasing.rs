@@ -1,4 +1,5 @@
-//! Views that change values, held beside each other and across calls: small programs for Miri, under which every test of this crate runs.
+//! Views that change values, held together and across calls: small programs for Miri, which runs
+//! every test of this crate.
 
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@ impl Model {
         self.0.iter().filter(|entry| entry.2 == which).count()
     }
 
-    /// Whether the range is within one entry, which goes on at both ends.
+    /// Returns `true` if the range is within one entry, which goes on at both ends.
     fn is_within(&self, first: u8, last: u8) -> bool {
         self.0.iter().any(|entry| entry.0 < first && last < entry.1)
     }
@@ -141,7 +141,7 @@ fn shared<S: Shape>(seed: u64, in_rcu: bool) {
     let mut rng = Rng(seed);
     let mut model = Model::default();
     let map: Map<S> = SyncMapleTree::with_gaps_in(Waiting::new(), SharedPool::new());
-    // SAFETY: nobody else has the map.
+    // SAFETY: no other code has the map.
     unsafe { map.set_in_rcu(in_rcu) };
     for step in 0..if cfg!(miri) { 40 } else { 3_000 } {
         let (first, last) = range(&mut rng);

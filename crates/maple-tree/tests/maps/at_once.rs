@@ -1,5 +1,5 @@
-//! What a call of the shared map changes in several places, readers see at once: having seen the new in one place they never see the old in
-//! another.
+//! Readers see all changes of one call of the shared map at once: after the new state in one place
+//! they never see the old one in another.
 
 // The numbers in its maps are too wide to be stored in place on smaller machines.
 #![allow(clippy::useless_conversion, reason = "numbers are narrower on 32 bits")]

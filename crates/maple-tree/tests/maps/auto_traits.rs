@@ -1,5 +1,6 @@
-//! What may be sent to other threads and shared with them, and what may not: values, allocators and locks that are for one thread keep the
-//! maps, readers, writers, cursors and iterators over them there.
+//! The types that may be sent to other threads and shared with them, and those that may not:
+//! values, allocators and locks for one thread keep their maps, readers, writers, cursors and
+//! iterators there.
 
 // Its values, `u32` in place, fit 64-bit machines only.
 use std::alloc::Layout;
@@ -17,7 +18,8 @@ use maple_tree::{
     VacantEntry, Values, Waiting, Writer,
 };
 
-/// Whether a type has a trait: an inherent constant goes before one of a trait, where its bounds are met.
+/// Returns `true` if a type has a trait: an inherent constant takes precedence over one of a trait
+/// where its bounds are met.
 macro_rules! has {
     ($trait:ident, $type:ty) => {{
         #[allow(dead_code, reason = "one of the two is used")]
@@ -117,7 +119,8 @@ fn views_iterators_and_cursors() {
     assert_eq!(both!(ArcRef<'static, Unshared>), (false, false));
 }
 
-/// What clients hold across an `.await`, and what they hand to other threads, is as free as what is made of `BTreeMap`.
+/// Types that clients hold across an `.await`, and types that they hand to other threads, are as
+/// free as those of `BTreeMap`.
 #[test]
 fn handles() {
     assert_eq!(both!(Iter<'static, u64, Box<u32>>), (true, true));
@@ -159,7 +162,8 @@ fn handles() {
         both!(ExtractIf<'static, u64, u16, Take, OneThread>),
         (false, false)
     );
-    // A writer whose lock may be released by any thread may be sent with its cursor; beside a lock that may not, it stays.
+    // A writer whose lock may be released by any thread may be sent with its cursor. With a lock
+    // that may not, it stays.
     assert!(has!(
         Send,
         SharedCursorMut<'static, 'static, u64, u16, Waiting, SharedPool, spin::Mutex<()>, Native>
@@ -295,7 +299,7 @@ fn iterators_that_are_cloned() {
 fn readers_and_writers() {
     assert_eq!(both!(Reader<'static, u64, u16, Waiting>), (true, true));
     assert!(has!(Send, Writer<'static, u64, u16, Waiting>));
-    // Whoever took such a lock releases it.
+    // The thread that took such a lock releases it.
     assert!(!has!(
         Send,
         Writer<'static, u64, u16, Waiting, SharedPool, Owned>

@@ -9,7 +9,7 @@ use maple_tree::{Fanout, MapleTree, Native, Shape, Status, SyncMapleTree, Waitin
 
 const MAX: u64 = u64::MAX;
 
-/// Where a cursor should be: a range and what it stands for.
+/// The expected position of a cursor: a range and its meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Place {
     index: u64,
@@ -390,8 +390,9 @@ fn bulk_stores_do_not_allocate() {
     assert_eq!(nodes.live(), 0);
 }
 
-/// What `expected_entries` sets aside is used up by stores that leave holes, except for what levels may have had room for, and never too
-/// little, whatever was there before; with and without readers.
+/// Stores that leave holes use up the nodes that `expected_entries` has allocated, except those for
+/// levels that had space. They never need more, whatever the earlier contents, with and without
+/// readers.
 #[test]
 fn bulk_mode_sets_aside_what_it_takes() {
     fn try_shape<S: Shape>(there: u32, n: u32, gaps: bool, rcu: bool) {
@@ -436,7 +437,7 @@ fn bulk_mode_sets_aside_what_it_takes() {
             assert_eq!(nodes.allocated(), allocated, "{context}");
             map.check().unwrap();
         }
-        // One of each level, and a root that was not needed; beside readers also the copy above each.
+        // One of each level, and a root that was not needed. With readers also the copy above each.
         let levels = (map.height() + 1) * if rcu { 2 } else { 1 };
         assert!(left <= levels, "{context}: {left} of {levels} are left");
     }
@@ -500,7 +501,7 @@ fn a_readers_cursor() {
     assert_eq!(seen[..3], [0, 77, 4]);
 }
 
-/// What is stored behind the only entry while a reader stands on that comes next.
+/// An entry that is stored behind the only entry, on which a reader stands, comes next.
 #[test]
 fn a_readers_cursor_leaves_the_only_entry() {
     type Tree = SyncMapleTree<u32, Number, Waiting, SharedPool, spin::Mutex<()>, Fanout<4>>;

@@ -1,4 +1,4 @@
-//! Each rule that the check knows, broken once: nodes are overwritten, as by somebody who has no business there.
+//! Each rule that the check knows, broken once: nodes are overwritten, as by a stray write.
 
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ptr::{self, NonNull};
@@ -14,9 +14,9 @@ const WORD: usize = size_of::<Word>();
 /// Slots of a node, and its bytes: the first word, a pivot fewer than slots, the slots, and the sizes of holes at the end.
 const SLOTS: usize = 4;
 const BYTES: usize = 256;
-/// Flags of the first word, beside which are the last slot in use and the parent.
+/// Flags of the first word. Next to them are the last used slot and the parent.
 const DEAD: usize = 0x20;
-/// What makes a leaf's word that of an inner node.
+/// The bit that makes a leaf's word that of an inner node.
 const INNER: usize = 0b100;
 
 #[derive(Clone, Copy)]
@@ -78,7 +78,7 @@ fn broken(gaps: bool, what: &str, harm: impl FnOnce(Node, [Node; 2])) {
     // A test that fails does not walk through what it has broken.
     let map = ManuallyDrop::new(map);
     let nodes = [root, leaves[0], leaves[1]].map(|node| node.at::<Memory>(0));
-    // SAFETY: nobody else has the map.
+    // SAFETY: no other code has the map.
     let before = nodes.map(|node| unsafe { node.read() });
     harm(root, leaves);
     let damage = map.check().unwrap_err();
@@ -94,7 +94,7 @@ fn broken(gaps: bool, what: &str, harm: impl FnOnce(Node, [Node; 2])) {
 
 /// Changes the address of a word.
 fn change(word: *mut Word, change: impl FnOnce(usize) -> usize) {
-    // SAFETY: it is a word of a node, which nobody else has.
+    // SAFETY: it is a word of a node that no other code has.
     unsafe { word.write(word.read().map_addr(change)) };
 }
 
@@ -110,7 +110,7 @@ fn heights() {
         change(root.slot(0), |word| word | INNER)
     });
     let tall = raw::WordTree::new(1 << 2);
-    // SAFETY: nobody else has it.
+    // SAFETY: no other code has it.
     assert!(unsafe { !tall.is_sound() });
 }
 

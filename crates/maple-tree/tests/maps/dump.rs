@@ -1,4 +1,4 @@
-//! What dumps and figures say of a tree whose shape is known.
+//! Dumps and statistics of a tree of known shape.
 
 use maple_tree::alloc::Global;
 use maple_tree::{Fanout, Format, MapleTree};
@@ -11,7 +11,7 @@ fn filled(mut map: Map) -> Map {
     map
 }
 
-/// A value's word, as dumps show it: the value in the upper bytes, beside a tag.
+/// A value's word, as dumps show it: the value in the upper bytes, next to a tag.
 fn word(value: u16) -> String {
     format!("{:#x}", usize::from(value) << (usize::BITS - 16) | 1)
 }

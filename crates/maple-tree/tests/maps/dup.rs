@@ -68,7 +68,8 @@ fn every_duplicate<K: Index, A: Fork, S: Shape>(
         || unchanged("an allocation failed"),
     );
     unchanged("a duplicate was dropped");
-    // Every entry fails once (one in so many under Miri); the closure was shown those before it, once and in order.
+    // Every entry fails once (under Miri one in five). The closure was shown those before it, once
+    // and in order.
     for fails in (0..size).step_by(if cfg!(miri) { 5 } else { 1 }) {
         let mut shown = 0;
         let copy = map.try_clone_with_error(|range, value| {

@@ -99,7 +99,7 @@ fn ranges_that_hold_no_index() {
     assert_eq!(map.iter().collect::<Vec<_>>(), [(0..=9, 1)]);
 }
 
-/// What is forgotten leaks, and nothing else comes of it.
+/// Forgotten objects leak, and have no other effect.
 #[test]
 #[cfg_attr(any(miri, sanitized), ignore = "it leaks on purpose")]
 fn forgotten_cursors_writers_and_iterators() {

@@ -1,4 +1,5 @@
-//! Painting, joining what is equal, splitting at keys, on every face, beside a flat array; holes from both ends.
+//! Painting, coalescing, and splitting at keys, on every map type, compared with a flat array;
+//! holes from both ends.
 
 use std::ops::RangeInclusive;
 
@@ -30,7 +31,7 @@ impl Cells {
         entries.into_iter().map(|(_, entry)| entry).collect()
     }
 
-    /// What is at a key gets numbers of its own, entry by entry.
+    /// Gives each entry a number of its own.
     fn renumber(&mut self) {
         for (id, (range, value)) in self.entries().into_iter().enumerate() {
             self.0[*range.start() as usize..=*range.end() as usize].fill(Some((id, value)));
@@ -101,7 +102,7 @@ fn check<A: NodeAlloc, S: Shape>(map: &MapleTree<u32, u16, A, S>, cells: &Cells,
     assert_eq!(map.iter().collect::<Vec<_>>(), cells.entries(), "{context}");
 }
 
-/// The same calls on each face.
+/// The same calls on each map type.
 fn on_every_map<S: Shape>(seed: u64) {
     let mut rng = Rng(seed);
     let mut cells = Cells(vec![None; SPAN]);
@@ -221,7 +222,8 @@ fn equal_neighbours_are_joined_where_a_call_asks_for_it() {
     }
 }
 
-/// Where there is no memory runs before have been joined, others are as they were; no value is lost or dropped twice.
+/// If memory runs out, earlier runs have been joined, and the others are unchanged. No value is
+/// lost or dropped twice.
 #[test]
 fn a_refused_join_keeps_what_it_has_joined() {
     let nodes = Countdown::kept();
@@ -255,7 +257,7 @@ fn a_refused_join_keeps_what_it_has_joined() {
     assert_eq!((count.get(), nodes.live()), (0, 0));
 }
 
-/// Only what is within the range is copied, and what a snapshot holds stays as it is.
+/// Only nodes of the range are copied, and the snapshot's contents stay unchanged.
 #[test]
 fn a_part_of_a_snapshot_is_changed() {
     let nodes = Countdown::kept();

@@ -1,4 +1,5 @@
-//! Maps that are split, cut and appended with their nodes, beside vectors of entries, at every fanout.
+//! Maps that are split, cut and appended with their nodes, compared with vectors of entries, at
+//! every fanout.
 
 use std::ops::RangeInclusive;
 
@@ -255,7 +256,8 @@ fn maps_are_split_near_their_ends() {
     }
 }
 
-/// Where few entries are split off, at either end, nodes are taken for them alone: for the leaves of the others none, whatever becomes of these.
+/// Splitting off a few entries at either end takes nodes for these alone, and none for the other
+/// leaves.
 #[test]
 fn a_split_near_an_end_takes_nodes_for_the_few_entries_alone() {
     let nodes = Counted::new(Global);
@@ -375,7 +377,7 @@ fn maps_that_were_split_have_their_slabs_in_common() {
         if round % 2 == 0 {
             drop(half);
         } else {
-            // On another thread, beside this one.
+            // On another thread, concurrently with this one.
             std::thread::scope(|scope| {
                 scope.spawn(|| drop(half));
                 map.insert(1, 7).unwrap();
@@ -388,7 +390,7 @@ fn maps_that_were_split_have_their_slabs_in_common() {
         assert!(map.check().is_ok());
     }
     assert!(map.allocator().bytes() <= 2 * bytes);
-    // Whichever is the last one, and whoever has taken whose nodes over.
+    // The result does not depend on which map is the last one, and which one has taken over nodes.
     let mut high = map.split_off(count).unwrap();
     let mut higher = high.split_off(count * 3 / 2).unwrap();
     let mut other: Map<'_> = MapleTree::new_in(Pool::new_in(&slabs));

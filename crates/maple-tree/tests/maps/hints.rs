@@ -1,4 +1,5 @@
-//! Writes that go on from looks, beside a model: each with the hint of the look before it, near the last write or not, with and without RCU mode.
+//! Writes that start from look-ups, compared with a model: each with the hint of its look-up, near
+//! the last write or not, with and without RCU mode.
 
 use crate::support::counting::{Alive, Count};
 use crate::support::{Model, Number, Rng};
@@ -16,7 +17,7 @@ fn shown((range, value): Piece<'_, u64, Box<Alive>>) -> (u64, u64, Option<Number
     )
 }
 
-/// What the look at a key must show: what is before, and what there is from the key on.
+/// Compares a look-up at a key with the model: the piece before, and the pieces from the key on.
 fn compare_look<S: Shape>(
     writer: &Writer<'_, u64, Box<Alive>, Waiting, SharedPool, spin::Mutex<()>, S>,
     near: Option<&Hint<u64, S>>,
@@ -50,7 +51,7 @@ fn history<S: Shape>(seed: u64, cells: usize, steps: usize, gaps: bool, in_rcu: 
     } else {
         SyncMapleTree::new_in(Waiting::new(), SharedPool::new())
     };
-    // SAFETY: nobody else has the map.
+    // SAFETY: no other code has the map.
     unsafe { map.set_in_rcu(in_rcu) };
     let mut rng = Rng(seed);
     let mut model = Model::new(0x1000, cells);
@@ -189,7 +190,7 @@ fn a_twin_too_many_comes_back() {
     for first in [10, 30, 50] {
         writer.insert_range(first..first + 10, value(1)).unwrap();
     }
-    // SAFETY: nobody reads; no hint; and nothing is changed after the looks.
+    // SAFETY: no thread reads, there is no hint, and nothing is changed after the look-ups.
     unsafe {
         map.set_in_rcu(false);
         let hole = writer.look(None, 22).unwrap().hint();

@@ -26,11 +26,11 @@ mod damage;
 mod dump;
 mod dup;
 #[cfg(not(sanitized))]
+mod each_map;
+#[cfg(not(sanitized))]
 mod edges;
 #[cfg(not(sanitized))]
 mod equal;
-#[cfg(not(sanitized))]
-mod faces;
 #[cfg(not(sanitized))]
 mod gaps;
 mod halves;

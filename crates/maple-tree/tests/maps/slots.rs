@@ -17,7 +17,7 @@ fn new<K: Index, S: Shape, V: maple_tree::Value>(gaps: bool) -> Map<K, S, V> {
     }
 }
 
-/// How many slots a leaf has, and an inner node.
+/// Returns the number of slots of a leaf, and of an inner node.
 fn slots<K: Index, S: Shape>(gaps: bool) -> (usize, usize) {
     let mut map = new::<K, S, Number>(gaps);
     let mut n = 0;
@@ -30,7 +30,8 @@ fn slots<K: Index, S: Shape>(gaps: bool) -> (usize, usize) {
     (stats.leaf_slots / stats.leaves, stats.inner_slots / inner)
 }
 
-/// How many slots leaves have, as other nodes do that keep no sizes of holes, and those that do.
+/// Returns the number of slots of leaves, which is that of inner nodes without sizes of holes, and
+/// of inner nodes with them.
 fn fanouts<K: Index, S: Shape>() -> (usize, usize) {
     let (leaf, range) = slots::<K, S>(false);
     let (same, gap) = slots::<K, S>(true);
@@ -133,8 +134,9 @@ fn a_word_with_any_bit_is_an_entry() {
     }
 }
 
-/// Of the holes, which are of two indices, makes one at a time larger, in trees of up to so many leaves that every slot of one that is not the first has
-/// had it, at every number of slots.
+/// Makes one hole at a time larger than the others, which are of two indices, in trees of several
+/// sizes. Every slot of every leaf except the first has the larger hole once, at every number of
+/// slots.
 fn one_wide_hole<K: Index, S: Shape>() {
     let (slots, _) = slots::<K, S>(true);
     let most = if cfg!(miri) { slots + 2 } else { 2 * slots };

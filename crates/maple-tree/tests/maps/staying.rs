@@ -38,7 +38,7 @@ impl Drop for AtTheEnd {
 
 static NODES: LazyLock<Countdown> = LazyLock::new(Countdown::new);
 
-/// What is stored: an integer that is an entry of itself on every machine.
+/// The type of values: an integer that is an entry of itself on every machine.
 type Number = u16;
 type Exclusive<S> = MapleTree<u32, Number, &'static Countdown, S>;
 type Shared<S> = SyncMapleTree<u32, Number, AtTheEnd, &'static Countdown, spin::Mutex<()>, S>;
@@ -59,7 +59,8 @@ impl Op {
     }
 }
 
-/// What the cells say. No number is stored twice, so that parts of an entry that touch are one.
+/// Returns the entries of the cells. No number is stored twice, so adjacent parts of an entry are
+/// one.
 fn entries(cells: &[Number], base: u32) -> Vec<Entry> {
     let mut all: Vec<Entry> = Vec::new();
     for (key, &number) in (base..=u32::MAX).zip(cells) {
@@ -275,7 +276,7 @@ fn try_all<S: Shape>(seed: u64, base: u32, n: u32, gaps: bool) {
     }
 }
 
-/// How many histories, of the longest ones on how many cells.
+/// Returns the number of histories, and the number of cells of the longest ones.
 fn sizes() -> (u64, u32) {
     let seeds = std::env::var("SAMARA_SEEDS")
         .ok()

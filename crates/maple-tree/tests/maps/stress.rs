@@ -52,7 +52,7 @@ impl Drop for Stored {
     }
 }
 
-/// What is promised of each answer.
+/// Checks the promises about each answer.
 fn check(range: &RangeInclusive<u64>, value: &Stored, now: u64) {
     assert_eq!(value.alive, YES, "a dropped value was read");
     assert!(value.time <= now, "a value from the future");

@@ -107,7 +107,8 @@ fn filled<K: Index, V: Value + Copy, S: Shape>(
     map
 }
 
-/// What is stored comes back by every way; a change through every exclusive view is there afterwards.
+/// Stored values come back in every way, and a change through every exclusive view is there
+/// afterwards.
 fn in_place_shape<V, S: Shape>(values: &[V], other: V)
 where
     V: Duplicate + Copy + PartialEq + Debug,
@@ -201,7 +202,7 @@ fn words_in_place() {
             for &other in values {
                 let mut word = value.into_raw();
                 let tag = word.addr().get() & 3;
-                // SAFETY: the word came from `into_raw`, and nobody else uses the slot.
+                // SAFETY: the word came from `into_raw`, and no other code uses the slot.
                 unsafe {
                     assert_eq!((V::borrow(word), V::from_raw(word)), (value, value));
                     *V::borrow_mut(NonNull::from(&mut word)) = other;

@@ -11,7 +11,7 @@ use super::{Bomb, Countdown, Ends, Ledger, each_call, some, survives, tick};
 
 type Map<A> = MapleTree<u32, Box<Bomb>, A, Fanout<4>>;
 
-/// Where nodes come from, counted.
+/// An allocator of nodes that counts them.
 pub(super) trait Source: Fork {
     fn of(nodes: &Arc<Countdown>) -> Self;
 }
@@ -39,7 +39,7 @@ fn new<A: Source>(ledger: &Ledger, gaps: bool) -> Map<A> {
     map
 }
 
-/// Twenty entries that lie across those of a map, and beside them.
+/// Twenty entries that overlap or adjoin those of a map.
 fn other<A: Source>(map: &Map<A>, ledger: &Ledger) -> Map<A> {
     let mut other = if map.tracks_gaps() {
         MapleTree::with_gaps_in(A::of(&ledger.nodes))
@@ -62,7 +62,7 @@ pub(super) fn whole<A: Fork>(map: &Map<A>, ledger: &Ledger, context: &str) {
     }
 }
 
-/// No memory for nodes meanwhile.
+/// Calls `go` while there is no memory for nodes.
 fn without_memory<T>(ledger: &Ledger, go: impl FnOnce() -> T) -> T {
     struct Allow<'l>(&'l Ledger);
 
@@ -430,7 +430,7 @@ fn maps_from_iterators() {
     }
 }
 
-/// What a panicking closure was lent is still in the map.
+/// Values that a panicking closure borrowed are still in the map.
 #[test]
 fn nothing_changes_before_a_split_is_agreed() {
     let ledger = Ledger::new();

@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::support::counting::Countdown;
 use super::support::ticks::{survives, tick};
 
-/// What was made during one attempt and still lives.
+/// The live values and nodes of one attempt.
 #[derive(Clone)]
 struct Ledger {
     nodes: Arc<Countdown>,
     values: Arc<Mutex<Values>>,
-    /// Whether maps begin with a few entries only.
+    /// `true` if maps begin with a few entries only.
     few: bool,
 }
 

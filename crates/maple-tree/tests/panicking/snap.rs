@@ -8,7 +8,7 @@ use super::{Bomb, Countdown, Ends, Ledger, each_call, some, survives, tick};
 
 type Cow<V> = CowMapleTree<u32, V, Arc<Countdown>, Fanout<4>>;
 
-/// How a bomb is held.
+/// The form in which a bomb is held.
 trait Holder: Duplicate + 'static {
     fn hold(bomb: Box<Bomb>) -> Self;
     fn bomb<'v>(view: &'v Ref<'_, Self>) -> &'v Bomb;
@@ -128,7 +128,7 @@ fn steps<V: Holder>() -> Vec<(&'static str, Step<V>)> {
     ]
 }
 
-/// Who else leads to the nodes.
+/// The other owners of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Shared {
     No,

@@ -202,7 +202,8 @@ fn shared_map_in_user_rcu() {
     }
 }
 
-/// What a panicking closure was shown is retired all the same, and it is not called again.
+/// A value that a panicking closure was shown is still retired, and the closure is not called
+/// again.
 #[test]
 fn a_closure_that_panicked_is_let_alone() {
     let ledger = Ledger::new();

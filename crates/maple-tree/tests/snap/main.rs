@@ -1,5 +1,6 @@
-//! Maps that share nodes, against a flat array for each: all short histories on two sides at fanout 4, long random ones over a
-//! family of snapshots with allocations that fail at each place, values that fail or panic when they are duplicated, threads.
+//! Maps that share nodes, compared with a flat array for each: all short histories on two maps at
+//! fanout 4, and long random ones over a family of snapshots. In these, allocations fail at each
+//! place, and values fail or panic when they are duplicated. Threads read and write concurrently.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 

@@ -11,7 +11,7 @@ type Map<'a> = CowMapleTree<u64, Number, &'a Blocks>;
 const ONE: usize = 256;
 /// The word is a count; below it is the last slot in use.
 const COUNTED: usize = 0x40;
-/// So many are too many.
+/// The count from which on a node is pinned.
 const PINNED: usize = 1 << (usize::BITS - 1);
 
 #[test]
@@ -28,8 +28,8 @@ fn what_is_shared_by_too_many_stays() {
     // SAFETY: it is a node's first word, which is a number if the node is shared.
     let counts = || unsafe { word.read() };
     assert_eq!(counts() / ONE, 16);
-    // The last count that is counted, and those after it.
-    // SAFETY: as above; nobody else has the maps.
+    // The last count that is counted, and those after it. SAFETY: as above, and no other code has
+    // the maps.
     unsafe { word.write((PINNED - ONE) | (counts() % ONE)) };
     let whole = |map: &Map<'_>| {
         assert!(map.is_shared() && counts() & COUNTED != 0);

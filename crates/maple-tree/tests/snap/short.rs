@@ -39,7 +39,7 @@ fn perform(map: &mut Small<'_>, model: &mut Model<u32>, op: Op, number: Number) 
 
 /// All operations on the one side, followed by all on the other: the third map stays as it was, then goes before the others write.
 fn two_sides(start: &Small<'_>, model: &Model<u32>, n: usize, second: bool) {
-    // One in so many under Miri, where there are many.
+    // Under Miri, one of 53 where there are many.
     let step = if cfg!(miri) && n > 4 { 53 } else { 1 };
     for one in all_ops(n).into_iter().step_by(step) {
         let mut family = vec![

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use maple_tree::alloc::{Global, NodeAlloc};
 
-/// What a node's memory is like.
+/// The size and alignment of a node's memory.
 const LAYOUT: Layout = match Layout::from_size_align(256, 256) {
     Ok(layout) => layout,
     Err(_) => unreachable!(),
@@ -21,11 +21,11 @@ impl Blocks {
         self.0.borrow().clone()
     }
 
-    /// Gives back what nobody else will.
+    /// Frees the blocks that no other code will free.
     ///
     /// # Safety
     ///
-    /// Nobody uses a block any more.
+    /// No code uses a block any more.
     pub unsafe fn free_all(&self) {
         for block in self.live() {
             // SAFETY: it came from there, for a node; the caller's promise.

@@ -39,7 +39,7 @@ impl Countdown {
         self.left.store(allowed, Ordering::Relaxed);
     }
 
-    /// How many nodes there are.
+    /// Returns the number of live nodes.
     pub fn live(&self) -> usize {
         self.inner.live()
     }
@@ -77,7 +77,7 @@ unsafe impl NodeAlloc for Countdown {
     }
 }
 
-/// How many values of a kind live.
+/// The number of live values of a kind.
 #[derive(Clone, Default)]
 pub struct Count(Arc<AtomicIsize>);
 

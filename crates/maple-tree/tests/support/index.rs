@@ -7,7 +7,7 @@ pub trait Index: Key {
     /// The key above the smallest one.
     const ONE: Self;
 
-    /// How far above the smallest key it is, …
+    /// Returns the distance from the smallest key.
     fn number(self) -> Self::Size;
     /// … in a number that is wide enough for all.
     fn far(self) -> u128;
@@ -31,7 +31,7 @@ pub trait Index: Key {
         self.far().checked_sub(other.far()).map(Self::at)
     }
 
-    /// How many keys `first..=last` holds, less one.
+    /// Returns the number of keys of `first..=last`, less one.
     fn distance(first: Self, last: Self) -> u128 {
         last.far() - first.far()
     }

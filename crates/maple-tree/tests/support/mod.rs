@@ -14,10 +14,10 @@ use maple_tree::{MapleTree, Shape};
 
 pub use index::Index;
 
-/// What entries hold: a number that is stored in place.
+/// The type of values: a number that is stored in place.
 #[cfg(target_pointer_width = "64")]
 pub type Number = u32;
-/// What entries hold: a number that is stored in place.
+/// The type of values: a number that is stored in place.
 #[cfg(not(target_pointer_width = "64"))]
 pub type Number = u16;
 
@@ -49,7 +49,8 @@ pub fn add<K: Index>(base: K, mut n: usize) -> K {
     sum
 }
 
-/// Where in each run of `align` indices, the first of which begins at the smallest index, multiples of `align` plus `offset` are.
+/// Returns the positions of multiples of `align` plus `offset` in each run of `align` indices. The
+/// first run begins at the smallest index.
 fn phase<K: Index>(align: K, offset: K) -> K {
     let zero = K::default();
     let before = zero.wrapping_sub(zero.align_down(align));
@@ -77,7 +78,7 @@ impl<K: Index> Model<K> {
         self.cells[first..=last].fill(value);
     }
 
-    /// Whether the range is strictly within one entry.
+    /// Returns `true` if the range is strictly within one entry.
     pub fn splits(&self, first: usize, last: usize) -> bool {
         let v = self.cells[first];
         v.is_some()

@@ -176,7 +176,7 @@ impl Tree {
     }
 }
 
-/// Where the run of equal cells that begins at `first` ends.
+/// Returns the end of the run of equal cells that begins at `first`.
 fn run_up(cells: &Cells, first: usize) -> usize {
     let len = cells[first..].iter().take_while(|&&c| c == cells[first]);
     first + len.count() - 1
@@ -227,7 +227,7 @@ fn same_entries_backwards(
     );
 }
 
-/// What was visited.
+/// The numbers of visited states.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Histories, each in one mode.
@@ -260,7 +260,7 @@ impl Walk {
         }
     }
 
-    /// What `before` leaves.
+    /// Builds the tree that `before` leaves.
     fn build(&self, before: &[Op]) -> Tree {
         let mut tree = Tree::new(self.mode, self.nodes);
         for (i, &op) in before.iter().enumerate() {

@@ -21,7 +21,8 @@ pub fn tick() {
     }
 }
 
-/// What `go` gives when the first `quiet` calls of [`tick`] are quiet and the next one panics; nothing if there was a next one.
+/// Returns the result of `go` when the first `quiet` calls of [`tick`] return and the next one
+/// panics, or `None` if there was a next one.
 pub fn panicking_after<T>(quiet: usize, go: impl FnOnce() -> T) -> Option<T> {
     LEFT.set(quiet);
     let done = catch_unwind(AssertUnwindSafe(go)).ok();
@@ -29,7 +30,7 @@ pub fn panicking_after<T>(quiet: usize, go: impl FnOnce() -> T) -> Option<T> {
     done
 }
 
-/// Whether `go` went through without the panic.
+/// Returns `true` if `go` finished without the panic.
 pub fn survives(quiet: usize, go: impl FnOnce()) -> bool {
     panicking_after(quiet, go).is_some()
 }

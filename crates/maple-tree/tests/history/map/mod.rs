@@ -1,4 +1,5 @@
-//! Histories of a `MapleTree`: every call that changes it, with allocations that fail, beside the list.
+//! Histories of a `MapleTree`: every call that changes it, with failing allocations, compared with
+//! the list.
 
 mod gaps;
 mod look;
@@ -14,7 +15,8 @@ use super::{Bytes, Countdown, Mint, Model, Nodes, Slot, Token};
 
 type Map<K, S, A> = MapleTree<K, Box<Token>, A, S>;
 
-/// Where the nodes come from: one by one, or out of a pool's slabs, whose number says nothing of theirs.
+/// The allocator of nodes: one by one, or from a pool, whose number of slabs says nothing about
+/// that of nodes.
 trait Source: Fork {
     const ONE_BY_ONE: bool;
     fn over(nodes: Nodes) -> Self;

@@ -7,7 +7,7 @@ use super::super::index::Index;
 use super::{Run, Source, slot};
 
 impl<K: Index, S: Shape, A: Source> Run<K, S, A> {
-    /// What a store or an erasure came to.
+    /// The result of a store or an erasure.
     pub(super) fn stored(
         &mut self,
         range: (K, K),
@@ -200,7 +200,7 @@ impl<K: Index, S: Shape, A: Source> Run<K, S, A> {
         }
     }
 
-    /// What is at a range: shown, changed, exchanged, removed or inserted.
+    /// The contents at a range: shown, changed, replaced, removed or inserted.
     pub(super) fn entry(&mut self, range: (K, K), what: u8) {
         let expected = self.model.within(range.0, range.1).first().copied();
         let (number, token) = self.token();

@@ -1,4 +1,4 @@
-//! What duplicates, divides, joins, thins out or takes apart a map, or extends it by many entries.
+//! Calls that duplicate, split, join, filter or consume a map, or extend it by many entries.
 
 use maple_tree::{CloneError, EraseError, InsertError, Shape};
 

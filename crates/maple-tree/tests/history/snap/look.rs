@@ -1,4 +1,4 @@
-//! What one of the maps shows, beside its list.
+//! Look-ups in one of the maps, compared with its list.
 
 use maple_tree::Shape;
 

@@ -9,7 +9,7 @@ use maple_tree::{Duplicate, Value, View};
 
 use crate::history::{Mint, Token};
 
-/// What becomes of the duplication of a value.
+/// The result of duplicating a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// There is no memory.
@@ -17,7 +17,7 @@ pub(super) enum End {
     Panics,
 }
 
-/// How many values can still be made once more, and what happens then.
+/// The number of values that can still be duplicated, and what happens after these.
 pub(super) struct Fuel {
     left: AtomicUsize,
     panics: AtomicUsize,

@@ -10,7 +10,7 @@ use super::value::{End, Frail};
 use super::{Family, Member};
 use crate::history::{Bytes, small};
 
-/// What a call that may fail came to.
+/// The result of a call that may fail.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Done {
     Yes,

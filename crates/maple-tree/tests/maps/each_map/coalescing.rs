@@ -2,7 +2,7 @@
 
 use maple_tree::{Fanout, InsertError, Native, Shape, StoreError};
 
-use super::{Face, World, contents, grown, insist, long, on, same, step};
+use super::{AnyMap, World, contents, grown, insist, long, on, same, step};
 use crate::support::counting::{Alive, number};
 use crate::support::{Index, Model, Number, Rng};
 
@@ -11,7 +11,7 @@ fn alike(a: Number, b: Number) -> bool {
     a % 2 == b % 2
 }
 
-/// What a coalescing store does to the flat array; gives the range of the entry.
+/// Makes the change of a coalescing store in the flat array, and returns the range of the entry.
 fn coalesce<K: Index>(
     model: &mut Model<K>,
     first: usize,
@@ -51,7 +51,7 @@ fn try_coalescing<K: Index, S: Shape>(
     n: Number,
     into_hole: bool,
 ) {
-    for mut face in world.faces::<K, S>(model) {
+    for mut any in world.each_map::<K, S>(model) {
         let mut after = model.clone();
         let (from, to) = coalesce(&mut after, first, last, n);
         let splits = model.splits(first, last) && !alike(model.cells[first].unwrap(), n);
@@ -59,10 +59,10 @@ fn try_coalescing<K: Index, S: Shape>(
         let range = model.key(first)..=model.key(last);
         let joined = model.key(from)..=model.key(to);
         let mut refused = false;
-        insist(world, model, &mut face, |face| {
+        insist(world, model, &mut any, |any| {
             let same = |a: &Alive, b: &Alive| alike(number(a), number(b));
             if into_hole {
-                match on!(face, map => map.insert_range_coalescing(range.clone(), world.value(n), same))
+                match on!(any, map => map.insert_range_coalescing(range.clone(), world.value(n), same))
                 {
                     Ok(range) => assert_eq!(range, joined),
                     Err(InsertError::Occupied(v)) => {
@@ -73,7 +73,7 @@ fn try_coalescing<K: Index, S: Shape>(
                     Err(InsertError::EmptyRange(_)) => panic!("not empty"),
                 }
             } else {
-                match on!(face, map => map.store_range_coalescing(range.clone(), world.value(n), same))
+                match on!(any, map => map.store_range_coalescing(range.clone(), world.value(n), same))
                 {
                     Ok(range) => assert_eq!(range, joined),
                     Err(StoreError::Splits(v)) => {
@@ -88,7 +88,7 @@ fn try_coalescing<K: Index, S: Shape>(
         });
         assert_eq!(refused, if into_hole { taken } else { splits });
         let expected = if refused { model } else { &after };
-        same(expected, &face, &|| {
+        same(expected, &any, &|| {
             format!("{n} at {first}..={last} of {:?}", model.cells)
         });
         assert_eq!(world.count.get(), expected.entries().len() as isize);

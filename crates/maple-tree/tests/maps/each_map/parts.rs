@@ -2,7 +2,7 @@
 
 use maple_tree::{EraseError, Fanout, Native, Shape};
 
-use super::{Face, World, contents, grown, insist, long, on, same, same_map, short, step};
+use super::{AnyMap, World, contents, grown, insist, long, on, same, same_map, short, step};
 use crate::support::counting::twin;
 use crate::support::{Index, Model, Number, Rng};
 
@@ -13,22 +13,22 @@ fn try_split_off<K: Index, S: Shape>(world: &World, model: &Model<K>, at: usize)
     high.cells[..at].fill(None);
     let torn = at > 0 && model.cells[at].is_some() && model.cells[at] == model.cells[at - 1];
     let context = || format!("at {at} of {:?}", model.cells);
-    for mut face in world.faces::<K, S>(model) {
-        if let Face::Exclusive(map) = &mut face
+    for mut any in world.each_map::<K, S>(model) {
+        if let AnyMap::Exclusive(map) = &mut any
             && torn
         {
             assert_eq!(map.split_off(key).err(), Some(EraseError::Splits));
-            same(model, &face, &context);
+            same(model, &any, &context);
         }
         let mut off = None;
-        insist(world, model, &mut face, |face| {
-            let result = match face {
-                Face::Exclusive(map) if torn => map.split_off_splitting(key, |range, v| {
+        insist(world, model, &mut any, |any| {
+            let result = match any {
+                AnyMap::Exclusive(map) if torn => map.split_off_splitting(key, |range, v| {
                     assert_eq!(*range.start(), key);
                     twin(v)
                 }),
-                Face::Exclusive(map) => map.split_off(key),
-                Face::Shared(map) => map.write().split_off_with(key, |_, v| twin(v)),
+                AnyMap::Exclusive(map) => map.split_off(key),
+                AnyMap::Shared(map) => map.write().split_off_with(key, |_, v| twin(v)),
             };
             match result {
                 Ok(map) => off = Some(map),
@@ -36,9 +36,9 @@ fn try_split_off<K: Index, S: Shape>(world: &World, model: &Model<K>, at: usize)
             }
             off.is_some()
         });
-        same(&low, &face, &context);
+        same(&low, &any, &context);
         let off = off.unwrap();
-        on!(&face, map => assert_eq!(map.tracks_gaps(), off.tracks_gaps()));
+        on!(&any, map => assert_eq!(map.tracks_gaps(), off.tracks_gaps()));
         same_map(&high, off, &context);
     }
 }
@@ -84,18 +84,18 @@ fn try_append<K: Index, S: Shape>(world: &World, lower: &Model<K>, upper: &Model
     parts.dedup();
     let splits = parts.len() < all;
     let context = || format!("{:?} over {:?}", over.cells, lower.cells);
-    for mut face in world.faces::<K, S>(lower) {
+    for mut any in world.each_map::<K, S>(lower) {
         let mut other = world.map::<K, S>(&over, false);
         if splits {
-            let result = on!(&mut face, map => map.append(&mut other));
+            let result = on!(&mut any, map => map.append(&mut other));
             assert_eq!(result, Err(EraseError::Splits), "{}", context());
-            same(lower, &face, &context);
+            same(lower, &any, &context);
         }
-        insist(world, lower, &mut face, |face| {
+        insist(world, lower, &mut any, |any| {
             let result = if splits {
-                on!(face, map => map.append_splitting(&mut other, |_, v| twin(v)))
+                on!(any, map => map.append_splitting(&mut other, |_, v| twin(v)))
             } else {
-                on!(face, map => map.append(&mut other))
+                on!(any, map => map.append(&mut other))
             };
             match result {
                 Ok(()) => true,
@@ -107,7 +107,7 @@ fn try_append<K: Index, S: Shape>(world: &World, lower: &Model<K>, upper: &Model
             }
         });
         assert!(other.is_empty());
-        same(&merged, &face, &context);
+        same(&merged, &any, &context);
         assert_eq!(
             world.count.get(),
             merged.entries().len() as isize,
@@ -116,18 +116,18 @@ fn try_append<K: Index, S: Shape>(world: &World, lower: &Model<K>, upper: &Model
         );
         // A closure that gives up halfway.
         if splits {
-            let mut face = Face::Exclusive(world.map::<K, S>(lower, true));
+            let mut any = AnyMap::Exclusive(world.map::<K, S>(lower, true));
             let mut other = world.map::<K, S>(&over, true);
             let before = world.count.get();
             let parts = all - parts.len();
             for mut left in (0..parts).step_by(if cfg!(miri) { 4 } else { 1 }) {
-                let result = on!(&mut face, map => map.append_splitting(&mut other, |_, v| {
+                let result = on!(&mut any, map => map.append_splitting(&mut other, |_, v| {
                     left = left.checked_sub(1)?;
                     twin(v)
                 }));
                 assert_eq!(result, Err(EraseError::Splits));
                 assert_eq!(world.count.get(), before);
-                same(lower, &face, &context);
+                same(lower, &any, &context);
             }
         }
     }

@@ -1,4 +1,5 @@
-//! A map of either face beside the flat array: how it is made, compared, and tried with allocations that fail.
+//! Maps of each type compared with the flat array: how they are made, compared, and tried with
+//! failing allocations.
 
 mod coalescing;
 mod entries;
@@ -16,19 +17,19 @@ type Nodes = Arc<Countdown>;
 type Exclusive<K, S> = MapleTree<K, Box<Alive>, Nodes, S>;
 type Shared<K, S> = SyncMapleTree<K, Box<Alive>, Waiting, Nodes, spin::Mutex<()>, S>;
 
-/// A map of one of the faces.
+/// A map of one of the types.
 #[allow(clippy::large_enum_variant, reason = "there are one or two at a time")]
-enum Face<K: Index, S: Shape> {
+enum AnyMap<K: Index, S: Shape> {
     Exclusive(Exclusive<K, S>),
     Shared(Shared<K, S>),
 }
 
-/// Does the same on either face.
+/// Evaluates the expression with the map of either type.
 macro_rules! on {
-    ($face:expr, $map:ident => $do:expr) => {
-        match $face {
-            Face::Exclusive($map) => $do,
-            Face::Shared(shared) => {
+    ($any:expr, $map:ident => $do:expr) => {
+        match $any {
+            AnyMap::Exclusive($map) => $do,
+            AnyMap::Shared(shared) => {
                 #[allow(unused_mut, reason = "not all change something")]
                 let mut $map = shared.write();
                 $do
@@ -39,7 +40,7 @@ macro_rules! on {
 
 use on;
 
-/// What a history runs in: the counters, and the numbers of values.
+/// The environment of a history: the counters, and the numbers of values.
 struct World {
     nodes: Nodes,
     count: Count,
@@ -78,16 +79,16 @@ impl World {
         map
     }
 
-    /// On one face after the other.
-    fn faces<K: Index, S: Shape>(&self, model: &Model<K>) -> impl Iterator<Item = Face<K, S>> {
+    /// Returns a map of each type in turn.
+    fn each_map<K: Index, S: Shape>(&self, model: &Model<K>) -> impl Iterator<Item = AnyMap<K, S>> {
         [(false, false), (false, true), (true, false), (true, true)]
             .into_iter()
             .map(|(shared, gaps)| {
                 let map = self.map(model, gaps);
                 if shared {
-                    Face::Shared(Shared::from_exclusive(map, Waiting::new()))
+                    AnyMap::Shared(Shared::from_exclusive(map, Waiting::new()))
                 } else {
-                    Face::Exclusive(map)
+                    AnyMap::Exclusive(map)
                 }
             })
     }
@@ -102,8 +103,8 @@ impl World {
     }
 }
 
-fn same<K: Index, S: Shape>(model: &Model<K>, face: &Face<K, S>, context: &dyn Fn() -> String) {
-    on!(face, map => {
+fn same<K: Index, S: Shape>(model: &Model<K>, any: &AnyMap<K, S>, context: &dyn Fn() -> String) {
+    on!(any, map => {
         if let Err(damage) = map.check() {
             panic!("{damage}\n{}", context());
         }
@@ -117,20 +118,20 @@ fn same_map<K: Index, S: Shape>(
     map: Exclusive<K, S>,
     context: &dyn Fn() -> String,
 ) {
-    same(model, &Face::Exclusive(map), context);
+    same(model, &AnyMap::Exclusive(map), context);
 }
 
-/// So many cells, of which every content is tried; fewer under Miri.
+/// Returns the number of cells of which every content is tried: fewer under Miri.
 const fn short(cells: usize) -> usize {
     if cfg!(miri) { 3 } else { cells }
 }
 
-/// One of so many under Miri, which looks for what any content may show.
+/// Returns the step between tried contents: larger under Miri, for which any content serves.
 const fn step(under_miri: usize) -> usize {
     if cfg!(miri) { under_miri } else { 1 }
 }
 
-/// So many entries; under Miri enough for three levels.
+/// Returns the number of entries: under Miri enough for three levels.
 const fn long(entries: usize) -> usize {
     if cfg!(miri) { 12 } else { entries }
 }
@@ -185,13 +186,13 @@ fn grown<K: Index>(base: K, n: usize, rng: &mut Rng) -> Model<K> {
 fn insist<K: Index, S: Shape>(
     world: &World,
     model: &Model<K>,
-    face: &mut Face<K, S>,
-    mut attempt: impl FnMut(&mut Face<K, S>) -> bool,
+    any: &mut AnyMap<K, S>,
+    mut attempt: impl FnMut(&mut AnyMap<K, S>) -> bool,
 ) {
     let (nodes, values) = (world.nodes.live(), world.count.get());
     for allowed in 0.. {
         world.nodes.allow(allowed);
-        let done = attempt(face);
+        let done = attempt(any);
         world.nodes.allow(usize::MAX);
         if done {
             return;
@@ -201,7 +202,7 @@ fn insist<K: Index, S: Shape>(
             (nodes, values),
             "a failure kept something"
         );
-        same(model, face, &|| {
+        same(model, any, &|| {
             format!("after a failure with {allowed} nodes allowed")
         });
     }

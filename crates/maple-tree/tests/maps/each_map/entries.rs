@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use maple_tree::{Entry, Fanout, InsertError, Native, Shape, SyncMapleTree, Waiting};
 
-use super::{Face, Shared, World, contents, grown, insist, long, on, same, short, step};
+use super::{AnyMap, Shared, World, contents, grown, insist, long, on, same, short, step};
 use crate::support::counting::number;
 use crate::support::{Index, Model, Number, Rng};
 
@@ -33,16 +33,17 @@ fn try_retain<K: Index, S: Shape>(world: &World, model: &Model<K>, keep: impl Fn
     for cell in &mut left.cells {
         *cell = cell.filter(|&v| keep(v));
     }
-    for mut face in world.faces::<K, S>(model) {
-        // What fails has dropped the first so many of those that were to go, and trying again goes on.
+    for mut any in world.each_map::<K, S>(model) {
+        // A call that fails has dropped some of the entries that it must drop. A second call drops
+        // the rest.
         for allowed in 0.. {
             world.nodes.allow(allowed % 3);
-            let result = match &mut face {
-                Face::Exclusive(map) => map.retain(|_, v| keep(number(v))),
-                Face::Shared(map) => map.write().retain(|_, v| keep(number(v))),
+            let result = match &mut any {
+                AnyMap::Exclusive(map) => map.retain(|_, v| keep(number(v))),
+                AnyMap::Shared(map) => map.write().retain(|_, v| keep(number(v))),
             };
             world.nodes.allow(usize::MAX);
-            on!(&face, map => {
+            on!(&any, map => {
                 map.check().unwrap();
                 assert_eq!(world.count.get(), map.len() as isize);
                 let there: Vec<_> = map.values().map(number).collect();
@@ -54,11 +55,11 @@ fn try_retain<K: Index, S: Shape>(world: &World, model: &Model<K>, keep: impl Fn
             }
             // In RCU mode a removal may need more nodes than allowed here.
             if allowed > if cfg!(miri) { 9 } else { 60 } {
-                on!(&mut face, map => map.retain(|_, v| keep(number(v)))).unwrap();
+                on!(&mut any, map => map.retain(|_, v| keep(number(v)))).unwrap();
                 break;
             }
         }
-        same(&left, &face, &|| format!("{:?}", model.cells));
+        same(&left, &any, &|| format!("{:?}", model.cells));
     }
 }
 
@@ -118,13 +119,13 @@ fn entries() {
                     .entries()
                     .into_iter()
                     .find(|(r, _)| r.start() <= range.end() && range.start() <= r.end());
-                let mut face = Face::Exclusive(world.map::<u32, Fanout<4>>(&model, true));
+                let mut any = AnyMap::Exclusive(world.map::<u32, Fanout<4>>(&model, true));
                 let mut after = model.clone();
                 if there.is_none() {
                     after.store(first, last, Some(99));
                 }
-                insist(&world, &model, &mut face, |face| {
-                    let Face::Exclusive(map) = face else {
+                insist(&world, &model, &mut any, |any| {
+                    let AnyMap::Exclusive(map) = any else {
                         unreachable!()
                     };
                     let entry = map.entry_range(range.clone());
@@ -149,10 +150,10 @@ fn entries() {
                         Err(other) => panic!("{other}"),
                     }
                 });
-                same(&after, &face, &|| {
+                same(&after, &any, &|| {
                     format!("{first}..={last} of {:?}", model.cells)
                 });
-                let Face::Exclusive(mut map) = face else {
+                let AnyMap::Exclusive(mut map) = any else {
                     unreachable!()
                 };
                 let (whole, v) = there.unwrap_or((range.clone(), 99));
