@@ -18,7 +18,7 @@ const PAGE: u64 = 4096;
 /// A key, a version, and what there is of a value.
 const RECORD: usize = 256;
 const RECORDS_A_PAGE: u64 = PAGE / RECORD as u64;
-/// How long puts are measured before and after the snapshot.
+/// The time during which puts are measured before and after the snapshot.
 const A_WHILE: Duration = Duration::from_millis(500);
 
 /// Records by key, in the memory of a process: the place of a key follows from the key.
@@ -55,7 +55,7 @@ impl Store<'_> {
     }
 }
 
-/// How many puts took how long: bucket `n` holds those of less than 2ⁿ nanoseconds.
+/// A histogram of the duration of puts: bucket `n` counts those of less than 2ⁿ nanoseconds.
 struct Latencies {
     buckets: [u64; 40],
     longest: Duration,
@@ -77,7 +77,7 @@ impl Latencies {
         self.buckets.iter().sum()
     }
 
-    /// An upper bound of what so many of a thousand stayed below.
+    /// Returns an upper bound of this quantile, in thousandths.
     fn quantile(&self, per_mille: u64) -> Duration {
         let mut left = self.count() * per_mille / 1000;
         for (bits, &count) in self.buckets.iter().enumerate() {

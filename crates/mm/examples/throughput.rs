@@ -1,7 +1,8 @@
-//! How many calls a second the engine performs: random mmap, munmap, mprotect and faults in 256 pages.
+//! The number of calls a second that the engine performs: random mmap, munmap, mprotect and faults
+//! in 256 pages.
 //!
-//! `cargo run --release -p samara-mm --example throughput [CALLS [shared]]`; with `shared`, as it is while
-//! other threads may look.
+//! `cargo run --release -p samara-mm --example throughput [CALLS [shared]]`; with `shared`, in the
+//! mode for concurrent look-ups.
 
 use std::time::Instant;
 

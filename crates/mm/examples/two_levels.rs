@@ -1,10 +1,13 @@
-//! What the map of a live process takes in memory, held both ways: as areas in a tree beside the page tables, or as a status for each page in the page tables
-//! themselves. `docs/design/why-two-levels.md` says what for.
+//! The memory that the map of a live process takes in two forms: as areas in a tree next to the
+//! page tables, or as a status for each page in the page tables themselves.
+//! `docs/design/why-two-levels.md` discusses the result.
 //!
 //! `cargo run --release -p samara-mm --example two_levels [PID...]`: without a process, this program.
 //!
-//! The second way is reckoned at its best: a status stands once for all that a table of any level spans if the whole span has the same one, so that a table is
-//! needed only where an area begins or ends within its span, or where a page is present. What is counted is the tables that are there for statuses alone.
+//! The second form is calculated at its best: a status stands once for the whole span of a table of
+//! any level if all of it has the same one. So a table is needed only where an area begins or ends
+//! within its span, or where a page is present. Only the tables that exist for statuses alone are
+//! counted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! What a walk costs beyond what is done at each area: 60,000 areas, without and with a page in each.
+//! The cost of a walk without the work at each area: 60,000 areas, without and with a page in each.
 
 use std::hint::black_box;
 use std::ops::ControlFlow;

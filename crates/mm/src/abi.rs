@@ -21,7 +21,8 @@ macro_rules! flags {
 }
 
 flags! {
-    /// What may be done with pages: `PROT_*` (`mmap(2)`, `mprotect(2)`). None of them is `PROT_NONE`.
+    /// The permitted accesses to pages: `PROT_*` (`mmap(2)`, `mprotect(2)`). The empty set is
+    /// `PROT_NONE`.
     Prot {
         READ, PROT_READ = 1, "Pages may be read.";
         WRITE, PROT_WRITE = 2, "Pages may be written.";
@@ -50,11 +51,11 @@ impl Prot {
     pub const NONE: Self = Self::empty();
 }
 
-/// What areas remember of a protection.
+/// The bits of a protection that VMAs keep.
 pub(crate) const PROT_ACCESS: u64 = PROT_READ | PROT_WRITE | PROT_EXEC;
 
 flags! {
-    /// How to map: `MAP_*` (`mmap(2)`).
+    /// Flags of a mapping: `MAP_*` (`mmap(2)`).
     MapFlags {
         SHARED, MAP_SHARED = 1, "Writes go to the object, and others see them.";
         PRIVATE, MAP_PRIVATE = 2, "Writes go to private copies.";
@@ -81,13 +82,13 @@ flags! {
 
 /// The bits of [`MAP_SHARED`], [`MAP_PRIVATE`] and their like.
 pub const MAP_TYPE: u64 = 0xf;
-/// Where the size of huge pages begins, as the number of its bits.
+/// The lowest bit of the size of huge pages, which is a binary logarithm.
 pub const MAP_HUGE_SHIFT: u32 = 26;
 /// The bits of that number, when shifted down.
 pub const MAP_HUGE_MASK: u64 = 0x3f;
 
 flags! {
-    /// How to move: `MREMAP_*` (`mremap(2)`).
+    /// Flags of a move: `MREMAP_*` (`mremap(2)`).
     RemapFlags {
         MAYMOVE, MREMAP_MAYMOVE = 1, "To another place, if there is no room.";
         FIXED, MREMAP_FIXED = 2, "To this very address, over whatever is there.";
@@ -96,14 +97,14 @@ flags! {
 }
 
 flags! {
-    /// How to lock: `MLOCK_*` (`mlock2(2)`).
+    /// Flags of locking: `MLOCK_*` (`mlock2(2)`).
     LockFlags {
         ONFAULT, MLOCK_ONFAULT = 1, "Pages are locked when they are faulted in.";
     }
 }
 
 flags! {
-    /// What to lock: `MCL_*` (`mlockall(2)`).
+    /// The memory that is locked: `MCL_*` (`mlockall(2)`).
     LockAllFlags {
         CURRENT, MCL_CURRENT = 1, "All that is mapped.";
         FUTURE, MCL_FUTURE = 2, "All that will be mapped.";
@@ -112,7 +113,7 @@ flags! {
 }
 
 flags! {
-    /// How to write back: `MS_*` (`msync(2)`).
+    /// Flags of writing back: `MS_*` (`msync(2)`).
     SyncFlags {
         ASYNC, MS_ASYNC = 1, "Soon.";
         INVALIDATE, MS_INVALIDATE = 2, "Other mappings see it; fails with locked pages.";
@@ -121,7 +122,7 @@ flags! {
 }
 
 flags! {
-    /// How to attach a segment: `SHM_*` (`shmat(2)`).
+    /// Flags of attaching a segment: `SHM_*` (`shmat(2)`).
     AttachFlags {
         RDONLY, SHM_RDONLY = 0o10000, "Only for reading.";
         RND, SHM_RND = 0o20000, "At the address rounded down.";

@@ -151,7 +151,7 @@ pub enum Call {
         addr: u64,
         len: u64,
     },
-    /// Nobody has a descriptor of a userfaultfd any more: what it watched is watched no more.
+    /// The last descriptor of a userfaultfd was closed: its ranges are no longer registered.
     UffdClose {
         context: NonZeroU32,
     },
@@ -165,8 +165,9 @@ pub enum Call {
 }
 
 impl Call {
-    /// The one range of addresses of which the call says that something is to be done with what lies there: its first address and its length in bytes,
-    /// both as the program gave them. They need not be multiples of the page size, and their sum may be more than addresses go up to.
+    /// Returns the range of addresses on which the call acts: its first address and its length in
+    /// bytes, both as the program passed them. They need not be multiples of the page size, and
+    /// their sum may exceed the address space.
     ///
     /// `None` for calls that choose a place or name two (`mmap`, `mremap`, `shmat`), that name one end (`brk`, `shmdt`), that name several ranges
     /// (`process_madvise`), and that name none. O(1).

@@ -1,4 +1,5 @@
-//! What is decided outside the address space: the kernel's build and settings, limits, the layout at exec.
+//! Settings from outside the address space: the kernel's build and settings, limits, the layout at
+//! exec.
 
 use core::ops::Range;
 
@@ -108,7 +109,7 @@ pub enum Calls {
 }
 
 impl Config {
-    /// Whether the program has 64-bit addresses.
+    /// Returns `true` if the program has 64-bit addresses.
     #[must_use]
     pub fn is_wide(&self) -> bool {
         const END_OF_32BIT: u64 = 1 << 32;
@@ -141,10 +142,14 @@ impl Config {
 
     /// Confines an address space to a range: returns the settings and the layout of a guest that lives in a part of its host.
     ///
-    /// All of the range is the guest's. No call is answered by an address outside, and the owner of the pages is told of none, whatever the guest asks
-    /// for and whatever [`capabilities`](Self::capabilities) it has: fixed addresses, hints, `MAP_32BIT`, the program break, targets of `mremap`,
-    /// stacks that grow. (A place that the host itself names, by `perform_at` and `seed`, is not looked at.) The heap begins at the start of the range, and mappings are placed downwards from its end. There is no `[stack]`. Who puts a
-    /// program there moves [`start_brk`](Layout::start_brk), [`brk`](Layout::brk) and [`stack_top`](Layout::stack_top).
+    /// All of the range belongs to the guest. No call returns an address outside, and the owner of
+    /// the pages is notified of none, whatever the guest asks for and whatever
+    /// [`capabilities`](Self::capabilities) it has. This holds for fixed addresses, hints,
+    /// `MAP_32BIT`, the program break, targets of `mremap`, and stacks that grow. (An address that
+    /// the host itself passes, to `perform_at` and `seed`, is not checked.) The heap begins at the
+    /// start of the range, and mappings are placed downwards from its end. There is no `[stack]`.
+    /// An embedder that puts a program there moves [`start_brk`](Layout::start_brk),
+    /// [`brk`](Layout::brk) and [`stack_top`](Layout::stack_top).
     ///
     /// The other settings stay as they are. A range that ends at 4 GiB or below makes a program with 32-bit addresses ([`is_wide`](Self::is_wide)).
     ///
@@ -199,7 +204,7 @@ impl Config {
         }
     }
 
-    /// Whether its calls come from the table of x86-64, as opposed to i386's.
+    /// Returns `true` if its calls come from the table of x86-64, and not from i386's.
     #[must_use]
     pub fn calls_are_wide(&self) -> bool {
         self.is_wide() == (self.calls == Calls::Own)
@@ -236,7 +241,8 @@ pub enum Overcommit {
     },
 }
 
-/// Whether executable memory may come to be that is or was writable (`PR_SET_MDWE(2const)`). Once on, it stays as it is.
+/// The rule for executable memory that is or was writable (`PR_SET_MDWE(2const)`). Once on, it
+/// stays on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mdwe {
     /// It may.
@@ -249,7 +255,7 @@ pub enum Mdwe {
 }
 
 impl Mdwe {
-    /// What a child of a fork, and a program that is started, has of it.
+    /// Returns the setting of a child of a fork, and of a program that is executed.
     #[must_use]
     pub fn inherited(self) -> Self {
         match self {
@@ -312,7 +318,8 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// What an interactive Linux session usually has: 8 MiB of stack and of locked memory.
+    /// Returns the usual limits of an interactive Linux session: 8 MiB of stack and of locked
+    /// memory.
     fn default() -> Self {
         Limits {
             stack: 8 << 20,
@@ -322,7 +329,7 @@ impl Default for Limits {
     }
 }
 
-/// Where exec put things.
+/// The addresses that exec has chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
     /// Top-down placement starts below this address (exclusive).
@@ -342,8 +349,9 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Returns `true` if an address space with these settings can have this layout: the bases of placement are in whole pages, and nothing lies above the end
-    /// of user space, nor the heap below its start or that of user space. No heap at all, at 0, is fine.
+    /// Returns `true` if an address space with these settings can have this layout. The bases of
+    /// placement must be in whole pages. Nothing may lie above the end of user space, nor the heap
+    /// below its start or that of user space. A layout without a heap, at 0, is valid.
     pub(crate) fn fits(&self, config: &Config) -> bool {
         let end = config.task_size;
         let heap = self.start_brk >= config.task_base && self.start_brk < end;

@@ -19,7 +19,7 @@ macro_rules! errnos {
                 match self.0 { $($value => Some(stringify!($name)),)* _ => None }
             }
 
-            /// What the number means, in a few words.
+            /// Returns the meaning of the number, in a few words.
             pub const fn description(self) -> &'static str {
                 match self.0 { $($value => $text,)* _ => "Unknown error" }
             }

@@ -1,4 +1,4 @@
-//! What an address space must know about the object that backs a mapping.
+//! The facts about the object behind a mapping that an address space needs.
 
 use alloc::boxed::Box;
 use core::num::NonZeroU64;
@@ -30,13 +30,14 @@ pub struct File {
     pub writable: bool,
     /// On a file system mounted `noexec`.
     pub noexec: bool,
-    /// What kind of object it is.
+    /// The kind of object.
     pub kind: FileKind,
     /// `F_SEAL_*` bits of a memfd (`fcntl(2)`), zero elsewhere.
     pub seals: u32,
     /// For a device: what its driver makes of the properties of a mapping.
     pub driver: DriverFlags,
-    /// What the owner of the pages keeps with the object: lives as long as this description and what maps it.
+    /// Data that the owner of the pages keeps with the object. It lives as long as this description
+    /// and its mappings.
     pub object: Object,
 }
 
@@ -96,8 +97,8 @@ impl File {
     }
 }
 
-/// What a driver changes about an area when the device is mapped: a ring of `io_uring` is neither copied by fork nor can it grow, a
-/// `memfd_secret` is locked.
+/// The changes that a driver makes to a VMA when the device is mapped. For example, a ring of
+/// `io_uring` is not copied by fork and cannot grow, and a `memfd_secret` is locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DriverFlags {
     /// Properties that the area gets.
@@ -195,7 +196,7 @@ impl FileKind {
         }
     }
 
-    /// Whether a driver decides the flags of a mapping.
+    /// Returns `true` if a driver decides the flags of a mapping.
     pub const fn is_driven(self) -> bool {
         matches!(
             self,
@@ -207,7 +208,8 @@ impl FileKind {
         )
     }
 
-    /// Whether the object's pages are placed so that its huge pages line up (ext4 and its like do).
+    /// Returns `true` if the object's pages are placed so that its huge pages are aligned (as on
+    /// ext4).
     pub(crate) const fn aligns_huge(self) -> bool {
         matches!(self, FileKind::Regular)
     }

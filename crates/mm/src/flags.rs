@@ -52,8 +52,9 @@ bitflags! {
         const UFFD_MISSING = 1 << 9;
         /// `pf`: page frames without page structures.
         const PFNMAP = 1 << 10;
-        /// `gu`: guard markers may have been installed in it. Kept beside the others, since areas join whatever theirs say;
-        /// seen in lines of the map and of a seed only.
+        /// `gu`: guard markers may have been installed in it. It is kept apart from the other
+        /// flags, because VMAs merge whatever theirs say. It appears only in lines of the map and
+        /// of a seed.
         const GUARDED = 1 << 11;
         /// `uw`: userfaultfd handles write-protection faults.
         const UFFD_WP = 1 << 12;
@@ -151,7 +152,7 @@ const SMAPS_NAMES: &[(&str, VmFlags)] = &[
 impl VmFlags {
     /// Read, write and execute: what mprotect changes, and what an anon_vma may be shared across.
     pub const ACCESS: Self = Self::READ.union(Self::WRITE).union(Self::EXEC);
-    /// What the three protections may become.
+    /// The three protections that the VMA may get.
     pub const MAY_ALL: Self = Self::MAYREAD.union(Self::MAYWRITE).union(Self::MAYEXEC);
     /// Both kinds of locking.
     pub const LOCKED_MASK: Self = Self::LOCKED.union(Self::LOCKONFAULT);

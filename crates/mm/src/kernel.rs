@@ -71,10 +71,12 @@ impl KernelVersion {
 
     /// Returns the full version of a kernel from what it says of itself.
     ///
-    /// `release` is what `uname -r` prints (`/proc/sys/kernel/osrelease`), and `version` what `uname -v` prints (`/proc/sys/kernel/version`). Some
-    /// distributions leave the number of the stable release out of `release` and name it in `version` (Debian) or in a file of their own, whose text
-    /// may stand in the place of `version` (Ubuntu's `/proc/version_signature`). It is then the last word of `version` that begins with three numbers
-    /// of the same branch. A number other than 0 in `release` is taken as it is.
+    /// `release` is what `uname -r` prints (`/proc/sys/kernel/osrelease`), and `version` what
+    /// `uname -v` prints (`/proc/sys/kernel/version`). Some distributions leave the number of the
+    /// stable release out of `release`. They name it in `version` (Debian), or in a file of their
+    /// own, whose text may be passed as `version` (Ubuntu's `/proc/version_signature`). The number
+    /// is then in the last word of `version` that begins with three numbers of the same branch. A
+    /// number other than 0 in `release` takes precedence.
     ///
     /// # Errors
     /// [`NoVersion`] if `release` does not begin with a version.
@@ -233,7 +235,7 @@ impl core::str::FromStr for KernelVersion {
 
 macro_rules! rules {
     ($($name:ident $(($($number:literal),+))+ $text:literal)*) => {
-        /// What is not the same in all versions.
+        /// The rules that differ between versions.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[cfg_attr(not(feature = "exec"), allow(dead_code, reason = "some concern only how programs begin"))]
         pub(crate) enum Rule {

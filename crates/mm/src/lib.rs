@@ -1,10 +1,11 @@
 //! Address spaces with Linux's exact mmap-family semantics.
 //!
-//! An [`AddressSpace`] is the memory map of one process without the pages: it takes the system calls of the `mmap` family as
-//! data ([`Call`]), and answers with the address, the error number and the map that Linux on x86-64 gives for the same
-//! history, down to which areas merge, where a mapping goes when nobody says, which of two errors comes first, and what a
-//! failing call leaves behind. The running kernel is the specification: the tests perform the same random histories on both and compare
-//! results and maps after every call.
+//! An [`AddressSpace`] is the memory map of one process without the pages. It takes the system
+//! calls of the `mmap` family as data ([`Call`]), and returns the address, the error number and the
+//! map that Linux on x86-64 has for the same history. This includes which areas merge, where a
+//! mapping without a hint goes, which of two errors comes first, and what a failing call leaves
+//! behind. The running kernel is the specification: the tests perform the same random histories on
+//! both and compare results and maps after every call.
 //!
 //! ```
 //! use samara_mm::{AddressSpace, Config, Layout, Limits, MmapOptions, Prot};
@@ -57,9 +58,10 @@
 //!
 //! # Who owns the pages
 //!
-//! An [`AddressSpace`] is the map alone. The pages are somebody else's, who is behind one door, the trait [`Pages`], and is passed to each
-//! call ([`AddressSpace::with`], [`AddressSpace::perform_with`]): it is asked what was written, and told, in Linux's order, what the call maps, unmaps,
-//! protects, moves, gives up and fills in.
+//! An [`AddressSpace`] is the map alone. The pages have an owner outside, behind the trait
+//! [`Pages`], which is passed to each call ([`AddressSpace::with`],
+//! [`AddressSpace::perform_with`]). It is asked what was written, and notified, in Linux's order,
+//! of what the call maps, unmaps, protects, moves, gives up and populates.
 //!
 //! | owner | who | how |
 //! |---|---|---|
@@ -72,8 +74,10 @@
 //!
 //! # New programs
 //!
-//! The feature `exec` adds the module `exec`: the address space that `execve(2)` makes of an ELF file, its interpreter and its strings, by the bytes of
-//! the files. It is a feature because only this reads ELF files, with the crate `object`; whoever loads programs by other means need not build that.
+//! The feature `exec` adds the module `exec`: the address space that `execve(2)` makes of an ELF
+//! file, its interpreter and its strings, from the bytes of the files. It is a feature because only
+//! this module reads ELF files, with the crate `object`. An embedder that loads programs by other
+//! means does not build it.
 //!
 //! # Threads
 //!
@@ -95,9 +99,10 @@
 //!
 //! # Huge pages of the pool
 //!
-//! Mappings with `MAP_HUGETLB` and of hugetlbfs are promised their pages when they are made, and take them when they are touched: a [`HugePool`], which
-//! address spaces share by their [`Config`], counts them. Nobody else need be told of these pages; owners of the pages (other than [`NoPages`] and
-//! those that only answer) cannot map them: `ENOSYS`.
+//! Mappings with `MAP_HUGETLB` and of hugetlbfs reserve their pages when they are made, and take
+//! them when they are touched. A [`HugePool`], which address spaces share through their [`Config`],
+//! counts these pages. No owner of the pages is notified of them. Owners (other than [`NoPages`]
+//! and those that only answer) cannot map them: `ENOSYS`.
 //!
 //! # Costs
 //!

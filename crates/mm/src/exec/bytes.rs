@@ -38,7 +38,7 @@ mod at {
     pub(super) const MINSIGSTKSZ: u64 = 51;
 }
 
-/// What the auxiliary vector tells a program that does not follow from its files (`getauxval(3)`).
+/// The facts in the auxiliary vector that do not follow from a program's files (`getauxval(3)`).
 ///
 /// The default is user 0 on a processor without any feature that has a name there, with 16 zero bytes for random ones. C libraries
 /// make stack canaries of these: [`new`](Self::new) takes real ones. Fields are said on top of either:
@@ -64,9 +64,9 @@ pub struct Auxiliary {
     pub user: (u32, u32),
     /// `AT_GID` and `AT_EGID`, likewise.
     pub group: (u32, u32),
-    /// `AT_SECURE`: the program runs as somebody else.
+    /// `AT_SECURE`: the program runs with the privileges of another user.
     pub secure: bool,
-    /// What `AT_RANDOM` points to.
+    /// The bytes at `AT_RANDOM`.
     pub random: [u8; 16],
     /// `AT_RSEQ_FEATURE_SIZE` and `AT_RSEQ_ALIGN`: bytes of restartable sequences. Not told by kernels that are too old; 28 and 32 by default.
     pub rseq: (u64, u64),
@@ -120,7 +120,7 @@ impl<E, W: FnMut(u64, &[u8]) -> Result<(), E>> Pieces<W> {
         }
     }
 
-    /// Where the next byte goes.
+    /// Returns the address of the next byte.
     fn at(&self) -> u64 {
         self.next.wrapping_add(self.len as u64)
     }
@@ -160,7 +160,8 @@ impl<S> Started<S> {
         leading.chain(exec.arguments.iter().skip(skipped).copied())
     }
 
-    /// Where the strings begin: the first argument is there, the others, the environment and the path follow.
+    /// Returns the address of the strings: the first argument is there, and the others, the
+    /// environment and the path follow.
     fn strings_start(&self, exec: &Exec<'_>) -> u64 {
         let strings = self.arguments(exec).chain(exec.environment.iter().copied());
         let bytes = |text: &[u8]| text.len() as u64 + 1;

@@ -1,4 +1,4 @@
-//! What exec reads of an ELF file (`elf(5)`): the header and the program headers.
+//! The parts of an ELF file that exec reads (`elf(5)`): the header and the program headers.
 
 use alloc::vec::Vec;
 
@@ -14,7 +14,7 @@ use crate::kernel::{KernelVersion, Rule};
 use super::image::Image;
 use super::settings::Architecture;
 
-/// How wide a program's addresses are.
+/// The width of a program's addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
     /// ELF32 for i386.
@@ -53,16 +53,16 @@ pub(super) struct Segment {
     pub(super) align: u64,
 }
 
-/// What an ELF file says of how it is to be loaded.
+/// The loading instructions in an ELF file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Headers {
     pub(super) class: Class,
     /// `ET_DYN`, as opposed to `ET_EXEC`.
     pub(super) moves: bool,
     pub(super) entry: u64,
-    /// Where in the file the program headers are.
+    /// The offset of the program headers in the file.
     pub(super) table: u64,
-    /// How many there are.
+    /// Their number.
     pub(super) count: u16,
     pub(super) segments: Vec<Segment>,
     /// `PT_INTERP`: where in the file the path is, and its length with the zero byte.
@@ -218,7 +218,8 @@ impl Headers {
         }
     }
 
-    /// Where the program headers lie in memory, if a segment has them; else where address 0 of the file does.
+    /// Returns the address of the program headers in memory if a segment has them, otherwise that
+    /// of the file's address 0.
     pub(super) fn address(&self, bias: u64) -> u64 {
         let holds = |segment: &&Segment| {
             segment.offset <= self.table && self.table - segment.offset < segment.in_file

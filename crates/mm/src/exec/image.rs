@@ -48,7 +48,8 @@ impl<I: Image + ?Sized> Image for &I {
     }
 }
 
-/// Set-user-ID and set-group-ID programs (`execve(2)`): whoever starts them is not to weaken them.
+/// Set-user-ID and set-group-ID programs (`execve(2)`). Settings of the calling program must not
+/// weaken them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum SetId {
     /// The file has neither bit.
@@ -64,17 +65,18 @@ pub enum SetId {
 /// A file that was opened to be executed.
 #[derive(Debug, Clone)]
 pub struct Program<I> {
-    /// What its mappings show. Its [`description`](File::description) is one of its own: each exec opens its files anew.
+    /// The file that its mappings show. Its [`description`](File::description) must be new, because
+    /// each exec opens its files anew.
     pub file: Counted<File>,
     /// Its bytes.
     pub image: I,
-    /// Whether it runs as somebody else.
+    /// Its set-user-ID or set-group-ID property.
     pub set_id: SetId,
 }
 
 /// Programs by their path: the caller's file system.
 pub trait Files {
-    /// What it gives bytes by.
+    /// The source of its bytes.
     type Image: Image;
 
     /// Opens a program, its interpreter, or the interpreter of a script.

@@ -1,4 +1,4 @@
-//! Where things go that are neither in a file nor drawn by lot.
+//! Addresses that are neither in a file nor random.
 
 use crate::config::{Config, Limits};
 use crate::flags::{PAGE_SIZE, page_align};
@@ -26,7 +26,7 @@ pub(super) struct Frame {
     moves_heap: bool,
     /// Placement goes upwards.
     pub(super) is_legacy: bool,
-    /// How many places a base has.
+    /// The number of possible values of a base.
     places: u64,
 }
 
@@ -37,7 +37,8 @@ impl Frame {
         settings: &Settings,
         personality: Personality,
     ) -> Self {
-        /// Where programs with 32-bit addresses end, and where those with the personality of 3 GiB do.
+        /// The end of user space of programs with 32-bit addresses, and of those with the
+        /// personality of 3 GiB.
         const END_32: u64 = 0xffff_e000;
         const END_3GB: u64 = 0xc000_0000;
         let (task_size, bits) = match class {
@@ -73,8 +74,8 @@ impl Frame {
         }
     }
 
-    /// Where placement begins, downwards and upwards: below the stack and the room that its limit may ask for, and at a third of
-    /// user space. One number moves both.
+    /// Returns the bases of placement, downwards and upwards: below the stack and the space that
+    /// its limit may need, and at a third of user space. One random number moves both.
     pub(super) fn mmap_bases<R: Random + ?Sized>(
         self,
         config: &Config,
@@ -114,8 +115,8 @@ impl Frame {
         }
     }
 
-    /// Where position-independent programs begin that have an interpreter, and the heaps of those that have none: two thirds up. This
-    /// need not be the start of a page.
+    /// Returns the base of position-independent programs that have an interpreter, and of the heaps
+    /// of those that have none: at two thirds of user space. This need not be the start of a page.
     pub(super) const fn program_base(self) -> u64 {
         let size = self.task_size.saturating_sub(self.task_base);
         let distance = match self.class {
@@ -126,7 +127,8 @@ impl Frame {
         self.task_base + distance
     }
 
-    /// Where the first segment goes of a position-independent program that has an interpreter.
+    /// Returns the address of the first segment of a position-independent program that has an
+    /// interpreter.
     pub(super) fn program_place<R: Random + ?Sized>(self, align: u64, random: &mut R) -> u64 {
         let lowest = self.program_base();
         let base = if self.is_random {
@@ -143,7 +145,8 @@ impl Frame {
         base & !(align - 1)
     }
 
-    /// Where the heap begins: at `lowest`, or, if it is moved, so many bytes at least behind it.
+    /// Returns the start of the heap: `lowest`, or, if it is randomised, an address at least this
+    /// many bytes behind it.
     pub(super) fn heap_place<R: Random + ?Sized>(
         self,
         lowest: u64,

@@ -1,9 +1,10 @@
 //! New programs: the address space that `execve(2)` makes.
 //!
-//! [`AddressSpace::exec`] reads the headers of a program and of its interpreter, and makes the map that the program finds at its first
-//! instruction: where the segments lie, what is zeroed memory, the stack with its strings and its room, the vdso, where the heap begins and where
-//! mappings will go. Errors are those of the call. What Linux draws by lot it asks of a [`Random`], one number for each [`Base`]; everything else
-//! follows.
+//! [`AddressSpace::exec`] reads the headers of a program and of its interpreter, and makes the map
+//! that the program finds at its first instruction. The map has the segments, the zeroed memory,
+//! the stack with its strings and its space, the vdso, the start of the heap, and the base of later
+//! mappings. Errors are those of the call. Each address that Linux randomises comes from a
+//! [`Random`], one number for each [`Base`]. Everything else follows.
 //!
 //! ```
 //! use samara_mm::exec::{Choice, Exec, Personality, Program, SetId, Settings};
@@ -138,23 +139,25 @@ pub struct Exec<'a> {
 pub struct Started<S = AddressSpace> {
     /// Its address space: the map, or a process with pages.
     pub space: S,
-    /// How wide its addresses are.
+    /// The width of its addresses.
     pub class: Class,
-    /// Where it starts: in the interpreter, if there is one.
+    /// The address of its first instruction: in the interpreter, if there is one.
     pub start: u64,
-    /// Where the program itself starts (`AT_ENTRY`).
+    /// The address of the program's own entry point (`AT_ENTRY`).
     pub entry: u64,
-    /// What was added to the addresses in the interpreter's file (`AT_BASE`); 0 without one.
+    /// The difference between addresses in memory and those in the interpreter's file (`AT_BASE`),
+    /// or 0 without an interpreter.
     pub interpreter: u64,
-    /// Where its program headers are (`AT_PHDR`), if a segment has them.
+    /// The address of its program headers (`AT_PHDR`), if a segment has them.
     pub headers: u64,
-    /// How many there are (`AT_PHNUM`).
+    /// Their number (`AT_PHNUM`).
     pub header_count: u16,
-    /// Where the code of the vdso begins (`AT_SYSINFO_EHDR`).
+    /// The address of the vdso's code (`AT_SYSINFO_EHDR`).
     pub vdso: Option<u64>,
     /// The stack pointer: the number of arguments is there, and above it what `AT_*` tell.
     pub stack_pointer: u64,
-    /// Where the platform's name is (`AT_PLATFORM`), below it the random bytes (`AT_RANDOM`).
+    /// The address of the platform's name (`AT_PLATFORM`). The random bytes (`AT_RANDOM`) are below
+    /// it.
     pub platform: u64,
     /// End of the stack (exclusive). The last word is zero, below it are the path, the environment and the arguments.
     pub stack_end: u64,
@@ -165,7 +168,7 @@ pub struct Started<S = AddressSpace> {
     leading: Leading,
     /// The string for `AT_PLATFORM` with its zero byte. Empty if the architecture has none.
     platform_name: &'static [u8],
-    /// Whether the auxiliary vector has the entries of restartable sequences.
+    /// `true` if the auxiliary vector has the entries of restartable sequences.
     tells_rseq: bool,
 }
 
@@ -216,10 +219,11 @@ impl fmt::Display for ExecError {
 
 impl core::error::Error for ExecError {}
 
-/// The limit of the stack that programs get at most when they run as somebody else: what the kernel calls the usual one.
+/// The stack limit that programs with another user's privileges get at most. Linux uses its usual
+/// limit.
 const SAFE_STACK: u64 = 8 << 20;
 
-/// What was opened and read before the old program goes.
+/// The files that were opened and read before the old program is gone.
 struct Found<I> {
     program: Program<I>,
     headers: Headers,
@@ -235,10 +239,13 @@ impl AddressSpace {
     /// It costs some reads of each file, for the headers, and O(log n) for each of the n segments. [The module](crate::exec) has an example.
     ///
     /// # Errors
-    /// [`Refused`](ExecError::Refused) with those of `execve(2)`: `E2BIG` for arguments and environment that are too long, what [`Files::open`] and
-    /// [`Image::read_at`] give, `ENOEXEC` for a file in no known format, `ELOOP` for scripts of scripts, `ELIBBAD` for an interpreter that is no ELF
-    /// file of the same kind, `EIO` for a file that ends too early, `EINVAL` for offsets beyond the largest file, and `ENOMEM` when an allocation fails.
-    /// [`Killed`](ExecError::Killed) for what shows later: segments that are in each other's way or have no place, and limits.
+    /// [`Refused`](ExecError::Refused) with the errors of `execve(2)`: `E2BIG` for arguments and
+    /// environment that are too long, those of [`Files::open`] and [`Image::read_at`], `ENOEXEC`
+    /// for a file in no known format, and `ELOOP` for scripts of scripts. Also `ELIBBAD` for an
+    /// interpreter that is no ELF file of the same kind, `EIO` for a file that ends too early,
+    /// `EINVAL` for offsets beyond the largest file, and `ENOMEM` when an allocation fails.
+    /// [`Killed`](ExecError::Killed) for errors that show later: segments that overlap or have no
+    /// space, and limits.
     pub fn exec<F, R>(exec: &Exec<'_>, files: &mut F, random: &mut R) -> Result<Started, ExecError>
     where
         F: Files + ?Sized,
@@ -347,7 +354,8 @@ fn find<F: Files + ?Sized>(exec: &Exec<'_>, files: &mut F) -> Result<Found<F::Im
     })
 }
 
-/// Makes the areas of an address space, none so far. On the heap, for on the stack they would lie beside the address space that they are moved to.
+/// Makes the empty areas of an address space. They are made on the heap, because on the stack there
+/// would be a second copy next to the address space to which they are moved.
 #[inline(never)]
 fn no_areas() -> Result<Box<Areas>, Errno> {
     try_box(Areas::new()?)

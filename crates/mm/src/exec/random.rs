@@ -1,4 +1,4 @@
-//! What exec leaves to chance: one number for each base, and nothing else.
+//! The random choices of exec: one number for each base, and nothing else.
 
 /// A place that exec draws by lot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -6,11 +6,12 @@
 pub enum Base {
     /// The end of the stack (exclusive).
     Stack,
-    /// Where in the stack the vectors begin: the end of what lies below the strings of arguments and environment.
+    /// The start of the vectors in the stack, which is the end of the part below the strings of
+    /// arguments and environment.
     Vectors,
-    /// Where placement begins: `mmap_base`, or `legacy_base` in the legacy layout.
+    /// The base of placement: `mmap_base`, or `legacy_base` in the legacy layout.
     Mmap,
-    /// Where a position-independent program begins that has an interpreter.
+    /// The start of a position-independent program that has an interpreter.
     Program,
     /// Start of the heap.
     Heap,
@@ -21,20 +22,21 @@ pub enum Base {
 /// The places that one base may have: `lowest`, and further ones at a distance of `step` bytes each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Choice {
-    /// What is drawn.
+    /// The base that is chosen.
     pub base: Base,
     /// The lowest place.
     pub lowest: u64,
     /// Bytes from one place to the next. Not 0.
     pub step: u64,
-    /// How many places there are. Not 0.
+    /// The number of possible values. Not 0.
     pub count: u64,
 }
 
 impl Choice {
     /// The number of the place at `address`, or of the last one below. `None` if it is out of bounds.
     ///
-    /// For whoever knows what another kernel drew, and wants the same here:
+    /// Returns the number that leads to this address. For callers that know the choice of another
+    /// kernel, and want the same:
     ///
     /// ```
     /// use samara_mm::exec::{Base, Choice};

@@ -4,7 +4,7 @@ use crate::errno::Errno;
 
 /// Bytes of a file that are looked at.
 pub(super) const HEAD: usize = 256;
-/// How often one file may name another.
+/// The most times that one file may name another.
 pub(super) const DEPTH: u32 = 5;
 
 /// The first line of a script.
@@ -36,7 +36,7 @@ impl<'a> Script<'a> {
         let is_end = |byte: &u8| is_blank(byte) || *byte == 0;
         let path_end = line.iter().position(is_end);
         if cut && path_end.is_none() && !head.last().is_some_and(is_end) {
-            // Nobody knows whether the path goes on.
+            // The path may go on beyond the bytes that were read.
             return Err(Errno::ENOEXEC);
         }
         let (path, rest) = line.split_at(path_end.unwrap_or(line.len()));

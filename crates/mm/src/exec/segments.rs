@@ -16,14 +16,14 @@ use crate::space::merge::Merge;
 use super::headers::{Headers, Segment};
 use super::image::{Image, Program};
 
-/// Where the first segment of a file goes; the others follow from it.
+/// The place of a file's first segment. The others follow from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// At its own address, or at this one; nothing may be there.
     At(Option<u64>),
     /// At its own address, over whatever is there.
     Over,
-    /// Where there is room, at a multiple of this.
+    /// Any free place, at a multiple of this.
     Anywhere(u64),
     /// At its own address, if that is free, or where there is room.
     Hinted,
@@ -38,16 +38,16 @@ pub(super) enum Check {
     InMemory,
 }
 
-/// What has become of a file.
+/// A file that has been loaded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Loaded {
-    /// What is added to the addresses in the file.
+    /// The difference between addresses in memory and those in the file.
     pub(super) bias: u64,
-    /// Where the first segment lies.
+    /// The address of the first segment.
     pub(super) start: u64,
     /// The end of the highest segment.
     pub(super) end: u64,
-    /// Where the segment with the highest address begins, and the end of what is from the file.
+    /// The start of the segment with the highest address, and the end of its part from the file.
     pub(super) data: (u64, u64),
 }
 
@@ -155,7 +155,7 @@ pub(super) fn load<I: Image>(
     Ok(loaded)
 }
 
-/// What older kernels zero of an interpreter: the memory above all that is of its file.
+/// The memory of an interpreter that older kernels zero: from the end of its file's part upwards.
 #[derive(Debug, Default)]
 struct Above {
     /// The highest end of what is in the file, and of what is in memory.
@@ -194,7 +194,7 @@ impl Above {
     }
 }
 
-/// How the place of one segment is found.
+/// The way to find the place of one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum To {
     Free,
@@ -202,7 +202,7 @@ enum To {
     Anywhere,
 }
 
-/// Where there is room for all segments.
+/// Returns a free place for all segments.
 fn probe<I>(
     space: &AddressSpace,
     program: &Program<I>,
@@ -311,7 +311,8 @@ fn map_file<I>(
     Ok(at)
 }
 
-/// `mmap(2)`, with nobody to tell. It has a copy of its own: that of the call is a part of the way of all calls.
+/// Performs `mmap(2)` without an owner of the pages. It is a separate copy: the call's own code is
+/// inlined into the dispatcher of all calls.
 #[inline(never)]
 pub(super) fn mmap(
     space: &mut AddressSpace,

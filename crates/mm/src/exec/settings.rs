@@ -1,4 +1,4 @@
-//! What the kernel and the process bring to an exec, besides the files.
+//! Settings of the kernel and of the process that exec uses, in addition to the files.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -21,7 +21,7 @@ bitflags! {
         const MMAP_PAGE_ZERO = 0x010_0000;
         /// Placement goes upwards (`setarch -L`).
         const ADDR_COMPAT_LAYOUT = 0x020_0000;
-        /// What may be read may be executed. Exec decides it anew.
+        /// Readable memory is executable. Exec sets it anew.
         const READ_IMPLIES_EXEC = 0x040_0000;
         /// Programs with 32-bit addresses have 3 GiB, not 4.
         const ADDR_LIMIT_3GB = 0x800_0000;
@@ -29,14 +29,15 @@ bitflags! {
 }
 
 impl Personality {
-    /// What a program does not inherit that changes the user or the group.
+    /// The flags that a program which changes the user or the group does not inherit.
     pub(super) const UNSAFE: Self = Self::ADDR_NO_RANDOMIZE
         .union(Self::MMAP_PAGE_ZERO)
         .union(Self::ADDR_COMPAT_LAYOUT)
         .union(Self::READ_IMPLIES_EXEC);
 }
 
-/// What is drawn by lot, unless the personality forbids it: `kernel.randomize_va_space` (`proc_sys_kernel(5)`).
+/// The addresses that are randomised, unless the personality forbids it:
+/// `kernel.randomize_va_space` (`proc_sys_kernel(5)`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Randomize {
     /// 0: nothing.
@@ -57,8 +58,9 @@ pub struct SpecialArea {
     pub pages: u64,
     /// Its properties.
     pub flags: VmFlags,
-    /// Where its pages come from: with the feature `paging`, an object of `process::Inode`, whose source may answer faults with frames of the kernel's own.
-    /// Without one, an access raises `SIGBUS`.
+    /// The source of its pages: with the feature `paging`, an object of `process::Inode`, whose
+    /// source may answer faults with frames of the kernel's own. Without one, an access raises
+    /// `SIGBUS`.
     pub object: Object,
 }
 
@@ -139,7 +141,7 @@ pub struct Settings {
     pub random_bits: u32,
     /// `vm.mmap_rnd_compat_bits`: the same for programs with 32-bit addresses.
     pub random_bits_32: u32,
-    /// What the kernel maps into each program, in ascending order, without gaps.
+    /// The areas that the kernel maps into each program, in ascending order, without gaps.
     pub special: Vec<SpecialArea>,
     /// The same for programs with 32-bit addresses.
     pub special_32: Vec<SpecialArea>,

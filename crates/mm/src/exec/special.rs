@@ -18,7 +18,7 @@ use super::random::{Base, Choice, Random, place};
 use super::segments::mmap;
 use super::settings::SpecialArea;
 
-/// What the tables of a last level cover, in bytes.
+/// The span of a last-level table, in bytes.
 const TABLE_SPAN: u64 = 2 << 20;
 
 /// Maps the special areas, whatever the limits say, one behind the other, where there is room for all. Returns where `[vdso]` begins, which programs are
@@ -65,8 +65,10 @@ pub(super) fn map<R: Random + ?Sized>(
     Ok(vdso)
 }
 
-/// Where older kernels want `len` bytes of special areas: behind the strings of the stack, up to the end of what one table covers, and where no room is left in
-/// that, the next one. The stack itself may be there, if the strings are long: then the areas go where any mapping goes.
+/// Returns the place at which older kernels want `len` bytes of special areas: behind the strings
+/// of the stack, up to the end of the last-level table's span, or, if that has no space left, of
+/// the next one. If the strings are long, the stack itself may be there. Then the areas are placed
+/// like any mapping.
 fn above_the_stack<R: Random + ?Sized>(
     frame: Frame,
     strings: u64,

@@ -15,10 +15,11 @@ use super::random::{Base, Choice, Random, place};
 
 /// Longest string, with its zero byte (`MAX_ARG_STRLEN` in `execve(2)`).
 const LONGEST: u64 = 32 * PAGE_SIZE;
-/// What strings and pointers may always have together (`ARG_MAX`), and never more than.
+/// The size that strings and pointers together may always have (`ARG_MAX`), and the most that they
+/// may ever have.
 const LEAST: u64 = 128 << 10;
 const MOST: u64 = 6 << 20;
-/// What the stack gets below the strings, if its limit allows it.
+/// The space that the stack gets below the strings, if its limit allows it.
 const ROOM: u64 = 128 << 10;
 /// Sizes of what is between the strings and the vectors: bytes drawn by lot for `AT_RANDOM`; the alignment of vectors.
 pub(super) const SEED: u64 = 16;
@@ -40,7 +41,8 @@ pub(super) struct Strings {
 }
 
 impl Strings {
-    /// For so many arguments and variables of the environment. Their pointers, of the caller's class, count against the limit.
+    /// Starts a stack for this many arguments and variables of the environment. Their pointers, of
+    /// the caller's class, count against the limit.
     ///
     /// # Errors
     /// `E2BIG` if the pointers alone are too many.
@@ -81,23 +83,23 @@ impl Strings {
         Ok(())
     }
 
-    /// Where the lowest string is, with the end of the stack at `end`.
+    /// Returns the address of the lowest string, with the end of the stack at `end`.
     pub(super) fn lowest(&self, end: u64) -> u64 {
         end.saturating_sub(self.used)
     }
 
-    /// Takes the lowest string away, which has so many bytes.
+    /// Removes the lowest string, which has `len` bytes.
     pub(super) fn pop(&mut self, len: usize) {
         self.used = self.used.saturating_sub(len as u64 + 1);
     }
 }
 
-/// What decides how long the vectors are.
+/// The facts that decide the length of the vectors.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Vectors {
     pub(super) arguments: usize,
     pub(super) variables: usize,
-    /// Whether the program is told of a descriptor.
+    /// `true` if the program is passed a descriptor.
     pub(super) descriptor: bool,
 }
 
@@ -158,7 +160,8 @@ pub(super) fn map<R: Random + ?Sized>(
     Ok(end)
 }
 
-/// Where the vectors begin: the stack pointer of the new program. And where the platform's name is.
+/// Returns the start of the vectors, which is the stack pointer of the new program, and the address
+/// of the platform's name.
 ///
 /// From the strings down: the name of the platform, 16 bytes of randomness, and, aligned, the auxiliary vector, the environment, the
 /// arguments and their number.
@@ -223,7 +226,7 @@ pub(super) fn lay_vectors<R: Random + ?Sized>(
     Ok((pointer, platform))
 }
 
-/// Whether programs are told of restartable sequences.
+/// Returns `true` if programs are told about restartable sequences.
 pub(super) fn tells_rseq(space: &AddressSpace) -> bool {
     space.config.kernel.has(Rule::RestartableSequences)
 }

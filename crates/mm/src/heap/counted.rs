@@ -17,9 +17,11 @@ use crate::heap::boxed::{try_box, try_room};
 use crate::heap::place::fill;
 
 struct Inner<T: ?Sized> {
-    /// How many handles there are. From [`TOO_MANY`] on it says so no longer: the value is then never dropped.
+    /// The number of handles. From [`TOO_MANY`] on it is no longer exact, and the value is never
+    /// dropped.
     handles: AtomicUsize,
-    /// How many [`Weak`] ones, and one more that all handles have in common: the last of these frees the memory.
+    /// The number of [`Weak`] handles, plus one that all handles have in common. The last of these
+    /// frees the memory.
     weak: AtomicUsize,
     value: T,
 }
@@ -48,7 +50,8 @@ fn uncount(counter: &AtomicUsize) -> bool {
     // Release: what was done through this handle comes before what whichever handle is last does.
     let before = counter.fetch_sub(1, Ordering::Release);
     if before >= TOO_MANY {
-        // Relaxed: as above. It is there yet, since none of so many is ever the last.
+        // Relaxed: as above. The value still exists, because a handle of this many is never the
+        // last one.
         counter.store(STUCK, Ordering::Relaxed);
     }
     if before == 1 {
@@ -59,10 +62,11 @@ fn uncount(counter: &AtomicUsize) -> bool {
     before == 1
 }
 
-/// So many handles cannot be counted. Far from both ends of what a word holds, so that no number of threads that count at the same time gets there.
+/// The count from which on handles are no longer counted. It is far from both ends of a word, so
+/// that no number of threads that count at the same time reaches them.
 const TOO_MANY: usize = 1 << (usize::BITS - 1);
 
-/// Where the count is put when there are too many.
+/// The value of the count when there are too many.
 const STUCK: usize = TOO_MANY | TOO_MANY >> 1;
 
 /// A handle to a value that is dropped with its last handle, and does not move until then: what `Arc` is, with an allocation that can fail.
@@ -163,19 +167,20 @@ impl<T: ?Sized> Counted<T> {
         unsafe { self.inner.as_ref() }
     }
 
-    /// How many handles there are now. Beside others that clone and drop theirs it is only what was so.
+    /// Returns the number of handles. If other threads clone and drop theirs, the result may be
+    /// outdated.
     pub fn handles(&self) -> usize {
         // Acquire: pairs with the release in `drop` of the handles that have gone.
         self.inner().handles.load(Ordering::Acquire)
     }
 
-    /// Whether this is the only handle. Then it stays so until it is cloned, or a weak one is upgraded, and all that was done through others happened
-    /// before.
+    /// Returns `true` if this is the only handle. It then stays the only one until it is cloned, or
+    /// a weak one is upgraded, and all that was done through others happened before.
     pub fn is_alone(&self) -> bool {
         self.handles() == 1
     }
 
-    /// Whether both are handles to one value.
+    /// Returns `true` if both are handles to one value.
     pub fn ptr_eq(one: &Self, other: &Self) -> bool {
         core::ptr::addr_eq(one.inner.as_ptr(), other.inner.as_ptr())
     }
@@ -227,7 +232,8 @@ impl<T: ?Sized> Drop for Weak<T> {
         if uncount(weak) {
             // SAFETY: only the layout is taken, which a value that has been dropped still has.
             let layout = Layout::for_value(unsafe { self.inner.as_ref() });
-            // SAFETY: nobody has a handle of either kind, and the memory came from a box with this layout.
+            // SAFETY: no handle of either kind exists, and the memory came from a box with this
+            // layout.
             unsafe { dealloc(self.inner.as_ptr().cast(), layout) };
         }
     }

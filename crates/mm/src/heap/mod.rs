@@ -1,5 +1,5 @@
-//! What the standard types do on the heap, with allocations that can fail. Public for the C interface, which has none that may abort either; no part of
-//! what this crate promises.
+//! Boxes, counted handles and strings of the heap, with allocations that can fail. Public for the C
+//! interface, which must not abort either, and no part of this crate's promises.
 
 pub(crate) mod boxed;
 pub(crate) mod counted;

@@ -1,5 +1,6 @@
-//! Large values that are made where they stay. What is made elsewhere is copied at each step of its way: out of the function that makes it, out of the
-//! result that says whether it could, into the structure that it is a part of, and onto the heap.
+//! In-place initialisation of large values. A value that is made elsewhere is copied at each step
+//! of its way: out of the function that makes it, out of its `Result`, into the structure that it
+//! is a part of, and onto the heap.
 
 /// Writes a structure field by field to a place, `&mut MaybeUninit` of it. Fields without a value have been written before. The compiler tells which
 /// have been left out. A value must not return from the function: what is there already would never be dropped.

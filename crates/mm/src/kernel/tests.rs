@@ -323,7 +323,8 @@ fn copies_beside_what_they_are_of_join_others_or_nothing() {
     }
 }
 
-/// As 6.1.192 and 6.12.118 did it, and 6.1.176 and 6.12.94 did not: what was moved and then emptied, with a new mapping beside it.
+/// As in 6.1.192 and 6.12.118, and not as in 6.1.176 and 6.12.94: a range that was moved and then
+/// emptied, with a new mapping next to it.
 #[test]
 fn what_a_copy_has_emptied_is_numbered_anew() {
     use crate::{AddressSpace, Call, Config, FileArg, Layout, Limits};

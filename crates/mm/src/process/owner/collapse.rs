@@ -173,8 +173,9 @@ impl<P: Platform> Mm<P> {
             let to = physical.to_virt(block + page);
             match tables.entry(start + page) {
                 Entry::Page { phys, .. } => {
-                    // SAFETY: a new frame, and one that the table keeps: entries of this area are taken out by calls, which wait for this one, and
-                    // by changes of files, of which it has none. It is private memory that nobody stores to.
+                    // SAFETY: a new frame, and one that the table keeps: entries of this VMA are
+                    // removed by calls, which wait for this one, and by changes of files, of which
+                    // it has none. It is private memory to which no thread stores.
                     unsafe { bytes::copy_still_page(physical.to_virt(phys), to) };
                 }
                 // SAFETY: a new frame.
