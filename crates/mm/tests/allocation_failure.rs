@@ -132,7 +132,8 @@ impl Step {
     }
 }
 
-/// What each page of the arena is, apart from where areas begin and end: its area's flags and name, and what an access finds where there is a marker.
+/// A page of the arena, without the ends of VMAs: its VMA's flags and name, and, if there is a
+/// marker, the result of an access.
 type Page = Option<(u64, String, Option<Result<(), Errno>>)>;
 
 #[allow(clippy::unwrap_used, reason = "a helper of tests")]

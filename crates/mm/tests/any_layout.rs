@@ -1,5 +1,6 @@
-//! Bounds of heap, data and stack: those that make no sense are refused, where an address space is made and as `PR_SET_MM` does; and calls cope with all
-//! others, as a program may have set them, or a recording that somebody has damaged.
+//! Bounds of heap, data and stack. Impossible ones are refused, where an address space is made and
+//! by `PR_SET_MM`. Calls accept all others, as a program may have set them, or a damaged recording
+//! may name them.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 

@@ -114,7 +114,7 @@ fn space(files: &[Counted<File>]) -> AddressSpace {
     space
 }
 
-/// What must be true of any area that a reader finds.
+/// Checks what must hold for any VMA that a reader finds.
 fn check_area(area: &Area<'_>) {
     let within = |base| base <= area.start && area.end <= base + PAGES * PAGE;
     assert!(area.start < area.end && area.len().is_multiple_of(PAGE));

@@ -1,4 +1,4 @@
-//! Core files beside what went into them.
+//! Core files compared with their sources.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -19,7 +19,7 @@ const PAGE: u64 = 4096;
 struct Pages {
     pages: BTreeMap<u64, u8>,
     broken: Vec<u64>,
-    /// How many were asked for.
+    /// The number of requested reads.
     read: usize,
 }
 
@@ -148,7 +148,7 @@ fn what_goes_in_is_found() {
     }
 }
 
-/// Stores what is not zero only, and refuses after so many operations.
+/// Stores only bytes other than zero, and fails after a number of operations.
 struct Holes {
     left: usize,
     length: u64,

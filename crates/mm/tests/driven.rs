@@ -1,4 +1,4 @@
-//! Growth of an area that a driver manages, beside the same of a TCP socket in this process.
+//! Growth of a VMA that a driver manages, compared with that of a TCP socket in this process.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -131,7 +131,7 @@ fn rings_of_packet_sockets_grow_in_place_up_to_a_version() {
     }
 }
 
-/// Whether its driver has locked it or not.
+/// Locking and unlocking have no effect on a VMA that its driver has locked.
 #[test]
 fn secrets_are_neither_locked_nor_unlocked() {
     for adds in [VmFlags::empty(), VmFlags::LOCKED] {
@@ -166,7 +166,7 @@ fn secrets_are_neither_locked_nor_unlocked() {
     }
 }
 
-/// What is before such an area has moved when the call fails.
+/// The parts before such a VMA have moved when the call fails.
 #[test]
 fn what_chooses_its_place_itself_moves_alone() {
     for kind in [FileKind::Placed, FileKind::PlacedDevice] {

@@ -1,4 +1,5 @@
-//! The lock of a machine of the host: excludes, lets nobody sleep for ever, and takes no memory where threads wait.
+//! The lock of a machine of the host: it excludes, leaves no thread asleep for ever, and allocates
+//! no memory where threads wait.
 #![cfg(feature = "hosted")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -96,7 +97,8 @@ fn tries_tell_what_is_held() {
     assert!(!lock.is_locked() && lock.try_write().is_some());
 }
 
-/// Readers one of whom is always in would keep a writer waiting for ever if those who come later were let in before it.
+/// If readers that come later were let in first, readers one of which is always in would keep a
+/// writer waiting for ever.
 #[test]
 fn a_writer_has_its_turn_among_readers() {
     let words = lock_api::RwLock::<HostLock, _>::new(0_u64);
@@ -131,7 +133,8 @@ fn a_writer_has_its_turn_among_readers() {
     assert_eq!(words.into_inner(), 1);
 }
 
-/// One that takes it again as soon as it has let go is faster than whoever has to be woken, but not for ever.
+/// A thread that takes the lock again at once is faster than one that must be woken, but not for
+/// ever.
 #[test]
 fn who_sleeps_has_its_turn_beside_who_does_not() {
     let taken = lock_api::Mutex::<HostLock, _>::new(0_u64);

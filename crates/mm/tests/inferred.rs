@@ -66,7 +66,7 @@ fn map(space: &mut AddressSpace, start: u64, end: u64, prot: u64) {
     space.perform(&call).unwrap();
 }
 
-/// Where areas end, in pages.
+/// Returns the ends of all VMAs, in pages.
 fn ends(space: &AddressSpace) -> Vec<u64> {
     let areas = space.areas();
     areas.map(|area| (area.end - BASE) / PAGE).collect()

@@ -41,7 +41,7 @@ fn asked(space: &AddressSpace, call: &Call) -> Vec<(u64, u64)> {
     list
 }
 
-/// What is asked for where areas were written as their start tells.
+/// Returns the questions of the engine if VMAs were written as their start says.
 fn asked_where(
     space: &AddressSpace,
     call: &Call,

@@ -1,4 +1,5 @@
-//! What keeps neighbours apart, beside a rule that is written down a second time here, over random histories.
+//! The reasons that keep neighbours apart, compared with a second implementation of the rule here,
+//! over random histories.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 

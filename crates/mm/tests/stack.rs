@@ -1,4 +1,5 @@
-//! How deep calls and faults go on the stack, which a kernel has little of: measured by what they leave of a pattern below them.
+//! The stack depth of calls and faults, of which a kernel has little: measured by the bytes of a
+//! pattern below them that they overwrite.
 //!
 //! The limits hold for optimised builds: `cargo test --release -p samara-mm --all-features --test stack`. Others only print. Measured are a machine of a program and a heap that
 //! takes no stack: what a kernel's own locks, heap and sources take comes on top.
@@ -25,7 +26,7 @@ use samara_paging::Arena;
 /// The most that anything takes in an optimised build, in bytes.
 const MOST: usize = 4096;
 
-/// What each may take, at most [`MOST`].
+/// The most that each may take, at most [`MOST`].
 const LIMITS: [(&str, usize); 20] = [
     ("brk", 3584),
     ("copy", 2560),
@@ -81,7 +82,7 @@ const PATTERN: u64 = 0x5aa5_c33c_7117_e00e;
 /// Words that are painted: more than any call takes.
 const WORDS: usize = 32 << 10;
 
-/// Where the caller's frame ends, within some words.
+/// Returns the end of the caller's frame, within some words.
 #[inline(never)]
 fn here() -> *mut u64 {
     let word = 0u64;
@@ -99,7 +100,7 @@ fn paint(top: *mut u64) {
 
 const SPARED: usize = 64;
 
-/// How many bytes below an address are not as they were painted.
+/// Returns the number of bytes below an address that differ from the pattern.
 #[inline(never)]
 fn depth(top: *mut u64) -> usize {
     let touched = |&i: &usize| {
@@ -124,7 +125,7 @@ const MANY: u64 = 80;
 const BASE: u64 = 0x1_0000_0000;
 const RW: u64 = PROT_READ | PROT_WRITE;
 
-/// Pages of ones, written to nobody.
+/// Pages of ones, which are never written.
 struct Ones;
 
 impl PageSource for Ones {
@@ -389,7 +390,7 @@ fn all() -> Vec<(&'static str, usize)> {
     for _ in 0..2 {
         exec(&mut table, &machine, &file, &image);
     }
-    // As it is first, and as threads have it.
+    // At first without, then with concurrent readers.
     for threads in [false, true] {
         let layout = Layout {
             start_brk: 0x1000_0000,

@@ -5,13 +5,14 @@ use std::process::{Child, Command, Stdio, exit};
 /// Which of the two this process is, in the environment.
 const HALF: &str = "SAMARA_TEST_HALF";
 
-/// What this process takes.
+/// The part of the suites that this process runs.
 #[derive(Clone, Copy)]
 pub(crate) struct Half(Option<usize>);
 
 impl Half {
-    /// Where all suites are to run, and there are processors for two, it starts both processes, prints what they say, and ends with them. (They are
-    /// children of a process that does nothing else, since tests wait for any child.)
+    /// If all suites run, and there are processors for two processes, starts both processes, prints
+    /// their output, and ends with them. (They are children of a process that does nothing else,
+    /// because tests wait for any child.)
     pub(crate) fn of(all: bool) -> Self {
         let half = std::env::var(HALF).ok().and_then(|half| half.parse().ok());
         let alone = std::thread::available_parallelism().is_ok_and(|n| n.get() == 1);
@@ -23,12 +24,12 @@ impl Half {
         exit(if succeeded == [true; 2] { 0 } else { 101 })
     }
 
-    /// Whether the suite of this number is for this process.
+    /// Returns `true` if this process runs the suite of this number.
     pub(crate) fn takes(self, index: usize) -> bool {
         self.0.is_none_or(|half| index % 2 == half)
     }
 
-    /// Whether this is the second of two processes.
+    /// Returns `true` if this is the second of two processes.
     #[allow(dead_code, reason = "not every test asks")]
     pub(crate) fn is_second(self) -> bool {
         self.0 == Some(1)

@@ -25,7 +25,7 @@ fn file(kind: FileKind, inode: u64) -> Counted<File> {
     Counted::try_new(file).unwrap()
 }
 
-/// What a guest has to name.
+/// The objects that a guest can name.
 pub(crate) struct Guest {
     range: Range<u64>,
     pub(crate) random: Rng,

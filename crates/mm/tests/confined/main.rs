@@ -177,7 +177,7 @@ fn settings(seed: u64) -> Config {
     }
 }
 
-/// What has been seen: how often the owner was told something, and which kinds of calls have succeeded.
+/// Counts: the notifications of the owner, and the kinds of calls that have succeeded.
 #[derive(Default)]
 struct Seen {
     told: u64,
@@ -187,7 +187,7 @@ struct Seen {
 fn play(range: Range<u64>, seed: u64, calls: u64, seen: &mut Seen) {
     let (config, layout) = settings(seed).within(range.clone()).unwrap();
     let config = match seed % 7 {
-        // Calls of the other table, with bases that nobody has bounded.
+        // Calls of the other table, with unbounded bases.
         6 => Config {
             calls: Calls::Other {
                 mmap_base: 0xf7ff_e000,

@@ -1,4 +1,4 @@
-//! The prediction beside the kernel's program.
+//! Comparison of a predicted program with the kernel's.
 
 use std::fmt::Write;
 
@@ -18,11 +18,11 @@ const AT_PLATFORM: u64 = 15;
 const AT_RANDOM: u64 = 25;
 const AT_SYSINFO_EHDR: u64 = 33;
 
-/// How many places are tried for the base of mappings.
+/// The number of candidates for the base of mappings.
 const RETRIES: u64 = 14;
 
-/// Where the kernel put what it draws by lot. `started` is what comes of the lowest places; the base of
-/// mappings is sought in one way after the other.
+/// Returns the number that the kernel drew for a choice. `started` is the result of the lowest
+/// places. The base of mappings is searched in one way after the other.
 fn drawn(state: &State, choice: &Choice, started: &Started, way: u64) -> Option<u64> {
     let last = choice.lowest + (choice.count - 1) * choice.step;
     let within = |at: &u64| (choice.lowest..=last).contains(at);
@@ -92,7 +92,8 @@ fn drawn(state: &State, choice: &Choice, started: &Started, way: u64) -> Option<
 /// Places of the stack that are tried, spread over all, for programs that may have been killed for it.
 const STACKS: u64 = 4096;
 
-/// Where the stack and the vectors are if the kernel's places are not known: 0 is the lowest, [`STACKS`] the highest one.
+/// The places of the stack and the vectors if the kernel's are not known: 0 is the lowest,
+/// [`STACKS`] the highest one.
 #[derive(Clone, Copy)]
 struct Unseen {
     stack: u64,
@@ -117,7 +118,8 @@ impl Unseen {
     }
 }
 
-/// What the engine makes of the subject, with the kernel's numbers, or else with those of `unseen`.
+/// Executes the subject on the engine, with the kernel's numbers, or otherwise with those of
+/// `unseen`.
 fn predict(exec: &Exec<'_>, state: Option<&State>, unseen: Unseen) -> Result<Started, ExecError> {
     let mut without = |choice: &Choice| unseen.draw(choice);
     let first = AddressSpace::exec(exec, &mut machine::open, &mut without);
@@ -178,7 +180,8 @@ pub(crate) fn compare(
     };
     let mut own = predict(&exec, state, Unseen::USUAL);
     if state.is_none() && own.is_ok() {
-        // Where the vectors would have been, nobody knows; nor where the stack was, which a segment may have to keep off.
+        // It is unknown where the vectors would have been, and where the stack was, which a segment
+        // may have to avoid.
         let vectors = [Unseen {
             stack: 0,
             vectors: 0,

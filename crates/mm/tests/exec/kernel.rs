@@ -9,7 +9,7 @@ use samara_linux::proc;
 use samara_linux::smaps::Smaps;
 use samara_mm::VmFlags;
 
-/// What is executed, and by whom.
+/// An executed file, and the process that executes it.
 #[derive(Debug, Clone)]
 pub(crate) struct Subject {
     pub(crate) path: String,

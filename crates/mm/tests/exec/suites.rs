@@ -1,4 +1,4 @@
-//! What is executed: programs of the machine here, all others in the files of this folder.
+//! The executed files: programs of this machine here, all others in the files of this folder.
 
 mod formats;
 mod made;

@@ -1,4 +1,4 @@
-//! The memory that is accounted for, beside what the kernel writes when processes end.
+//! Memory accounting, compared with the kernel's records of ended processes.
 
 use std::ffi::CString;
 use std::io::Read;
@@ -53,8 +53,9 @@ unsafe fn send(name: &[u8], to: i32) {
     }
 }
 
-/// The first process of a new namespace: what is accounted for there concerns nobody else. Its children map something, tell their maps and end, one after the
-/// other. The exit code tells whether the kernel let it.
+/// The first process of a new namespace, whose accounting concerns no other process. Its children
+/// map memory, report their maps and end, one after the other. The exit code says if the kernel let
+/// it.
 ///
 /// # Safety
 /// In a child of a fork.

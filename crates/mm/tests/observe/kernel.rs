@@ -1,4 +1,4 @@
-//! Observers of the map beside the running kernel, on a process that waits.
+//! Observers of the map compared with the running kernel, on a process that waits.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -90,7 +90,7 @@ pub(crate) fn model_of(text: &str) -> AddressSpace {
     space
 }
 
-/// `cat` that waits for input: its memory stays as it is.
+/// Starts a `cat` that waits for input: its memory does not change.
 fn waiting() -> std::process::Child {
     let child = Command::new("cat")
         .stdin(Stdio::piped())

@@ -1,4 +1,5 @@
-//! Observers of the map beside naive models over random histories, and beside the running kernel.
+//! Observers of the map compared with naive models over random histories, and with the running
+//! kernel.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 

@@ -1,4 +1,4 @@
-//! Records of mappings beside those that the kernel writes into a ring for `perf`.
+//! Records of mappings compared with those that the kernel writes into a ring for `perf`.
 
 use std::fs::File as Disk;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -83,7 +83,7 @@ impl Drop for Ring {
     }
 }
 
-/// Where nothing is, far from what programs have anywhere: gaps are filled from above.
+/// A free place, far from all places that programs use: gaps are filled from above.
 const BASE: u64 = 0x20_0000_0000;
 
 /// The same call here and in the kernel.
@@ -229,7 +229,7 @@ fn the_kernel_records_the_same() {
 /// Stacks grow by faults of the kernel on behalf of a `read`, which fails where they cannot.
 #[test]
 fn the_kernel_records_stacks_that_grow() {
-    /// Apart from the other test's, which may run meanwhile.
+    /// Apart from the other test's, which may run at the same time.
     const TOP: u64 = 0x30_0000_0000;
     let Some(ring) = Ring::new() else {
         println!("skipped: no events of mappings for this user here");
@@ -267,7 +267,7 @@ fn the_kernel_records_stacks_that_grow() {
             at -= 1 + random.below(60 * PAGE);
             let mut events = MmapEvents::of_fault(&space);
             let ours = space.fault_with(at, true, &mut events).is_ok();
-            // SAFETY: a byte of memory that nobody else uses, or nothing.
+            // SAFETY: a byte of memory that no other code uses, or nothing.
             let real = unsafe { libc::read(zeroes.as_raw_fd(), at as *mut _, 1) };
             assert_eq!(ours, real == 1, "history {history}, step {step}: {at:x}");
             let real = ring.take();

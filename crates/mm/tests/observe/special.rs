@@ -1,4 +1,5 @@
-//! What the kernel has installed, while a program moves it, cuts at it and gives it up, beside a process that does so.
+//! The kernel's own areas while a program moves, cuts and unmaps them, compared with a process that
+//! does so.
 
 use std::fs::File as Disk;
 use std::io::Read;
@@ -10,12 +11,12 @@ use samara_mm::{AddressSpace, Call, NoPages};
 use super::kernel::model_of;
 use super::{PAGE, Random};
 
-/// Where the child moves things to: nothing is there.
+/// The place to which the child moves areas: it is free.
 const BASE: u64 = 0x40_0000_0000;
 const PLACES: u64 = 8;
 const STEPS: usize = 40;
 
-/// Where areas of this name are.
+/// Returns the ranges of the areas of this name.
 fn lines(maps: &str, name: &str) -> Vec<(u64, u64)> {
     let hex = |text: &str| u64::from_str_radix(text, 16).unwrap();
     let named = maps.lines().filter(|line| line.ends_with(name));
@@ -182,7 +183,7 @@ fn what_the_kernel_has_installed_is_followed() {
             let result = if step % 2 == 0 {
                 space.perform_with(&call, &mut vdso)
             } else {
-                // Found anew where nobody has told it.
+                // Found again although the engine was not told.
                 let result = space.perform_with(&call, &mut NoPages);
                 match Special::find(&space, "[vdso]") {
                     Some(found) => vdso = found,

@@ -1,4 +1,4 @@
-//! What histories have done: each call with each flag that it was given, and each error that came of it.
+//! Coverage of histories: each call with each of its flags, and each error that it returned.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

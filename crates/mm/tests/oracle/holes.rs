@@ -10,14 +10,14 @@ use crate::world::{self, World};
 
 /// Private anonymous memory at a fixed place.
 const ANONYMOUS: u64 = 0x32;
-/// Where a page lies before it is moved into the hole.
+/// The place of a page before it is moved into the hole.
 const FROM: u64 = 32;
 /// The areas are `LOWER..HOLE` and `HOLE + 1..END`.
 const LOWER: u64 = 8;
 const HOLE: u64 = 12;
 const END: u64 = 17;
 
-/// How the two areas came to be.
+/// The origin of the two areas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Origin {
     /// One area, of which these pages are written before the hole is cut.
@@ -32,7 +32,7 @@ enum Origin {
     UpperReached,
 }
 
-/// What happens to the process.
+/// The forks of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fork {
     Never,
@@ -76,13 +76,13 @@ all! { CLOSINGS of Closing:
     Protect,
 }
 
-/// A combination, and what is to be done for it.
+/// A combination, and the steps that make it.
 struct Case {
     name: String,
     ops: Vec<Op>,
 }
 
-/// Who has written what, and when.
+/// The areas that were written, and when.
 #[derive(Debug, Clone, Copy)]
 struct Way {
     /// The number of the file, or 0.
@@ -131,7 +131,7 @@ fn remap(page: u64, pages: u64, to: u64, new: u64, flags: u64) -> Op {
     }
 }
 
-/// Compares all combinations, or as many of them at random as have so many calls.
+/// Compares all combinations, or at random as many as take this many calls.
 pub(crate) fn compare(world: &mut World, suite: &str, seed: u64, calls: u64) {
     let began = Instant::now();
     let mut cases = cases();

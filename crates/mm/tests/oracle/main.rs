@@ -8,9 +8,9 @@
 //!
 //! Every other history is performed while other threads might look (they do not), and compared through their handle.
 //!
-//! In the suites called "asked" the engine is not told of page faults. If three areas in a row are written between two calls, the outer
-//! two first, it cannot know that order and takes a likelier one: about one history in some hundreds then differs, none
-//! of those that start at the usual seed.
+//! In the suites called "asked" the engine is not told of page faults. If three areas in a row are
+//! written between two calls, the outer two first, it cannot know that order and takes a likelier
+//! one. About one history in some hundreds then differs. None of these starts at the usual seed.
 //!
 //! The suite "holes closed" is no random one: it performs each combination of [`holes`], or, if the number of calls is set, some of them at random.
 //!

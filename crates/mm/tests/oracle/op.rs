@@ -173,7 +173,7 @@ pub(crate) enum Op {
 /// The number of the first of three files of huge pages: two, and the first one opened only for reading.
 pub(crate) const HUGE_FILES: usize = 14;
 
-/// How many userfaultfds there are.
+/// The number of userfaultfds.
 pub(crate) const WATCHERS: usize = 3;
 
 pub(crate) const NAMES: [Option<&str>; 3] = [None, Some("one"), Some("two words")];

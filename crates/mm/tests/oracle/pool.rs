@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 const PAGES: u64 = 12;
 pub(crate) const SURPLUS: u64 = 2;
 
-/// How long others may use the pool before it counts as theirs.
+/// The time after which use of the pool by other processes counts as lasting.
 const OTHERS: Duration = Duration::from_secs(10);
-/// How long processes that were killed may take to end: on a busy machine long, and only what is lost takes longer.
+/// The time that killed processes may take to end. On a busy machine it is long, and it passes only
+/// if pages are lost.
 const OURS: Duration = Duration::from_secs(300);
 
 const DIRECTORY: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
@@ -23,9 +24,10 @@ const DIRECTORY: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 pub(crate) type Figures = [u64; 4];
 
 pub(crate) struct Pool {
-    /// Pages that were promised to somebody before, and are there for them.
+    /// Pages that were reserved for other processes before, and are kept for them.
     pub(crate) base: u64,
-    /// Puts everything back as soon as nobody holds the other end of its pipe: when this process has ended, too, however that happened.
+    /// Restores everything as soon as no process holds the other end of its pipe. That includes the
+    /// end of this process, for whatever reason.
     keeper: Child,
     pipe: Option<ChildStdin>,
 }
@@ -46,7 +48,7 @@ impl Pool {
         let (pages, more) = read("nr_hugepages")
             .zip(read("nr_overcommit_hugepages"))
             .ok_or("the kernel has none")?;
-        // Nobody has pages, and there are no others than those that were promised.
+        // No process has pages, and no pages exist except those that were reserved.
         let unused = |figures: Figures| figures[0] == figures[2] && figures[1] == figures[2];
         if !wait(OTHERS, || figures().is_some_and(unused)) {
             return Err("others use it".to_owned());

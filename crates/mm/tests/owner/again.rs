@@ -1,5 +1,6 @@
-//! What was held once is held again quickly, and never as it was: after each call every page is held twice, and compared with the areas. And what calls have taken
-//! away beside a handle goes in time.
+//! Holding an area a second time is quick, and finds its current state: after each call every page
+//! is held twice, and compared with the areas. Areas that calls have removed while a handle existed
+//! are freed in time.
 
 use samara_mm::{AddressSpace, Advice, Errno, MmapOptions, MremapOptions, Prot, SharedMap};
 
@@ -19,7 +20,7 @@ fn memory(page: u64, pages: u64) -> MmapOptions {
         .fixed(at(page))
 }
 
-/// Who is held at each page is what is there: also the second time.
+/// Checks that the area held at each page is the current one, the second time, too.
 fn compare(space: &AddressSpace, map: &SharedMap, why: &str) {
     for page in (0..PAGES).map(at) {
         for time in ["first", "again"] {
@@ -103,7 +104,8 @@ fn handles_that_come_and_go_begin_anew() {
     }
 }
 
-/// More areas than are put aside go at once, while what lies beside them is held again.
+/// More areas than the cache has places are removed at once, while areas next to them are held
+/// again.
 #[test]
 fn many_areas_go_in_one_call() {
     let mut space = space();

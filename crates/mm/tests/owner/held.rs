@@ -1,5 +1,6 @@
-//! Faults and calls exclude each other area by area: while the owner is told of a range, nobody can hold what lies there, refused calls included; what lies
-//! elsewhere can be held; and a call tells nothing of an area before its holder has let go.
+//! Faults and calls exclude each other by area. While the owner is notified of a range, no thread
+//! can hold an area there, refused calls included. Areas elsewhere can be held. A call notifies of
+//! no area before its holder has released it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -24,7 +25,7 @@ fn at(page: u64) -> u64 {
 /// Looks, at each thing that it is told, who can be held.
 struct Guard {
     map: SharedMap,
-    /// How many things it is told before it refuses one.
+    /// The number of notifications before one is refused.
     left: usize,
     told: usize,
     undoing: bool,
@@ -49,7 +50,7 @@ impl Pages for Guard {
         true
     }
 
-    /// What is divided now is not to be put together by a fault before it is told of.
+    /// A huge page that is divided now must not be put together by a fault before its notification.
     fn prepare(&mut self, op: PrepareOp) -> Result<(), Errno> {
         let (start, end) = match op {
             PrepareOp::Unmap { start, end } | PrepareOp::Protect { start, end } => (start, end),
@@ -103,7 +104,7 @@ fn memory(page: u64, pages: u64) -> MmapOptions {
         .fixed(at(page))
 }
 
-/// Three areas beside each other, which differ, and a hole behind them.
+/// Three neighbouring areas that differ, and a hole behind them.
 fn scene() -> AddressSpace {
     let mut space = space();
     space.mmap(&memory(0, 4)).unwrap();

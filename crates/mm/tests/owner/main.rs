@@ -1,8 +1,9 @@
-//! What the owner of the pages is told, over the random histories that the comparison with the kernel is made of.
+//! Notifications of the owner of the pages, over the random histories of the comparison with the
+//! kernel.
 //!
 //! * A mirror that applies it to a flat array agrees with the areas after every step.
-//! * Each thing that can be refused is refused once: all is as it was before the call then, and so is the mirror; undoing finds no memory at
-//!   all meanwhile.
+//! * Each notification that can be refused is refused once. Then everything is as before the call,
+//!   and so is the mirror. All allocations fail during the undoing.
 //! * Each allocation fails once: the mirror agrees still.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -73,7 +74,7 @@ static ALLOCATOR: Scarce = Scarce;
 
 const LENGTH: usize = if cfg!(miri) { 30 } else { 250 };
 
-/// Histories of each suite, beside readers and without.
+/// Calls `each` with the histories of each suite, with and without concurrent readers.
 fn each_history(seeds: u64, mut each: impl FnMut(&str, u64, &[Op])) {
     for (name, mix) in suites::told() {
         for seed in 0..seeds {

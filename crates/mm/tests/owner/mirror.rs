@@ -10,10 +10,10 @@ use samara_mm::{
 
 const PAGE: u64 = 4096;
 
-/// What a refusal answers: no call fails with it otherwise.
+/// The error of a refusal, with which no call fails otherwise.
 pub(crate) const REFUSED: Errno = Errno(4095);
 
-/// What is known of a page: what may be done with it, and which page of which object it is.
+/// The known facts of a page: the permitted accesses, and its number in its object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Page {
     access: VmFlags,
@@ -47,7 +47,7 @@ fn access(vma: &Vma) -> VmFlags {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Mirror {
     pub(crate) pages: BTreeMap<u64, Page>,
-    /// What could be refused and has been told, or prepared.
+    /// The number of notifications and preparations that could be refused.
     pub(crate) told: u32,
     /// Refuses the one with this number.
     pub(crate) refuse: Option<u32>,
@@ -67,7 +67,7 @@ fn each(start: u64, end: u64) -> impl Iterator<Item = u64> {
 }
 
 impl Mirror {
-    /// What the areas make of it.
+    /// Makes the mirror of the areas.
     pub(crate) fn of(space: &AddressSpace) -> Self {
         let mut mirror = Mirror::default();
         for area in space.areas() {

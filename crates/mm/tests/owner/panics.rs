@@ -127,7 +127,8 @@ const CALLS: [(&str, Run); 7] = [
     }),
 ];
 
-/// What the address space was before, and what the owner has when it panics at the n-th thing; how often that was.
+/// Compares the address space with that before the call, and the owner's pages with its areas, for
+/// a panic at each notification. Returns the number of panics.
 fn panic_at_each(again: bool) -> u32 {
     let mut panics = 0;
     for (name, call) in CALLS {
@@ -157,7 +158,7 @@ fn panic_at_each(again: bool) -> u32 {
                 if !again {
                     assert!(owner.mirror.pages == pages, "{name} at {left}");
                 }
-                // Nobody is locked out.
+                // No thread is locked out.
                 if let Some(map) = &map {
                     assert!(map.hold(BASE).is_some(), "{name} at {left}");
                 }
@@ -176,7 +177,7 @@ fn a_panic_of_the_owner_undoes_the_call() {
     assert!(panic_at_each(false) > 30);
 }
 
-/// Where panics can be caught, one that comes while the call is undone for another is dropped.
+/// With `hosted`, a second panic while a call is undone is dropped.
 #[test]
 #[cfg(feature = "hosted")]
 fn an_owner_may_panic_again_while_a_call_is_undone() {

@@ -1,4 +1,4 @@
-//! What histories refer to, without a kernel, and how their steps are performed for a mirror.
+//! The objects of histories, without a kernel, and the performing of their steps for a mirror.
 
 use samara_mm::{
     AddressSpace, Capabilities, Config, Counted, DriverFlags, Errno, File, FileId, FileKind,

@@ -87,7 +87,7 @@ fn new_process(machine: &Machine<Hosted>) -> Process<Hosted> {
     Process::new(machine, config, limits, Layout::default()).unwrap()
 }
 
-/// How far what grows downwards may grow here.
+/// Returns the limit on the growth of stacks here.
 fn stack_limit() -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
@@ -334,7 +334,7 @@ impl Engine {
         found
     }
 
-    /// What is in memory of all areas, in KiB, as three observers tell it.
+    /// Returns the resident memory of all areas, in KiB, as three observers report it.
     fn resident(&self, who: usize) -> u64 {
         let process = self.process(who);
         let text = process.rollup().map(|rollup| rollup.to_string());

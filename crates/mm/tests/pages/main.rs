@@ -1,5 +1,6 @@
-//! Performs the same histories of calls, accesses, forks and exits on real processes and on the engine's, and compares each result, each signal
-//! with its code, every byte that is read, and after each step the maps of all processes and every page as `/proc/PID/pagemap` tells it.
+//! Performs the same histories of calls, accesses, forks and exits on real processes and on the
+//! engine's. Compares each result, each signal with its code, and every byte that is read. After
+//! each step, compares the maps of all processes and every page as `/proc/PID/pagemap` shows it.
 //!
 //! `SAMARA_PAGES_SEED=n` starts at seed n, `SAMARA_PAGES_STEPS=n` sets the steps in each suite. An argument selects the suites whose names
 //! contain it. `SAMARA_PAGES_LOG=1` prints what each step came to in the real processes, and nothing that differs between two machines. Needs root: others are not told frames' numbers, by which the page of zeroes is known.

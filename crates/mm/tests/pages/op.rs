@@ -8,14 +8,15 @@ const TABLE: u64 = 512;
 /// Bits that `mincore` is asked for.
 pub(crate) const BITS: u64 = 64;
 
-/// Whether histories happen in four tables instead of 64 pages.
+/// `true` if histories use four tables instead of 64 pages.
 static LARGE: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn set_large(large: bool) {
     LARGE.store(large, Relaxed);
 }
 
-/// Where histories happen: the smaller arena lies half below a boundary of last-level tables, half above.
+/// Returns the place of histories: the smaller arena lies half below a boundary of last-level
+/// tables, half above.
 pub(crate) fn base() -> u64 {
     if LARGE.load(Relaxed) {
         0x10_0000_0000
@@ -61,7 +62,7 @@ pub(crate) enum Op {
     Punch { file: usize, start: u64, end: u64 },
 }
 
-/// Who does it.
+/// The process that performs it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Step {
     pub(crate) who: usize,
@@ -87,17 +88,17 @@ impl Random {
 #[derive(Clone, Copy)]
 pub(crate) struct Mix {
     pub(crate) files: &'static [usize],
-    /// Of 8 mappings, so many are shared.
+    /// The number of shared mappings among 8.
     pub(crate) shared: u64,
     pub(crate) forks: bool,
     pub(crate) advice: &'static [i32],
     /// Pages that calls are rounded to, most times.
     pub(crate) unit: u64,
-    /// Whether there are policies.
+    /// `true` if there are policies.
     pub(crate) policies: bool,
-    /// Whether arguments are often strange.
+    /// `true` if arguments are often strange.
     pub(crate) strange: bool,
-    /// Whether holes of a page are often made and closed again.
+    /// `true` if holes of a page are often made and closed again.
     pub(crate) holes: bool,
 }
 
@@ -154,7 +155,7 @@ pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
     ]
 }
 
-/// A history of so many steps.
+/// Draws a history of `steps` steps.
 pub(crate) fn history(seed: u64, mix: &Mix, steps: usize) -> Vec<Step> {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     for _ in 0..8 {
@@ -281,12 +282,12 @@ fn step(random: &mut Random, mix: &Mix) -> Step {
     Step { who, op }
 }
 
-/// Makes a hole of a page among a few, closes it, or fills what lies beside it.
+/// Draws an operation that makes a hole of one of a few pages, closes it, or maps pages next to it.
 fn hole(random: &mut Random) -> Op {
     let page = 4 + 4 * random.below(pages() / 4 - 1);
     let addr = base() + page * PAGE;
     match random.below(8) {
-        // Both areas that lie beside a hole.
+        // Both areas next to a hole.
         0 => Op::Mmap {
             addr: addr - 3 * PAGE,
             len: 7 * PAGE,
@@ -332,7 +333,7 @@ const WRAPS: [u64; 4] = [
 ];
 /// The same, and some that no program has.
 const LONG: [u64; 4] = [1 << 47, 1 << 63, u64::MAX, u64::MAX - 2 * PAGE];
-/// Where programs have nothing.
+/// Addresses that no program uses.
 const NOWHERE: [u64; 6] = [
     0,
     PAGE,

@@ -11,11 +11,11 @@ use std::os::unix::fs::FileExt;
 
 use crate::op::{BITS, FILE_PAGES, Op, PAGE, SLOTS, base, pages};
 
-/// What an operation came to.
+/// The result of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub(crate) struct Answer {
-    /// What the call returned, or the byte that was read.
+    /// The call's return value, or the byte that was read.
     pub(crate) value: i64,
     /// The signal that an access raised, and its code.
     pub(crate) signal: i32,
@@ -27,7 +27,7 @@ pub(crate) struct Answer {
 /// A page as `/proc/PID/pagemap` tells it: present 1, file 2, exclusive 4, zero 16.
 pub(crate) type Pages = Vec<u8>;
 
-/// What a word of the page map tells; of the page of zeroes it does not tell whether it is that.
+/// Returns the facts in a word of the page map. It does not say if a page is the page of zeroes.
 pub(crate) fn told_by(word: u64, zero: bool) -> u8 {
     let bit = |n: u32| (word >> n & 1) as u8;
     if bit(62) != 0 {
@@ -54,7 +54,7 @@ fn pipe() -> Pipe {
     }
 }
 
-/// A page that nobody uses.
+/// A page that no code uses.
 #[repr(align(4096))]
 struct Nothing(#[expect(dead_code, reason = "as large as it is")] [u8; PAGE as usize]);
 
@@ -105,7 +105,7 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
 
 fn touch(op: Op) -> Answer {
     let mut value: u64 = 0;
-    // SAFETY: the addresses lie in the arena, where nobody else has anything; signals are caught.
+    // SAFETY: the addresses lie in the arena, where no other code has anything. Signals are caught.
     unsafe {
         SIGNAL = (0, 0);
         match op {
@@ -184,7 +184,7 @@ impl Real {
             action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
             libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut());
             libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut());
-            // Whoever exits is reaped at once, grandchildren too.
+            // A process that exits is reaped at once, grandchildren included.
             libc::signal(libc::SIGCHLD, libc::SIG_IGN);
             libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
             let memfd = File::from_raw_fd(libc::memfd_create(c"pages".as_ptr(), 0));
@@ -285,7 +285,7 @@ impl Real {
         answer
     }
 
-    /// What pagemap says of the arena.
+    /// Returns pagemap's view of the arena.
     pub(crate) fn pages(&self, who: usize) -> Pages {
         let map = File::open(format!("/proc/{}/pagemap", self.pids[who].unwrap())).unwrap();
         let mut bytes = vec![0; pages() as usize * 8];
@@ -462,15 +462,16 @@ pub(crate) fn in_arena(line: &str) -> Option<String> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Sums {
     text: String,
-    /// What is divided among those who have a page: `Pss:`, `Locked:`, and `Pss_Dirty:` if it is compared.
+    /// Figures that are divided among the sharers of a page: `Pss:`, `Locked:`, and `Pss_Dirty:` if
+    /// it is compared.
     parts: [u64; 3],
     /// Of areas with files' or shared pages: what is dirty, shared and private, and `Pss_Dirty:`.
     dirty: [u64; 3],
 }
 
 impl Sums {
-    /// Whether the engine's are right. With tables that several share, others who have a page by one of them count one: the parts may be larger, up to
-    /// all that is in memory.
+    /// Returns `true` if the engine's figures are right. Several sharers of a page through one
+    /// shared table count as one, so the parts may be larger, up to all resident memory.
     pub(crate) fn agree(&self, engine: &Self, shared_tables: bool) -> bool {
         let mut parts = self.parts.iter().zip(&engine.parts);
         let most = engine.resident();

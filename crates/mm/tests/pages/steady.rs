@@ -1,10 +1,10 @@
-//! Comparisons that are made again if the kernel moved pages meanwhile.
+//! Comparisons that are repeated if the kernel has moved pages during them.
 //!
 //! Compaction and reclaim take the pages of any process off their lists, hold references to them and put other entries in their places for a while. What a
 //! process is told of its memory then is no property of its history. `/proc/vmstat` counts such work (proc_vmstat(5)). So it is with khugepaged, which comes
 //! round every ten seconds and makes huge pages of small ones (Documentation/admin-guide/mm/transhuge.rst).
 
-/// How often a comparison is made at most.
+/// The most times that a comparison is made.
 const TRIES: usize = 12;
 
 /// Counts of what moves pages or takes them aside, in any process.

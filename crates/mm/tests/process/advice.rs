@@ -1,4 +1,5 @@
-//! What advice does to pages: clean, cold, dropped, put together. As Linux 6.18 does it, by `smaps`.
+//! The effects of advice on pages: clean, cold, dropped, collapsed. As on Linux 6.18, observed by
+//! `smaps`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,5 @@
-//! Faults beside calls: none is lost, no page stays where no area is, none allows what its area forbids.
+//! Faults concurrent with calls: none is lost, no page stays where no area is, and none allows an
+//! access that its area forbids.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

@@ -1,4 +1,4 @@
-//! What goes on beside the programs of a history: pages are merged and pinned, and there is room for swap.
+//! Walkers that run during a history: pages are merged and pinned, and there is space for swap.
 
 use std::sync::{Arc, Mutex};
 
@@ -47,7 +47,7 @@ impl Walkers {
         self.ksm.scan(pages).map(|_| 0)
     }
 
-    /// What cannot be pinned is no failure of memory.
+    /// A page that cannot be pinned is no failure of memory.
     pub(crate) fn pin(
         &mut self,
         process: &Process<Hosted>,
@@ -73,7 +73,7 @@ impl Walkers {
     }
 }
 
-/// Whether the page is in swap.
+/// Returns `true` if the page is in swap.
 pub(crate) fn is_swapped(process: &Process<Hosted>, addr: u64) -> bool {
     let mut word = [0];
     // Also of guards, of which these histories have none.

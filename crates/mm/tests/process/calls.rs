@@ -1,4 +1,4 @@
-//! What calls do to pages.
+//! The effects of calls on pages.
 
 use samara_mm::abi::{MADV_DONTNEED, MREMAP_MAYMOVE, PROT_READ, PROT_WRITE};
 use samara_mm::process::{Access, Fault, PageStatus};

@@ -171,7 +171,7 @@ fn faults_and_forks<F: Format>() {
         entered(child.asid(), BASE);
         assert_eq!(child.copy_in(BASE, b"own"), 3);
         entered(child.asid(), BASE);
-        // A read of what nobody has written: the page of zeroes.
+        // A read of a page that was never written: the page of zeroes.
         let mut byte = [1];
         assert_eq!(child.copy_out(BASE + PAGE, &mut byte), 1);
         entered(child.asid(), BASE + PAGE);

@@ -35,7 +35,7 @@ unsafe impl GlobalAlloc for Countdown {
 #[global_allocator]
 static ALLOCATOR: Countdown = Countdown;
 
-/// What tests do on their own account is not refused.
+/// Runs `work` with all allocations granted: those of the test itself are not refused.
 pub(crate) fn spared<R>(work: impl FnOnce() -> R) -> R {
     let left = LEFT.replace(None);
     let result = work();

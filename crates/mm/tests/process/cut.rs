@@ -1,4 +1,5 @@
-//! Pages of files that a fault copies without their lock: they may be cut off meanwhile, and the copy must not be mapped then.
+//! Pages of files that a fault copies without their lock. They may be truncated during the copy,
+//! and the copy must not be mapped then.
 
 use std::ptr::NonNull;
 use std::sync::Mutex;

@@ -1,4 +1,5 @@
-//! `MADV_DONTNEED`, which takes no lock of the address space where threads are expected: what it answers, and beside all that does take it.
+//! `MADV_DONTNEED`, which takes no lock of the address space if threads are expected: its results,
+//! and its concurrency with everything that does take the lock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -26,7 +27,8 @@ fn discard(process: &Process<Hosted>, addr: u64, pages: u64) -> Result<u64, Errn
     })
 }
 
-/// One area after the other with holes between them, of each kind that there is a rule for; then ranges within, across and beside them.
+/// Areas with holes between them, of each kind for which there is a rule. Then ranges within,
+/// across and next to these.
 #[test]
 fn threads_change_no_answer() {
     let answers = [false, true].map(|threads| {
@@ -107,7 +109,7 @@ fn threads_change_no_answer() {
     assert!(with.0.contains(&Err(Errno::EPERM)) && with.0.contains(&Err(Errno::ENOMEM)));
 }
 
-/// What happens beside the threads that discard.
+/// A concurrent activity of another thread.
 #[derive(Clone, Copy)]
 enum Other {
     Calls,

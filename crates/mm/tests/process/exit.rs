@@ -1,4 +1,4 @@
-//! What an exit loses of files, and who is told.
+//! The data of files that an exit loses, and the reports of the loss.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -74,7 +74,7 @@ fn an_exit_tells_which_error_lost_a_page() {
     let process = process(&machine);
     let file = open(&bad);
     map(&process, &file);
-    // A second area of it, which is not beside the first.
+    // A second area of it, which is not adjacent to the first.
     let more = mapping(&file, BASE + 16 * PAGE, 0, 1, 1, MAP_PRIVATE);
     process.perform(&more).unwrap();
     drop((more, file));
@@ -95,7 +95,7 @@ fn an_exit_loses_nothing_that_others_have() {
     assert_eq!(process.exit(), Ok(()));
     assert_eq!(child.exit(), Ok(()));
     assert_eq!(bad.written.load(Ordering::Relaxed), 0);
-    // It is open still: whoever has it can ask.
+    // It is still open: a program with a descriptor can ask.
     assert_eq!(machine.sync_file(&file.object), Err(Errno::ENOSPC));
     assert_eq!(bad.written.load(Ordering::Relaxed), 0b101);
     assert_eq!(

@@ -74,7 +74,7 @@ fn a_shared_mapping_is_written_back() {
     one.perform(&sync).unwrap();
     assert_eq!(*disk.writes.lock().unwrap(), [3]);
     assert_eq!(&disk.bytes.lock().unwrap()[3 * 4096..][..3], b"Tne");
-    // Clean: nothing to write; the next write is noticed again, whoever's it is.
+    // Clean: nothing to write. The next write is noticed again, whichever process it comes from.
     one.perform(&sync).unwrap();
     assert_eq!(*disk.writes.lock().unwrap(), [3]);
     assert_eq!(two.copy_in(BASE + 3 * PAGE, b"U"), 1);
@@ -108,7 +108,7 @@ fn a_read_maps_what_is_in_memory_around_it() {
     let present: Vec<u64> = (0..64)
         .filter(|page| !process.page(BASE + page * PAGE).is_empty())
         .collect();
-    // From the area's start, so many from there.
+    // From the area's start, this many from there.
     assert_eq!(present, [3, 4, 5, 15, 16]);
     machine.check().unwrap();
 }
@@ -262,7 +262,8 @@ fn page_out(process: &Process<Hosted>, pages: u64) {
     process.perform(&call).unwrap();
 }
 
-/// Shared memory that nobody wrote to need not be kept: its pages leave memory. What was written stays, by whatever way the entry that said so has gone since.
+/// Shared memory that was never written need not be kept: its pages leave memory. Written pages
+/// stay, whatever has removed the page-table entry that was dirty.
 #[test]
 fn shared_memory_that_was_never_written_is_dropped() {
     const PAGES: u64 = 8;
@@ -317,7 +318,7 @@ fn shared_memory_that_was_never_written_is_dropped() {
     process.fault(BASE + 5 * PAGE, Access::WRITE).unwrap();
     let (phys, prot) = process.translate(BASE + 5 * PAGE).unwrap();
     assert!(prot.contains(Prot::WRITE));
-    // SAFETY: a frame that is mapped, which nobody else uses now.
+    // SAFETY: a mapped frame, which no other code uses now.
     unsafe { machine.physical().to_virt(phys).write(b'5') };
     // 6: it may be read, so that who goes by translations has to fault before he writes.
     assert_eq!(byte(&process, BASE + 6 * PAGE), Some(0));
@@ -358,8 +359,8 @@ fn shared_memory_that_others_have_is_not_dropped() {
     machine.check().unwrap();
 }
 
-/// What a program stores in the last page of a file beyond its end is no part of the file when it is written back, nor when the file has become longer; of
-/// shared memory it is then.
+/// Bytes that a program stores in the last page of a file beyond its end are not written back, and
+/// are not part of the file when it grows. Those of shared memory are.
 #[test]
 fn what_is_stored_beyond_the_end_is_lost() {
     const END: u64 = PAGE + 2048;

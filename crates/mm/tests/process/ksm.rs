@@ -1,4 +1,4 @@
-//! Equal pages become one, and small ones huge, beside a model of bytes.
+//! Merging of equal pages and collapsing of small ones, compared with a model of bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ fn advise(process: &Process<Hosted>, page: u64, pages: u64, advice: i32) -> Resu
     })
 }
 
-/// A process with so many pages that may be merged, each filled with what the function says.
+/// Makes an area of `pages` pages that may be merged, each filled with the value of the function.
 fn filled(process: &Process<Hosted>, pages: u64, value: impl Fn(u64) -> u8) {
     process.perform(&anonymous(BASE, pages, 3)).unwrap();
     advise(process, 0, pages, MADV_MERGEABLE).unwrap();
@@ -28,7 +28,7 @@ fn filled(process: &Process<Hosted>, pages: u64, value: impl Fn(u64) -> u8) {
     }
 }
 
-/// What smaps says of pages on merged frames, of areas that begin in these pages.
+/// Returns smaps' figure of pages on merged frames, for the areas that begin in these pages.
 fn merged_bytes(process: &Process<Hosted>, first: u64, end: u64) -> u64 {
     let mut text = String::new();
     process.write_smaps(&mut text).unwrap();

@@ -1,4 +1,4 @@
-//! What was seen on Linux 6.18 and is easily got wrong.
+//! Observations on Linux 6.18 that are easy to get wrong.
 
 use samara_mm::abi::{
     MADV_POPULATE_READ, MAP_ANONYMOUS, MAP_FIXED, MAP_GROWSDOWN, MAP_PRIVATE, MREMAP_DONTUNMAP,

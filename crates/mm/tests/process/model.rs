@@ -11,7 +11,7 @@ use samara_mm::process::{Access, Fault, ForkMode, Machine, Process};
 
 use crate::world::{Hosted, PAGE, anonymous, machine, process};
 
-/// What a step came to, in the engine.
+/// The result of a step on the engine.
 pub(crate) type Outcome = Result<(), Refused>;
 
 /// There was no memory.
@@ -52,7 +52,8 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// `slots` processes at most, of which the first is there, with so many pages from `base` on.
+    /// Makes a world of at most `slots` processes. The first exists, with this many pages from
+    /// `base` on.
     pub(crate) fn new(
         mode: ForkMode,
         slots: usize,
@@ -75,7 +76,8 @@ impl World {
         }
     }
 
-    /// Faults find the map without its lock from now on, and calls change it beside them.
+    /// Switches to lock-free faults: they find the map without its lock from now on, and calls
+    /// change it concurrently.
     pub(crate) fn expect_threads(&mut self) {
         self.beside = true;
         self.engine
@@ -84,7 +86,7 @@ impl World {
             .for_each(Process::expect_threads);
     }
 
-    /// Whether the step means anything now.
+    /// Returns `true` if the step has a meaning in the current state.
     pub(crate) fn possible(&self, who: usize, op: Op) -> bool {
         self.model[who].is_some()
             && match op {
@@ -135,7 +137,7 @@ impl World {
         process.with_space(|space| space.lookup(addr).is_some())
     }
 
-    /// What a step gives: the byte that is read, or a failure.
+    /// Returns the expected result of a step: the byte that is read, or a failure.
     fn expected(&self, who: usize, op: Op) -> Result<u8, ()> {
         let bytes = self.model[who].as_ref().unwrap();
         let all = |from: usize, to: usize| {

@@ -1,4 +1,4 @@
-//! Walks over pages beside naive ones: a page at a time, each looked up for itself.
+//! Walks over pages, compared with naive ones: page by page, each with its own look-up.
 
 use std::ops::ControlFlow;
 
@@ -10,7 +10,7 @@ use crate::world::{BASE, Disk, Hosted, PAGE, anonymous, machine, mapping, open, 
 
 const PAGES: u64 = 600;
 
-/// What a page is: nothing mapped, mapped, in memory, a guard.
+/// The state of a page: not mapped, mapped, in memory, or a guard.
 type State = u8;
 
 fn walked(process: &Process<Hosted>, start: u64, end: u64) -> Vec<State> {
@@ -284,7 +284,8 @@ fn a_core_has_the_bytes_of_the_process() {
     assert_eq!(from, file.len());
 }
 
-/// Observers go on beside faults and calls of another thread, and each tells of areas and pages in order.
+/// Observers run concurrently with faults and calls of another thread, and each reports areas and
+/// pages in order.
 #[test]
 fn walks_beside_changes() {
     use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Pinned pages: what a device has, and what programs see, beside a model of bytes.
+//! Pinned pages: the device's view and the programs' view, compared with a model of bytes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,10 +9,10 @@ use samara_mm::{Call, Errno};
 use crate::countdown::LEFT;
 use crate::world::{BASE, Disk, Hosted, PAGE, anonymous, byte, machine, mapping, open, process};
 
-/// What a device reads of the first byte of a page.
+/// Returns the first byte of a page, as a device reads it.
 fn device(machine: &Machine<Hosted>, pins: &PinnedPages<Hosted>, page: usize) -> u8 {
     let frame = pins.frames().nth(page).unwrap();
-    // SAFETY: pinned, and no thread writes meanwhile.
+    // SAFETY: pinned, and no thread writes during the read.
     unsafe { machine.physical().to_virt(frame).read() }
 }
 
@@ -284,7 +284,7 @@ fn pins_beside_forks_faults_and_calls() {
     drop(process.pin(BASE, 8, PinFlags::WRITE).unwrap());
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Each has a page of its own, and others' forks and calls beside it.
+        // Each has a page of its own, while the other forks and calls.
         for thread in 0..2u64 {
             let (process, machine, over) = (&process, &machine, &over);
             scope.spawn(move || {

@@ -91,7 +91,7 @@ fn it_is_told_what_the_tables_do() {
     machine.check().unwrap();
 }
 
-/// What is refused has not happened, and pages are as they were.
+/// A refused operation has not happened, and pages are unchanged.
 #[test]
 fn a_refusal_keeps_the_pages() {
     let machine = machine(64);

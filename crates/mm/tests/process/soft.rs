@@ -1,4 +1,5 @@
-//! The soft TLB: what a virtual processor loads, stores and fetches is what the process's own accesses find, whatever calls do meanwhile.
+//! The soft TLB: a virtual processor's loads, stores and fetches have the results of the process's
+//! own accesses, whatever calls run concurrently.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -419,8 +420,8 @@ impl Drop for Done<'_> {
     }
 }
 
-/// One thread gives a page new contents again and again, by each of several calls; virtual processors that load meanwhile never find contents that had gone
-/// before their load.
+/// One thread replaces the contents of a page again and again, by each of several calls. Virtual
+/// processors that load concurrently never find contents that were replaced before their load.
 #[test]
 #[cfg_attr(
     miri,

@@ -1,4 +1,4 @@
-//! Pages that go to swap and come back, beside a model of bytes; the reaper.
+//! Pages that go to swap and come back, compared with a model of bytes; the reaper.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -181,7 +181,7 @@ fn calls_treat_what_is_in_swap_as_pages() {
     assert_eq!(bytes(&process, 3), [0, 0, 3]);
     assert_eq!(byte(&process, BASE + 5 * PAGE), Some(6));
     assert_eq!(machine.swapped(), 0);
-    // Guards stay guards, and what is in swap beside them stays.
+    // Guards stay guards, and pages in swap next to them stay there.
     written(&process, 4);
     advise(&process, 0, 4, MADV_PAGEOUT);
     advise(&process, 1, 1, 102);
@@ -330,7 +330,7 @@ fn swap_beside_faults_forks_and_calls() {
         for thread in 0..2u64 {
             let (process, over) = (&process, &over);
             scope.spawn(move || {
-                // Each has pages of its own, which nobody else changes.
+                // Each has pages of its own, which no other thread changes.
                 let mut round = 0u64;
                 while !over.load(Ordering::Relaxed) {
                     round += 1;
@@ -353,7 +353,7 @@ fn swap_beside_faults_forks_and_calls() {
             }
             advise(&process, 32, 32, MADV_PAGEOUT);
             if round % 7 == 0 {
-                // Another may have put something there meanwhile.
+                // Another thread may have swapped something out since.
                 match machine.swap_off() {
                     Ok(()) => drop(swap_on(&machine, 512)),
                     Err(error) => assert_eq!(error, Errno::EBUSY),

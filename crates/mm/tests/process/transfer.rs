@@ -1,4 +1,4 @@
-//! `process_vm_readv` and `process_vm_writev` beside the running kernel's, on one layout.
+//! `process_vm_readv` and `process_vm_writev`, compared with the running kernel's, on one layout.
 
 use samara_mm::observe::IoVec;
 use samara_mm::process::Process;
@@ -73,7 +73,7 @@ fn engine(process: &Process<Hosted>, start: u64) {
     }
 }
 
-/// What the real one returns; the local side is the process itself, too.
+/// Returns the real call's result. The local side is the process itself, too.
 fn real(local: &[IoVec], remote: &[IoVec], flags: u64, write: bool) -> Result<usize, i32> {
     let convert = |list: &[IoVec]| -> Vec<libc::iovec> {
         let one = |range: &IoVec| libc::iovec {

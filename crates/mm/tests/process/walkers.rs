@@ -1,4 +1,4 @@
-//! The smaller walkers beside naive models, and beside changes.
+//! The smaller walkers, compared with naive models, and concurrently with changes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -202,7 +202,7 @@ fn charges_move_in_parts() {
         let frames: Vec<u64> = present.collect();
         assert_eq!(group.0, frames);
     }
-    // What a child has, too, is nobody's alone.
+    // A page that a child has, too, is not exclusive.
     let child = process.fork(samara_mm::process::ForkMode::Copy).unwrap();
     child.copy_in(BASE, b"c");
     let mut group = Group(Vec::new(), 100);

@@ -10,7 +10,7 @@ use samara_paging::{Arena, Attrs, Grace, HeapBytes, PageSize, Physical};
 use crate::countdown::spared;
 
 pub(crate) const PAGE: u64 = 4096;
-/// Where tests map: a boundary of last-level tables.
+/// The place of mappings: a boundary of last-level tables.
 pub(crate) const BASE: u64 = 0x1_0000_0000;
 
 pub(crate) use samara_mm::process::Hosted;
@@ -19,7 +19,7 @@ pub(crate) fn machine(frames: usize) -> Machine<Hosted> {
     Machine::over(Arena::on_heap(frames).unwrap()).unwrap()
 }
 
-/// Where kernels of tests may map.
+/// The ranges that tests' kernels may map.
 pub(crate) const KERNEL: [std::ops::Range<u64>; 2] = [
     0xffff_8000_0000_0000..0xffff_8000_4000_0000,
     0xffff_ffff_8000_0000..u64::MAX,
@@ -67,7 +67,7 @@ pub(crate) fn byte(process: &Process<Hosted>, addr: u64) -> Option<u8> {
     (process.copy_out(addr, &mut byte) == 1).then_some(byte[0])
 }
 
-/// A file in memory, of so many bytes.
+/// A file in memory, of a given length.
 pub(crate) struct Disk {
     pub(crate) bytes: Mutex<Vec<u8>>,
     pub(crate) memory: bool,
@@ -92,14 +92,14 @@ impl Disk {
     }
 }
 
-/// What a machine sees of it.
+/// The machine's view of it.
 pub(crate) struct Source(pub(crate) Arc<Disk>);
 
 impl PageSource for Source {
     fn read_page(&self, page: u64, into: &mut [u8; PAGE_BYTES]) -> Result<(), Errno> {
         spared(|| self.0.reads.lock().unwrap().push(page));
         let bytes = self.0.bytes.lock().unwrap();
-        // It may have become shorter meanwhile.
+        // It may have been truncated concurrently.
         let start = bytes.len().min((page * PAGE) as usize);
         let end = bytes.len().min(start + PAGE_BYTES);
         into[..end - start].copy_from_slice(&bytes[start..end]);
@@ -109,7 +109,7 @@ impl PageSource for Source {
     fn write_page(&self, page: u64, from: &[u8; PAGE_BYTES]) -> Result<(), Errno> {
         spared(|| self.0.writes.lock().unwrap().push(page));
         let mut bytes = self.0.bytes.lock().unwrap();
-        // It may have become shorter meanwhile.
+        // It may have been truncated concurrently.
         let start = bytes.len().min((page * PAGE) as usize);
         let end = bytes.len().min(start + PAGE_BYTES);
         bytes[start..end].copy_from_slice(&from[..end - start]);

@@ -17,7 +17,7 @@ const FRAMES: usize = 3 << 10;
 /// A boundary of stretches, around which areas lie.
 const EDGE: u64 = STRETCH;
 
-/// How the pages of a state came to be.
+/// The way in which the pages of a state were made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pages {
     Small,

@@ -1,4 +1,4 @@
-//! What was found once, each as it was.
+//! Failures that were found, each as a named history.
 
 use samara_mm::Errno;
 use samara_mm::abi::{

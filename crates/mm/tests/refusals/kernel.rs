@@ -1,4 +1,5 @@
-//! Calls that fail half the way, beside the running kernel: they may cut areas, and huge pages with them, before they fail.
+//! Calls that fail half-way, compared with the running kernel: they may split areas, and huge pages
+//! with them, before they fail.
 //!
 //! The kernel's side is in children: what is sealed stays, and limits are a whole process's.
 
@@ -27,11 +28,11 @@ enum Limit {
     None,
     AddressSpace,
     Data,
-    /// So many areas more may be made by dividing others.
+    /// The number of areas that splits may still add.
     Areas(u32),
 }
 
-/// What is there before a call.
+/// The state before a call.
 struct State {
     calls: Vec<Call>,
     written: Vec<u64>,
@@ -39,7 +40,7 @@ struct State {
     last: Vec<Call>,
 }
 
-/// Whether this kernel has transparent huge pages.
+/// Returns `true` if this kernel has transparent huge pages.
 fn possible() -> bool {
     let enabled = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
     let possible = enabled.is_ok_and(|text| !text.contains("[never]"));
@@ -401,7 +402,7 @@ fn remap(from: u64, old: u64, new: u64, flags: u64, to: u64) -> Call {
 
 const FIXED: u64 = MREMAP_MAYMOVE | MREMAP_FIXED;
 
-/// An address: so many tables and pages from the start on.
+/// Returns an address: this many tables and pages from the start on.
 fn at(start: u64, tables: u64, pages: u64) -> u64 {
     start + tables * PMD_SIZE + pages * PAGE
 }

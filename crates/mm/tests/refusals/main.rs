@@ -1,5 +1,6 @@
-//! Calls to which memory is refused, once, twice or from some allocation on: what they promise then, and that areas and pages fit each other. And calls that are refused
-//! for other reasons, beside the kernel.
+//! Calls to which memory is refused, once, twice or from some allocation on: their promises hold,
+//! and areas and pages fit each other. Also calls that are refused for other reasons, compared with
+//! the kernel.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 

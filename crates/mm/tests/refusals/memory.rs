@@ -32,7 +32,7 @@ impl Mapped {
 
 impl Drop for Mapped {
     fn drop(&mut self) {
-        // SAFETY: mapped with this length, and used by nobody any more.
+        // SAFETY: mapped with this length, and no code uses it any more.
         unsafe { libc::munmap(self.0.as_ptr().cast(), self.1) };
     }
 }

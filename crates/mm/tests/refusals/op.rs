@@ -13,7 +13,7 @@ use samara_mm::{Call, FileArg};
 use crate::rng::Rng;
 use crate::world::{BASE, MODES, PAGE, PAGES, SLOTS, STRETCH};
 
-/// What a map is of.
+/// The object of a mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Private,
@@ -43,7 +43,7 @@ pub(crate) enum Op {
     Exit,
 }
 
-/// What a call promises if it fails for want of memory.
+/// A call's promise if it fails for lack of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promise {
     /// It has changed nothing.
@@ -136,7 +136,7 @@ impl Op {
         }
     }
 
-    /// Whether it changes what other processes map.
+    /// Returns `true` if it changes what other processes map.
     pub(crate) fn reaches_others(&self) -> bool {
         matches!(
             self,

@@ -40,7 +40,7 @@ impl Plan {
     }
 }
 
-/// What has been asked for and refused since a plan was made.
+/// The numbers of requests and refusals since a plan was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
     pub(crate) asked: u64,
@@ -50,7 +50,7 @@ pub(crate) struct Count {
 }
 
 impl Count {
-    /// Whether the next allocation is refused.
+    /// Returns `true` if the next allocation is refused.
     pub(crate) fn refuses(&mut self, ranges: &[Range<u64>; 2]) -> bool {
         let at = self.asked;
         self.asked += 1;

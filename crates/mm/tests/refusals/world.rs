@@ -11,14 +11,14 @@ use crate::plan::{Count, Plan, begin_heap, end_heap};
 pub(crate) const PAGE: u64 = 4096;
 /// Pages of a stretch of 2 MiB.
 pub(crate) const STRETCH: u64 = 512;
-/// Where histories map: two stretches below a boundary of 1 GiB, and one above.
+/// The place of histories: two stretches below a boundary of 1 GiB, and one above.
 pub(crate) const BASE: u64 = 0x1000_3fc0_0000;
 pub(crate) const PAGES: u64 = 3 * STRETCH;
 pub(crate) const SLOTS: usize = 3;
 /// Of the file.
 const FILE_PAGES: u64 = 4 * STRETCH;
 
-/// A file whose bytes nobody looks at.
+/// A file whose bytes are never checked.
 struct Disk;
 
 impl PageSource for Disk {
@@ -55,7 +55,7 @@ fn file() -> Counted<File> {
     .unwrap()
 }
 
-/// How an operation ended.
+/// The result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) result: Result<u64, Errno>,
@@ -195,5 +195,5 @@ fn pages_stay(was: &Look, is: &Look) -> Option<String> {
         .map(|page| format!("the page at {page:#x} has gone"))
 }
 
-/// How a child gets its pages.
+/// The ways in which a child gets its pages.
 pub(crate) const MODES: [ForkMode; 2] = [ForkMode::Copy, ForkMode::Share];

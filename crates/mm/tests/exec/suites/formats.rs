@@ -9,8 +9,9 @@ use super::Run;
 
 /// Files of formats that hand their interpreter a descriptor.
 ///
-/// The engine does not know formats. But what the kernel makes of such a file is what it makes of a script that names the same interpreter, but for the descriptor
-/// in the auxiliary vector: so the files are scripts, too, and have the mark of a format behind their first line.
+/// The engine does not know formats. But the kernel executes such a file as it executes a script
+/// that names the same interpreter, except for the descriptor in the auxiliary vector. So the files
+/// are scripts, too, and have the mark of a format behind their first line.
 ///
 /// Comes last: this process is in namespaces of its own from then on.
 pub(super) fn formats(run: &mut Run) {

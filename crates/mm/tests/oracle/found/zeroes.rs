@@ -47,7 +47,7 @@ pub(super) fn histories() -> Vec<(&'static str, Vec<Op>)> {
                     len: PAGE,
                     advice: 8,
                 },
-                // Nobody has stored anything: it is numbered anew.
+                // Nothing was stored, so it is numbered anew.
                 Op::Mremap {
                     old: at(2),
                     old_len: 2 * PAGE,

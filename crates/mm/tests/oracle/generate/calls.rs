@@ -134,7 +134,8 @@ pub(super) fn shm(rng: &mut Rng, addr: u64) -> Op {
     }
 }
 
-/// What keeps neighbours from joining and shows in no map: policies, names, page offsets.
+/// Draws a call that changes what keeps neighbours apart and shows in no map: policies, names, page
+/// offsets.
 pub(super) fn policies(rng: &mut Rng, addr: u64, len: u64) -> Op {
     match rng.below(5) {
         0 => Op::RemapFilePages {
@@ -175,7 +176,8 @@ pub(super) fn modes(rng: &mut Rng, addr: u64, len: u64) -> Op {
         0..4 => Op::PkeyAlloc {
             rights: rng.pick(&[0, 0, 0, 4]),
         },
-        // Whoever frees key 0 ends at the next page that is only executable: the kernel takes it for that.
+        // A program that frees key 0 ends at the next page that is only executable, because the
+        // kernel takes key 0 for that.
         4..6 => Op::PkeyFree {
             pkey: if pkey == 0 { 4 } else { pkey },
         },

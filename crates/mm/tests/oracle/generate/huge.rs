@@ -5,7 +5,7 @@ use super::suites::Mix;
 use super::{HUGE, PAGE, protection};
 use crate::op::{HUGE_FILES, Op};
 
-/// Where these take place: where a page of 1 GiB may begin.
+/// The place of these histories: a page of 1 GiB may begin there.
 const HUGE_ARENA: u64 = 0x2_0000_0000;
 const HUGE_PAGES: u64 = 16;
 

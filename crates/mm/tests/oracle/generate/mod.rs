@@ -17,13 +17,14 @@ use crate::op::Op;
 pub(crate) use rng::Rng;
 pub(crate) use suites::Mix;
 
-/// Where dense histories take place: far from everything that the process uses.
+/// The place of dense histories: far from everything that the process uses.
 pub(crate) const ARENA: u64 = 0x1_0000_0000;
 pub(crate) const PAGE: u64 = 4096;
 /// A page of the pool of huge pages.
 pub(crate) const HUGE: u64 = 2 << 20;
 
-/// A history of so many operations; `special` is where the areas are that the kernel installs at exec, if there are.
+/// Draws a history of `length` operations. `special` is the range of the areas that the kernel
+/// installs at exec, if there are any.
 pub(crate) fn history(seed: u64, mix: &Mix, special: Option<(u64, u64)>, length: usize) -> Vec<Op> {
     let mut rng = Rng::new(seed);
     let mix = Mix {

@@ -1,4 +1,4 @@
-//! Where the kernel chooses the place.
+//! Mappings whose place the kernel chooses.
 
 use super::rng::Rng;
 use super::suites::Mix;

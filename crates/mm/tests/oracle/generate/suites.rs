@@ -1,6 +1,6 @@
 //! The suites: which calls each draws from.
 
-/// What a suite draws from.
+/// The distribution from which a suite draws.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Mix {
     pub(crate) pages: u64,

@@ -283,7 +283,8 @@ pub(crate) unsafe fn main(shared: &mut Shared, log: *mut u8) {
     }
 }
 
-/// A new userfaultfd, by its place in the list. A fault that it would handle fails: nobody is there to do so.
+/// Opens a userfaultfd, by its place in the list. A fault that it would handle fails, because no
+/// thread handles it.
 fn watcher(index: usize) -> i32 {
     const API: u64 = 0xaa;
     const SIGBUS: u64 = 1 << 7;

@@ -1,4 +1,5 @@
-//! What the kernel shows of a process: its areas and its pages. Asked by a process that must not allocate, of itself.
+//! The kernel's view of a process: its areas and its pages. A process that must not allocate asks
+//! about itself.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,7 +25,7 @@ pub(crate) struct KArea {
     pub(crate) dev: (u32, u32),
 }
 
-/// How this kernel can be asked.
+/// The interfaces of this kernel.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ways {
     /// It is older than `PROCMAP_QUERY` (6.11): its maps are read as text.
@@ -59,7 +60,8 @@ impl Ways {
     }
 }
 
-/// What the letters of `VmFlags:` mean, by both of them. Not on the heap, which histories may take away.
+/// The meanings of the letters of `VmFlags:`, by both letters. Not on the heap, which histories may
+/// unmap.
 static LETTERS: [AtomicU64; 26 * 26] = [const { AtomicU64::new(0) }; 26 * 26];
 
 fn learn_letters() {
@@ -95,7 +97,7 @@ impl Eyes {
     }
 
     pub(crate) fn close(self) {
-        // SAFETY: descriptors that nobody else uses.
+        // SAFETY: descriptors that no other code uses.
         unsafe {
             libc::close(self.maps);
             libc::close(self.pages);
@@ -128,7 +130,7 @@ impl Eyes {
                     }
                 }
                 if index < count as usize {
-                    // SAFETY: there are so many.
+                    // SAFETY: there are at least this many.
                     unsafe { (*areas.add(index)).flags = flags };
                 }
                 index += 1;
@@ -348,7 +350,7 @@ unsafe fn read_whole<'a>(file: i32, log: *mut u8) -> &'a [u8] {
             _ => break,
         }
     }
-    // SAFETY: so many bytes were read into it.
+    // SAFETY: this many bytes were read into it.
     unsafe { std::slice::from_raw_parts(text, length) }
 }
 

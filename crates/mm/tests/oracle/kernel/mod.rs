@@ -19,10 +19,11 @@ use look::{KArea, Ways};
 /// Most operations in one history.
 pub(crate) const MAX_OPS: usize = 4096;
 pub(crate) const LOG_BYTES: usize = 256 << 20;
-/// What is recorded of a step before its areas: the result, their number, what is written, the pool.
+/// The bytes of a step's record before its areas: the result, their number, the written pages, the
+/// pool.
 const HEAD_BYTES: usize = 24 + size_of::<Figures>();
 
-/// What one operation did.
+/// The effect of one operation.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
     /// As the raw system call: an address, 0 or the negative error number.
@@ -59,7 +60,7 @@ pub(crate) struct Shared {
     /// Look at the pool of huge pages.
     pub(crate) huge: bool,
     pub(crate) ways: Ways,
-    /// What operations refer to by number: here, because the heap may go.
+    /// The objects to which operations refer by number: here, because the heap may be unmapped.
     pub(crate) start_brk: u64,
     pub(crate) files: [i32; 16],
     pub(crate) segments: [i32; 4],
@@ -96,7 +97,7 @@ pub(crate) fn map_new(kind: i32, bytes: usize) -> *mut u8 {
 }
 
 impl Shared {
-    /// Whether flags are read after this step.
+    /// Returns `true` if flags are read after this step.
     pub(crate) fn reads_flags(&self, step: usize) -> bool {
         match self.flags {
             Flags::Never => false,
@@ -111,8 +112,8 @@ impl Kernel {
     pub(crate) fn start(objects: &Objects) -> Kernel {
         let shared = map_shared(size_of::<Shared>()).cast::<Shared>();
         let log = map_shared(LOG_BYTES);
-        // SAFETY: nobody else uses the new mapping yet; zeroes are valid for all its fields but `ops`, which is
-        // written before it is read.
+        // SAFETY: no other code uses the new mapping yet. Zeroes are valid for all its fields
+        // except `ops`, which is written before it is read.
         unsafe {
             (*shared).start_brk = objects.start_brk;
             (*shared).ways = Ways::find();

@@ -24,7 +24,8 @@ impl Watch for Written {
         false
     }
 
-    /// Asked of small pages only, of which nobody knows here whether they are there: the test `pages` does. Those of the pool the engine knows itself.
+    /// Asked only about small pages, whose presence is unknown here: the test `pages` covers them.
+    /// The engine itself knows those of the pool.
     fn strays(&mut self, _: u64, _: u64, _: u64, _: Moving) -> bool {
         self.1
     }
@@ -69,7 +70,8 @@ impl World {
                 }
                 return kernel.result;
             }
-            // Whether the page was there, nobody keeps; what a fault leaves in the area, it leaves in either case.
+            // The presence of the page is not recorded. The effect of a fault on the area is the
+            // same in either case.
             Op::Write { addr } | Op::Read { addr } if is_watched(space, addr) => {
                 let write = matches!(op, Op::Write { .. });
                 match space.fault(addr, write) {

@@ -1,4 +1,4 @@
-//! What the running kernel has and what it shows, asked of it.
+//! The features of the running kernel, found by asking it.
 
 use std::collections::HashSet;
 use std::sync::OnceLock;

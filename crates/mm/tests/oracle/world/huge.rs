@@ -30,7 +30,7 @@ impl World {
         self.huge = None;
     }
 
-    /// What histories have left in the files goes.
+    /// Removes what histories have left in the files.
     fn empty_files(&self) {
         for (fd, _) in self.objects.huge.iter().take(2) {
             // SAFETY: a descriptor of ours.

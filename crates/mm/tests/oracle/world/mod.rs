@@ -38,15 +38,15 @@ pub(crate) struct World {
     pub(crate) shared: bool,
     /// The flags of all areas are compared after each step, and not only at the end.
     pub(crate) flags_after_each: bool,
-    /// The pool of huge pages, as long as it is ours: it is compared after each step.
+    /// The pool of huge pages, as long as no other process uses it: it is compared after each step.
     pub(crate) huge: Option<Pool>,
     /// Other processes of the history, then.
     others: RefCell<Vec<AddressSpace>>,
-    /// What the histories have done.
+    /// The coverage of the histories.
     pub(crate) coverage: Coverage,
 }
 
-/// How the engine learns of pages.
+/// The way in which the engine learns of pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// It is told of every fault.

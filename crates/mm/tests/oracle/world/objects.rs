@@ -1,4 +1,4 @@
-//! What histories refer to by number: files, and segments of shared memory.
+//! The objects to which histories refer by number: files, and segments of shared memory.
 
 use std::fs::{self, File as StdFile};
 use std::os::fd::IntoRawFd;
@@ -146,7 +146,7 @@ pub(super) fn objects() -> Objects {
     let huge = huge_files();
     let mut segments = Vec::new();
     for size in [3 * 4096, 0x5123] {
-        // SAFETY: plain system calls; the segment is removed as soon as it is attached no more.
+        // SAFETY: plain system calls. The segment is removed when it is no longer attached.
         unsafe {
             let id = libc::shmget(libc::IPC_PRIVATE, size, 0o700);
             assert!(id >= 0);

@@ -1,10 +1,12 @@
-//! Histories read from bytes: calls, accesses, forks and exits of three processes, beside plain bytes. The tests and the fuzz target `mm_process` share them.
+//! Histories read from bytes: calls, accesses, forks and exits of three processes, compared with
+//! plain bytes. The tests and the fuzz target `mm_process` share them.
 //!
 //! The model knows neither frames nor tables. A page of a process is nothing, or a protection and where its byte is: its own, a shared object's, or a
 //! file's, of which it may have a copy. Memory is refused by countdown, frames and heap; what was refused has changed nothing that a program can tell, and
 //! succeeds when it is tried again. At the end all frames are free.
 //!
-//! Beside the processes there may be [`Walkers`]: pages are merged, pinned, and go to swap, of which no program sees anything.
+//! [`Walkers`] may run with the processes: they merge and pin pages, and move them to swap, and no
+//! program sees any of it.
 
 mod model;
 mod op;
@@ -31,7 +33,7 @@ const FRAMES: usize = 512;
 /// Of the file, at most.
 const FILE_PAGES: usize = 12;
 
-/// What a step gave: a byte, a failure that memory has nothing to do with, or no memory.
+/// The result of a step: a byte, a failure for another reason than memory, or no memory.
 type Answer = Result<u8, Failure>;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,7 +48,7 @@ struct World {
     model: [Option<Pages>; SLOTS],
     disk: Arc<Disk>,
     file: Counted<File>,
-    /// Bytes of objects; the first is the file, as long as it is.
+    /// Bytes of objects. The first is the file, at its full length.
     objects: Vec<Vec<u8>>,
     beside: bool,
     walkers: Option<Walkers>,
@@ -62,7 +64,7 @@ pub(crate) fn play_under_kernel(bytes: &[u8]) {
     play_with(machine_with_kernel(FRAMES), bytes, |_| None);
 }
 
-/// The same with walkers beside it.
+/// The same with walkers.
 pub(crate) fn play_beside_walkers(bytes: &[u8]) {
     let walkers = |machine: &_| Some(Walkers::new(machine));
     play_with(machine(FRAMES), bytes, walkers);
@@ -140,7 +142,8 @@ impl World {
         BASE + page as u64 * PAGE - PAGES as u64 / 2 * PAGE
     }
 
-    /// Performs a step, with memory refused after so many allocations of frames (even) or of the heap (odd), and again if that was the end of it.
+    /// Performs a step. After a number of allocations, those of frames (even) or of the heap (odd)
+    /// are refused, and the step is then performed again.
     fn step(&mut self, step: Step, refuse: usize) {
         let expected = self.expected(step);
         // What cannot be undone when memory runs out says so.
@@ -215,7 +218,7 @@ fn process_of(processes: &[Option<Process<Hosted>>], who: usize) -> &Process<Hos
     processes[who].as_ref().unwrap()
 }
 
-/// Whether a page is nowhere, not even in swap.
+/// Returns `true` if a page is nowhere, not even in swap.
 fn is_gone(process: &Process<Hosted>, addr: u64) -> bool {
     process.page(addr).is_empty() && !is_swapped(process, addr)
 }

@@ -1,4 +1,4 @@
-//! What programs see: plain bytes, and what a step does to them.
+//! The programs' view: plain bytes, and the effect of a step on them.
 
 use samara_mm::abi::{MADV_DONTNEED, MADV_FREE, MADV_PAGEOUT, PROT_READ, PROT_WRITE};
 use samara_mm::process::PageStatus;
@@ -8,7 +8,7 @@ use super::{Answer, Failure, PAGES, World, is_gone, process_of};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum What {
-    /// Whether it may be dropped.
+    /// `true` if it may be dropped.
     Own(u8, bool),
     /// Of an object, which page.
     Shared(usize, usize),

@@ -38,17 +38,17 @@ pub(super) enum Op {
     Exit,
     Truncate(usize),
     Punch(usize),
-    /// Of KSM, over so many pages.
+    /// A scan of KSM over this many pages.
     Scan(usize),
     Pin {
         write: bool,
         long: bool,
     },
-    /// The oldest pins, so many of them.
+    /// Releases this many of the oldest pins.
     Unpin(usize),
 }
 
-/// Who does it, and pages from and to.
+/// The process that performs it, and the pages from and to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) who: usize,
@@ -57,7 +57,7 @@ pub(super) struct Step {
     pub(super) op: Op,
 }
 
-/// What was done, and what was refused: shown when something is wrong.
+/// The steps, and the refusals of each: printed on failure.
 pub(super) struct Steps(pub(super) Vec<(Step, usize)>);
 
 impl Drop for Steps {

@@ -1,4 +1,4 @@
-//! What the engine does at a step.
+//! The engine's side of a step.
 
 use samara_mm::abi::{
     MAP_ANONYMOUS, MAP_FIXED, MAP_POPULATE, MAP_PRIVATE, MAP_SHARED, MREMAP_FIXED, MREMAP_MAYMOVE,

@@ -1,4 +1,4 @@
-//! What stores beyond the end of a file leave behind.
+//! The effects of stores beyond the end of a file.
 
 use std::io::Write;
 

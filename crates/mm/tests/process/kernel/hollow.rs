@@ -53,7 +53,7 @@ fn prepare(start: u64, process: &Process<Hosted>, steps: &[Do]) -> bool {
     steps.iter().all(|&step| perform(process, start, step))
 }
 
-/// Whether it succeeded in both.
+/// Performs an operation on both, and returns `true` if it succeeded on both.
 fn perform(process: &Process<Hosted>, start: u64, step: Do) -> bool {
     match step {
         Do::Read(page) => {
@@ -175,7 +175,8 @@ fn what_was_emptied_page_by_page_has_a_table_still() {
     }
 }
 
-/// Addresses of this test's own, with holes that nobody else fills: far below all places that the kernel chooses.
+/// Returns addresses of this test's own, with holes that no other code fills: far below all places
+/// that the kernel chooses.
 fn alone() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0x20_0000_0000);
     NEXT.fetch_add(8 * PMD_SIZE, Relaxed)

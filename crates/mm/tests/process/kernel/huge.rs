@@ -1,4 +1,4 @@
-//! When huge pages come, and to whom they belong.
+//! The allocation and ownership of huge pages.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -16,7 +16,7 @@ use crate::world::{Hosted, PAGE, anonymous, machine, process};
 
 const TABLE: u64 = PMD_SIZE / PAGE;
 
-/// Whether this kernel has transparent huge pages.
+/// Returns `true` if this kernel has transparent huge pages.
 pub(super) fn possible() -> bool {
     let enabled = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
     let possible = enabled.is_ok_and(|text| !text.contains("[never]"));
@@ -119,7 +119,8 @@ fn collapse_by_madvise() {
     }
 }
 
-/// What pagemap tells of exclusive pages, after a child has written one page of a huge page that it has in common with its parent.
+/// Exclusive pages in pagemap, after a child has written one page of a huge page that it shares
+/// with its parent.
 #[test]
 fn exclusive_as_the_first_frame_is() {
     let _guard = super::with_children();
@@ -189,7 +190,7 @@ fn exclusive_as_the_first_frame_is() {
     }
 }
 
-/// What becomes of one stretch of 2 MiB before it is to be collapsed.
+/// The state of a stretch of 2 MiB before a collapse.
 #[derive(Clone, Copy, Debug)]
 enum Before {
     Nothing,
@@ -297,7 +298,7 @@ fn reads_of_huge_pages_give_areas_an_owner() {
         area(TABLE, TABLE);
         let real = super::lines("maps", start, start + 4 * PMD_SIZE).len();
         let found = process.with_space(|space| space.area_count());
-        // Beside what was reserved.
+        // In addition to the reserved ones.
         assert_eq!(found, real - 1, "{way}");
     }
 }

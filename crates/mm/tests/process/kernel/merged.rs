@@ -1,4 +1,4 @@
-//! Equal pages that become one, beside the kernel's own scan.
+//! Merging of equal pages, compared with the kernel's own scan.
 
 #[path = "../../common/machine.rs"]
 mod machine_wide;
@@ -33,7 +33,7 @@ impl Drop for Setting {
     }
 }
 
-/// Waits until the kernel has gone over all memory so many times; whether it does.
+/// Waits until the kernel has scanned all memory this many times. Returns `true` if it has.
 fn kernel_scans(times: u64) -> bool {
     let count = || -> Option<u64> {
         let text = fs::read_to_string("/sys/kernel/mm/ksm/full_scans").ok()?;
@@ -63,7 +63,7 @@ fn who_shares(frames: &[u64]) -> Vec<usize> {
     frames.iter().map(first).collect()
 }
 
-/// What smaps says of each area of a range.
+/// Returns the values of these labels in smaps, for each area of a range.
 fn told(smaps: &str, labels: &[&str], start: u64, end: u64) -> Vec<String> {
     let (mut inside, mut found) = (false, Vec::new());
     for line in smaps.lines() {

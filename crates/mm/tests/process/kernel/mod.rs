@@ -1,4 +1,4 @@
-//! What walkers tell and do, beside the running kernel, on one layout.
+//! Results and effects of walkers, compared with the running kernel, on one layout.
 //!
 //! | file | concept |
 //! |---|---|
