@@ -5,7 +5,7 @@ use std::fmt::Write;
 use samara_linux::maps::{self, Map};
 use samara_mm::{AddressSpace, MapsLine, VmFlags};
 
-use crate::histories::Range;
+use crate::orderings::Range;
 
 /// The correspondence of the engine's unnamed objects to the kernel's. Shared anonymous memory gets a
 /// number from either, and the two must correspond one to one.

@@ -188,94 +188,19 @@ impl fmt::Display for Advice {
 impl fmt::Display for Described<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Call::Mmap {
-                addr,
-                len,
-                prot: bits,
-                flags,
-                file,
-                offset,
-            } => {
-                write!(
-                    f,
-                    "mmap({}, {len}, {}, {}, ",
-                    Address(*addr),
-                    prot(*bits),
-                    map_flags(*flags)
-                )?;
-                match file {
-                    FileArg::None => f.write_str("-1")?,
-                    FileArg::Bad => f.write_str("<not open>")?,
-                    FileArg::File(file) => write!(f, "<{}>", printable(&file.name))?,
-                }
-                write!(f, ", {offset:#x})")
-            }
+            Call::Mmap { .. } => self.fmt_mmap(f),
             Call::Munmap { addr, len } => write!(f, "munmap({}, {len})", Address(*addr)),
-            Call::Mprotect {
-                addr,
-                len,
-                prot: bits,
-                pkey: -1,
-            } => write!(f, "mprotect({}, {len}, {})", Address(*addr), prot(*bits)),
-            Call::Mprotect {
-                addr,
-                len,
-                prot: bits,
-                pkey,
-            } => write!(
-                f,
-                "pkey_mprotect({}, {len}, {}, {pkey})",
-                Address(*addr),
-                prot(*bits)
-            ),
-            Call::Mremap {
-                old_addr,
-                old_len,
-                new_len,
-                flags,
-                new_addr,
-            } => {
-                let names = Bits(*flags, REMAP, "0");
-                write!(
-                    f,
-                    "mremap({}, {old_len}, {new_len}, {names}",
-                    Address(*old_addr)
-                )?;
-                if flags & 6 != 0 {
-                    write!(f, ", {}", Address(*new_addr))?;
-                }
-                f.write_str(")")
-            }
+            Call::Mprotect { .. } => self.fmt_mprotect(f),
+            Call::Mremap { .. } => self.fmt_mremap(f),
             Call::Brk { addr } => write!(f, "brk({})", Address(*addr)),
             Call::Madvise { addr, len, advice } => {
                 write!(f, "madvise({}, {len}, {})", Address(*addr), Advice(*advice))
             }
-            Call::ProcessMadvise {
-                ranges,
-                advice,
-                flags,
-            } => {
-                f.write_str("process_madvise(<itself>, [")?;
-                for (index, (addr, len)) in ranges.iter().enumerate() {
-                    let comma = if index > 0 { ", " } else { "" };
-                    write!(f, "{comma}{{{}, {len}}}", Address(*addr))?;
-                }
-                write!(f, "], {}, {}, {flags:#x})", ranges.len(), Advice(*advice))
-            }
-            Call::Mlock {
-                addr,
-                len,
-                flags: 0,
-            } => write!(f, "mlock({}, {len})", Address(*addr)),
-            Call::Mlock { addr, len, flags } => {
-                write!(f, "mlock2({}, {len}, {flags:#x})", Address(*addr))
-            }
-            Call::Munlock { addr, len } => write!(f, "munlock({}, {len})", Address(*addr)),
-            Call::Mlockall { flags } => {
-                let names = Bits(*flags, LOCK_ALL, "0");
-                write!(f, "mlockall({names})")
-            }
-            Call::Munlockall => f.write_str("munlockall()"),
+            Call::ProcessMadvise { .. } => self.fmt_process_madvise(f),
+            Call::Mlock { .. }
+            | Call::Munlock { .. }
+            | Call::Mlockall { .. }
+            | Call::Munlockall => self.fmt_lock(f),
             Call::Msync { addr, len, flags } => {
                 let names = Bits(*flags, SYNC, "0");
                 write!(f, "msync({}, {len}, {names})", Address(*addr))
@@ -297,39 +222,158 @@ impl fmt::Display for Described<'_> {
                 prot(*bits),
                 map_flags(*flags)
             ),
-            Call::Shmat {
-                segment,
-                addr,
-                flags,
-            } => {
-                match segment {
-                    Some(segment) => write!(f, "shmat({}, ", segment.file.id.inode)?,
-                    None => f.write_str("shmat(<no segment>, ")?,
-                }
-                let names = Bits(
-                    *flags,
-                    &[
-                        (0o10000, "SHM_RDONLY"),
-                        (0o20000, "SHM_RND"),
-                        (0o40000, "SHM_REMAP"),
-                        (0o100000, "SHM_EXEC"),
-                    ],
-                    "0",
-                );
-                write!(f, "{}, {names})", Address(*addr))
-            }
+            Call::Shmat { .. } => self.fmt_shmat(f),
             Call::Shmdt { addr } => write!(f, "shmdt({})", Address(*addr)),
-            Call::SetVmaName { addr, len, name } => {
-                write!(
-                    f,
-                    "prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, {}, {len}, ",
-                    Address(*addr)
-                )?;
-                match name {
-                    Some(name) => write!(f, "{})", printable(&format!("{name:?}"))),
-                    None => f.write_str("NULL)"),
-                }
+            Call::Mbind { .. } | Call::SetMempolicyHomeNode { .. } => self.fmt_policy(f),
+            Call::PkeyAlloc { flags, rights } => write!(f, "pkey_alloc({flags:#x}, {rights:#x})"),
+            Call::PkeyFree { pkey } => write!(f, "pkey_free({pkey})"),
+            Call::SetVmaName { .. }
+            | Call::SetMdwe { .. }
+            | Call::SetMemoryMerge { .. }
+            | Call::SetMm { .. } => self.fmt_prctl(f),
+            Call::UffdRegister { .. } | Call::UffdUnregister { .. } | Call::UffdClose { .. } => {
+                self.fmt_userfaultfd(f)
             }
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
+
+/// The calls that take several lines, one method for each family. A method writes nothing for calls of
+/// another family.
+impl Described<'_> {
+    fn fmt_mmap(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Call::Mmap {
+            addr,
+            len,
+            prot: bits,
+            flags,
+            file,
+            offset,
+        } = self.0
+        else {
+            return Ok(());
+        };
+        write!(
+            f,
+            "mmap({}, {len}, {}, {}, ",
+            Address(*addr),
+            prot(*bits),
+            map_flags(*flags)
+        )?;
+        match file {
+            FileArg::None => f.write_str("-1")?,
+            FileArg::Bad => f.write_str("<not open>")?,
+            FileArg::File(file) => write!(f, "<{}>", printable(&file.name))?,
+        }
+        write!(f, ", {offset:#x})")
+    }
+
+    fn fmt_mprotect(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Call::Mprotect {
+            addr,
+            len,
+            prot: bits,
+            pkey,
+        } = self.0
+        else {
+            return Ok(());
+        };
+        let (addr, bits) = (Address(*addr), prot(*bits));
+        match pkey {
+            -1 => write!(f, "mprotect({addr}, {len}, {bits})"),
+            pkey => write!(f, "pkey_mprotect({addr}, {len}, {bits}, {pkey})"),
+        }
+    }
+
+    fn fmt_mremap(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Call::Mremap {
+            old_addr,
+            old_len,
+            new_len,
+            flags,
+            new_addr,
+        } = self.0
+        else {
+            return Ok(());
+        };
+        let names = Bits(*flags, REMAP, "0");
+        write!(
+            f,
+            "mremap({}, {old_len}, {new_len}, {names}",
+            Address(*old_addr)
+        )?;
+        if flags & 6 != 0 {
+            write!(f, ", {}", Address(*new_addr))?;
+        }
+        f.write_str(")")
+    }
+
+    fn fmt_process_madvise(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Call::ProcessMadvise {
+            ranges,
+            advice,
+            flags,
+        } = self.0
+        else {
+            return Ok(());
+        };
+        f.write_str("process_madvise(<itself>, [")?;
+        for (index, (addr, len)) in ranges.iter().enumerate() {
+            let comma = if index > 0 { ", " } else { "" };
+            write!(f, "{comma}{{{}, {len}}}", Address(*addr))?;
+        }
+        write!(f, "], {}, {}, {flags:#x})", ranges.len(), Advice(*advice))
+    }
+
+    fn fmt_lock(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Call::Mlock {
+                addr,
+                len,
+                flags: 0,
+            } => write!(f, "mlock({}, {len})", Address(*addr)),
+            Call::Mlock { addr, len, flags } => {
+                write!(f, "mlock2({}, {len}, {flags:#x})", Address(*addr))
+            }
+            Call::Munlock { addr, len } => write!(f, "munlock({}, {len})", Address(*addr)),
+            Call::Mlockall { flags } => {
+                let names = Bits(*flags, LOCK_ALL, "0");
+                write!(f, "mlockall({names})")
+            }
+            Call::Munlockall => f.write_str("munlockall()"),
+            _ => Ok(()),
+        }
+    }
+
+    fn fmt_shmat(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Call::Shmat {
+            segment,
+            addr,
+            flags,
+        } = self.0
+        else {
+            return Ok(());
+        };
+        match segment {
+            Some(segment) => write!(f, "shmat({}, ", segment.file.id.inode)?,
+            None => f.write_str("shmat(<no segment>, ")?,
+        }
+        let names = Bits(
+            *flags,
+            &[
+                (0o10000, "SHM_RDONLY"),
+                (0o20000, "SHM_RND"),
+                (0o40000, "SHM_REMAP"),
+                (0o100000, "SHM_EXEC"),
+            ],
+            "0",
+        );
+        write!(f, "{}, {names})", Address(*addr))
+    }
+
+    fn fmt_policy(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
             Call::Mbind {
                 addr,
                 len,
@@ -351,10 +395,37 @@ impl fmt::Display for Described<'_> {
                 "set_mempolicy_home_node({}, {len}, {home}, {flags:#x})",
                 Address(*addr)
             ),
-            Call::PkeyAlloc { flags, rights } => write!(f, "pkey_alloc({flags:#x}, {rights:#x})"),
-            Call::PkeyFree { pkey } => write!(f, "pkey_free({pkey})"),
+            _ => Ok(()),
+        }
+    }
+
+    fn fmt_prctl(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Call::SetVmaName { addr, len, name } => {
+                let addr = Address(*addr);
+                write!(f, "prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, {addr}, {len}, ")?;
+                match name {
+                    Some(name) => write!(f, "{})", printable(&format!("{name:?}"))),
+                    None => f.write_str("NULL)"),
+                }
+            }
             Call::SetMdwe { bits } => write!(f, "prctl(PR_SET_MDWE, {bits:#x})"),
             Call::SetMemoryMerge { on } => write!(f, "prctl(PR_SET_MEMORY_MERGE, {on})"),
+            Call::SetMm {
+                start_brk,
+                brk,
+                data_size,
+                stack_top,
+            } => write!(
+                f,
+                "prctl(PR_SET_MM, heap {start_brk:#x}-{brk:#x}, {data_size} bytes of data, stack {stack_top:#x})"
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    fn fmt_userfaultfd(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
             Call::UffdRegister {
                 context,
                 addr,
@@ -374,16 +445,7 @@ impl fmt::Display for Described<'_> {
                 Address(*addr)
             ),
             Call::UffdClose { context } => write!(f, "close(userfaultfd {context})"),
-            Call::SetMm {
-                start_brk,
-                brk,
-                data_size,
-                stack_top,
-            } => write!(
-                f,
-                "prctl(PR_SET_MM, heap {start_brk:#x}-{brk:#x}, {data_size} bytes of data, stack {stack_top:#x})"
-            ),
-            other => write!(f, "{other:?}"),
+            _ => Ok(()),
         }
     }
 }

@@ -7,8 +7,8 @@ use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 
+use samara_conformance::checker::{Checker, Evidence, Verdict};
 use samara_conformance::counted::counted;
-use samara_conformance::follow::{Evidence, Follower, Verdict};
 use samara_conformance::seed::Seed;
 use samara_linux::maps::Map;
 use samara_mm::{Call, Config, Counted, DriverFlags, File, FileId, FileKind, NoPages, Object, abi};
@@ -156,7 +156,7 @@ impl Both {
             .map(|area| (area.start, area.end))
             .collect();
         let engine = seed.build().and_then(|mut engine| engine.fork()).ok()?;
-        let mut follower = Follower::new(engine, false);
+        let mut checker = Checker::new(engine, false);
         let mut results: HashMap<usize, (i64, Action)> = HashMap::new();
         let mut windows: Vec<(u64, u64)> = Vec::new();
         for (at, step) in steps.iter().enumerate() {
@@ -184,13 +184,13 @@ impl Both {
             match &action {
                 Action::Touch(addr) => {
                     if kernel == 0 {
-                        follower.touch(*addr);
+                        checker.touch(*addr);
                     }
                 }
                 Action::ForkInto | Action::ForkAside => {
-                    let forked = follower.fork().ok()?;
+                    let forked = checker.fork().ok()?;
                     if matches!(action, Action::ForkInto) {
-                        follower = forked;
+                        checker = forked;
                     }
                 }
                 Action::Call(call) => {
@@ -198,7 +198,7 @@ impl Both {
                         before: &[],
                         after: None,
                     };
-                    let (verdict, engine) = follower.perform(call, kernel, nothing, &mut NoPages);
+                    let (verdict, engine) = checker.perform(call, kernel, nothing, &mut NoPages);
                     if verdict == Verdict::Differs {
                         return found(What::Answer { kernel, engine }, results);
                     }
@@ -206,11 +206,11 @@ impl Both {
             }
             let mut map = Map::default();
             trace::read_map(child.process(), &mut map).ok()?;
-            let compared = follower.compare(&map, &mut Vec::new(), &mut 0);
+            let compared = checker.compare(&map, &mut Vec::new(), &mut 0);
             if compared.is_err() {
                 let theirs = map.areas().iter();
                 let theirs = theirs.map(|area| (area.start, area.end, area.perms));
-                let own = follower.engine().maps();
+                let own = checker.engine().maps();
                 let own = own.map(|area| (area.start, area.end, area.perms));
                 let (kernel, engine) = (lines(theirs, &windows), lines(own, &windows));
                 if kernel != engine {

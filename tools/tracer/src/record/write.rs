@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
 
-use samara_conformance::follow::Evidence;
+use samara_conformance::checker::Evidence;
 use samara_conformance::seed::Seed;
 use samara_conformance::tally::Tally;
 use samara_conformance::undecided::Unknown;

@@ -30,7 +30,7 @@ pub fn spaces(reader: &Reader) -> Vec<Ended> {
         let (threads, anew) = about.unwrap_or_default();
         Ended {
             threads,
-            space: replayed.follower.into_engine(),
+            space: replayed.checker.into_engine(),
             anew,
             agreed: !replayed.parted,
         }

@@ -38,7 +38,7 @@ pub fn after(reader: &Reader, call: u64) -> Result<AddressSpace, u64> {
     }
     let replayed = player.spaces.get_mut(of as usize).and_then(Option::take);
     match replayed.filter(|_| found) {
-        Some(replayed) => Ok(replayed.follower.into_engine()),
+        Some(replayed) => Ok(replayed.checker.into_engine()),
         None => Err(player.calls),
     }
 }

@@ -1,7 +1,7 @@
 //! Performs records one after the other, and compares what became of the address spaces.
 
+use samara_conformance::checker::{Checker, Evidence, Listed, Place, Verdict};
 use samara_conformance::describe::Described;
-use samara_conformance::follow::{Evidence, Follower, Listed, Place, Verdict};
 use samara_conformance::seed::Seed;
 use samara_conformance::tally::{Finding, FindingKind, Tally};
 use samara_linux::maps::Map;
@@ -12,7 +12,7 @@ use crate::record::{MapChange, Reason, Record};
 
 /// One recorded address space, as long as engine and record agree on it.
 pub(crate) struct Replayed {
-    pub(crate) follower: Follower,
+    pub(crate) checker: Checker,
     /// The last call.
     pub(crate) last: Option<Call>,
     /// Engine and record disagree: nothing is compared until the record's next seed of this space, which takes over from the engine.
@@ -80,7 +80,7 @@ impl Player {
             self.kernel.resize_with(index + 1, Map::default);
         }
         if let Some(old) = std::mem::replace(&mut self.spaces[index], replayed) {
-            old.follower.retire(false, &mut self.tally);
+            old.checker.retire(false, &mut self.tally);
         }
     }
 
@@ -92,7 +92,7 @@ impl Player {
         let state = |player: &Self| {
             let space = record.space()?;
             let replayed = player.spaces.get(space as usize)?.as_ref()?;
-            Some((replayed.parted, replayed.follower.replaced()))
+            Some((replayed.parted, replayed.checker.replaced()))
         };
         let (before, calls) = (state(self), self.calls);
         self.play(record);
@@ -102,7 +102,7 @@ impl Player {
             .space()
             .and_then(|space| self.spaces.get(space as usize)?.as_ref())
             .filter(|replayed| !replayed.parted)
-            .map(|replayed| replayed.follower.engine());
+            .map(|replayed| replayed.checker.engine());
         let (differs, replaced) = match (before, after) {
             (Some((before, known)), Some((after, now))) => (!before && after, now != known),
             _ => (false, true),
@@ -122,11 +122,11 @@ impl Player {
                 self.tally.processes += 1;
                 let forked = self
                     .space(*parent)
-                    .and_then(|replayed| replayed.follower.fork().ok());
+                    .and_then(|replayed| replayed.checker.fork().ok());
                 self.skipped += u64::from(forked.is_none());
                 let uncertain = self.space(*parent).is_some_and(|parent| parent.uncertain);
-                let forked = forked.map(|follower| Replayed {
-                    follower,
+                let forked = forked.map(|checker| Replayed {
+                    checker,
                     last: None,
                     parted: false,
                     uncertain,
@@ -138,34 +138,34 @@ impl Player {
             }
             Record::Written { space, start, end } => {
                 if let Some(replayed) = self.space(*space) {
-                    replayed.follower.note_written(*start, *end);
+                    replayed.checker.note_written(*start, *end);
                 }
             }
             Record::Grown { space, start } => {
                 self.tally.grown += 1;
                 if let Some(replayed) = self.space(*space) {
                     // Comparing may have found the growth already.
-                    replayed.follower.grow_stack(*start);
+                    replayed.checker.grow_stack(*start);
                 }
             }
             Record::GrownMeanwhile { space, start } => {
                 if let Some(replayed) = self.space(*space) {
-                    replayed.follower.may_have_grown(*start);
+                    replayed.checker.may_have_grown(*start);
                 }
             }
             Record::NodesMeanwhile { space, nodes } => {
                 if let Some(replayed) = self.space(*space) {
-                    replayed.follower.may_have_named(*nodes);
+                    replayed.checker.may_have_named(*nodes);
                 }
             }
             Record::PerhapsWritten { space, address } => {
                 if let Some(replayed) = self.space(*space) {
-                    replayed.follower.may_have_written(*address);
+                    replayed.checker.may_have_written(*address);
                 }
             }
             Record::ShownLate { space, start, end } => {
                 if let Some(replayed) = self.space(*space) {
-                    replayed.follower.doubt(*start, *end);
+                    replayed.checker.doubt(*start, *end);
                 }
             }
             Record::Unknown {
@@ -176,29 +176,29 @@ impl Player {
             } => {
                 if let Some(replayed) = self.space(*space) {
                     match start == end {
-                        true => replayed.follower.next_is_unknown(*unknown),
-                        false => replayed.follower.doubt_for(*start, *end, *unknown),
+                        true => replayed.checker.next_is_unknown(*unknown),
+                        false => replayed.checker.doubt_for(*start, *end, *unknown),
                     }
                 }
             }
             Record::Poisoned { space, start, end } => {
                 if let Some(replayed) = self.space(*space) {
-                    replayed.follower.poison(*start, *end);
+                    replayed.checker.poison(*start, *end);
                 }
             }
             Record::Brought { space, start, end } => {
                 if let Some(replayed) = self.space(*space) {
-                    replayed.follower.note_brought(*start, *end);
+                    replayed.checker.note_brought(*start, *end);
                 }
             }
             Record::Limits { space, limits } => {
                 if let Some(replayed) = self.space(*space) {
-                    replayed.follower.set_limits(*limits);
+                    replayed.checker.set_limits(*limits);
                 }
             }
             Record::Settings { space, config } => {
                 if let Some(replayed) = self.space(*space) {
-                    replayed.follower.set_config(config);
+                    replayed.checker.set_config(config);
                 }
             }
             Record::Bases {
@@ -207,7 +207,7 @@ impl Player {
                 legacy_base,
             } => {
                 if let Some(replayed) = self.space(*space) {
-                    replayed.follower.set_bases(*mmap_base, *legacy_base);
+                    replayed.checker.set_bases(*mmap_base, *legacy_base);
                 }
             }
             Record::Call {
@@ -237,7 +237,7 @@ impl Player {
             }
             Record::Gone { space, main } => {
                 if let Some(replayed) = self.spaces[*space as usize].take() {
-                    replayed.follower.retire(*main, &mut self.tally);
+                    replayed.checker.retire(*main, &mut self.tally);
                 }
                 self.kernel[*space as usize] = Map::default();
             }
@@ -265,7 +265,7 @@ impl Player {
             && let Ok(engine) = seed.build()
         {
             replayed.parted = replayed
-                .follower
+                .checker
                 .start_anew(engine, &mut self.tally)
                 .is_err();
             return;
@@ -274,9 +274,9 @@ impl Player {
             Ok(engine) => self.put(
                 space,
                 Some(Replayed {
-                    follower: match reason {
-                        Reason::Exec => Follower::new(engine, false),
-                        Reason::Resync | Reason::Adopted => Follower::found(engine, false),
+                    checker: match reason {
+                        Reason::Exec => Checker::new(engine, false),
+                        Reason::Resync | Reason::Adopted => Checker::found(engine, false),
                     },
                     last: None,
                     parted: false,
@@ -319,11 +319,11 @@ impl Player {
             // Beside the call of another thread.
             let overlapped = evidence.after.is_some();
             let certain = !overlapped && !replayed.uncertain;
-            let engine = replayed.follower.engine();
+            let engine = replayed.checker.engine();
             if unknown::concerns(engine, call, returned, certain) {
                 replayed.uncertain |= overlapped;
                 *count += 1;
-                replayed.follower.adopt(call, returned);
+                replayed.checker.adopt(call, returned);
                 return;
             }
         }
@@ -334,20 +334,20 @@ impl Player {
         } else {
             &mut listed
         };
-        let (verdict, own) = replayed.follower.perform(call, returned, evidence, facts);
-        let verdict = replayed.follower.judge(call, returned, verdict);
+        let (verdict, own) = replayed.checker.perform(call, returned, evidence, facts);
+        let verdict = replayed.checker.judge(call, returned, verdict);
         let known = self.tally.on_unknown.is_none();
         self.tally.ambiguous += u64::from(known && evidence.after.is_some());
         let place = Place {
             call_number: self.calls,
             process: thread,
         };
-        Follower::count(call, returned, own, verdict, place, &mut self.tally);
+        Checker::count(call, returned, own, verdict, place, &mut self.tally);
         if self.maps {
             replayed.last = Some(call.clone());
         }
         if self.check
-            && let Err(broken) = replayed.follower.engine().check()
+            && let Err(broken) = replayed.checker.engine().check()
         {
             self.tally.find(FindingKind::Invariant, || Finding {
                 kind: FindingKind::Invariant,
@@ -379,11 +379,11 @@ impl Player {
         self.tally.maps += 1;
         self.tally.areas_compared += kernel.areas().len() as u64;
         let compared = replayed
-            .follower
+            .checker
             .compare(kernel, &mut self.grown, &mut self.tally.renamed);
         self.grown.clear();
         let Err(difference) = compared else { return };
-        if let Some(unknown) = replayed.follower.undecided(kernel) {
+        if let Some(unknown) = replayed.checker.undecided(kernel) {
             self.tally.undecided_maps += 1;
             self.tally.note_undecided(unknown);
             replayed.parted = true;
@@ -398,7 +398,7 @@ impl Player {
             None => "the start of the program, or a fork".to_owned(),
         };
         let finding = replayed
-            .follower
+            .checker
             .map_finding(kernel, &difference, place, last);
         self.tally.find(FindingKind::Map, || finding);
         replayed.parted = true;
@@ -407,7 +407,7 @@ impl Player {
     /// Adds the figures of the engines that are left, at the end.
     pub fn finish(&mut self) {
         for replayed in self.spaces.drain(..).flatten() {
-            replayed.follower.retire(false, &mut self.tally);
+            replayed.checker.retire(false, &mut self.tally);
         }
     }
 }

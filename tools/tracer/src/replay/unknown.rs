@@ -2,7 +2,7 @@
 //! served.
 
 use samara_conformance::describe;
-use samara_conformance::side::placed_at_random;
+use samara_conformance::replica::placed_at_random;
 use samara_mm::{AddressSpace, Call, Errno, FileArg, NoPages};
 
 /// Does the kernel's answer depend on what the engine cannot know? Where it succeeded although the engine finds something in the range missing, that is an

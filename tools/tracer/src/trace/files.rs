@@ -17,7 +17,7 @@ use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use samara_conformance::counted::counted;
-use samara_conformance::side::may_be_sealed;
+use samara_conformance::replica::may_be_sealed;
 use samara_linux::Tid;
 use samara_mm::{
     Counted, DriverFlags, File, FileArg, FileId, FileKind, KernelVersion, Object, VmFlags,

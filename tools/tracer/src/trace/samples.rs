@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use samara_conformance::follow::Evidence;
+use samara_conformance::checker::Evidence;
 use samara_linux::pagemap::Pagemap;
 use samara_mm::{AddressSpace, Call, Watch};
 

@@ -21,8 +21,8 @@ mod watched;
 use std::collections::VecDeque;
 use std::io;
 
-use samara_conformance::follow::Follower;
-use samara_conformance::side::replaced_by;
+use samara_conformance::checker::Checker;
+use samara_conformance::replica::replaced_by;
 use samara_linux::Tid;
 use samara_linux::maps::MapsFile;
 use samara_linux::pagemap::Pagemap;
@@ -61,7 +61,7 @@ pub(crate) struct Who {
 #[derive(Debug)]
 pub(crate) struct Space {
     pub(crate) number: u32,
-    follower: Follower,
+    checker: Checker,
     maps: MapsFile,
     pagemap: Pagemap,
     /// Threads that run in it.
@@ -154,9 +154,9 @@ impl Space {
         let growing = growth::grows_beside_stack(&engine);
         let mut space = Self {
             number,
-            follower: match reason {
-                Reason::Exec => Follower::new(engine, true),
-                Reason::Resync | Reason::Adopted => Follower::found(engine, true),
+            checker: match reason {
+                Reason::Exec => Checker::new(engine, true),
+                Reason::Resync | Reason::Adopted => Checker::found(engine, true),
             },
             maps,
             pagemap,
@@ -207,19 +207,19 @@ impl Space {
         let mut pagemap = Pagemap::open(child)?;
         // What the child's page tables hold is exactly what the parent's held at the fork.
         let mut runs = Vec::new();
-        let top = self.follower.engine().config().task_size;
+        let top = self.checker.engine().config().task_size;
         pagemap.each_written(0, top, &mut |start, end| {
             runs.push((start, end));
             true
         })?;
         for &(start, end) in runs.iter().rev() {
-            self.follower.note_written(start, end);
+            self.checker.note_written(start, end);
             if let Some(record) = &mut session.record {
                 record.written(self.number, start, end);
             }
         }
-        let follower = self
-            .follower
+        let checker = self
+            .checker
             .fork()
             .map_err(|errno| io::Error::other(format!("the engine cannot fork: {errno}")))?;
         let number = session.new_space_number();
@@ -229,7 +229,7 @@ impl Space {
         }
         let mut space = Self {
             number,
-            follower,
+            checker,
             maps,
             pagemap,
             users: 0,
@@ -287,7 +287,7 @@ impl Space {
 
     /// Would it be lost what other threads write while `call`, which was [prepared](Self::prepare), begins?
     pub(crate) fn may_lose_writes(&self, call: &Call) -> bool {
-        let brk = self.follower.engine().layout().brk;
+        let brk = self.checker.engine().layout().brk;
         self.users > 1 && !self.watched && self.samples.may_be_lost(call, brk)
     }
 
@@ -296,7 +296,7 @@ impl Space {
         match call {
             Call::Mmap { flags, .. } => returned > 0 && flags & MAP_FIXED == 0,
             // What lies in the heap is unmapped where that becomes smaller.
-            Call::Brk { addr } => *addr >= self.follower.engine().layout().brk,
+            Call::Brk { addr } => *addr >= self.checker.engine().layout().brk,
             Call::Mprotect { .. } | Call::Madvise { .. } => true,
             _ => false,
         }
@@ -309,7 +309,7 @@ impl Space {
             self.sync_growth(session);
         }
         self.samples
-            .take(self.follower.engine(), call, &mut self.pagemap);
+            .take(self.checker.engine(), call, &mut self.pagemap);
     }
 
     /// At the entry of a call: looks at the pages on which its outcome depends.
@@ -323,7 +323,7 @@ impl Space {
         self.catch_up(who, session);
         self.settle_advice(who, session);
         self.follow_watchers(who, session);
-        let known = self.follower.engine().config();
+        let known = self.checker.engine().config();
         if !standing.is_in(known) || known.calls_are_wide() == is_i386 {
             let mut config = standing.applied_to(known);
             config.calls = self.calls(is_i386, who.tid, session);
@@ -348,18 +348,18 @@ impl Space {
             self.doubt_late(session);
         }
         self.samples
-            .take(self.follower.engine(), call, &mut self.pagemap);
+            .take(self.checker.engine(), call, &mut self.pagemap);
     }
 
     /// As [`prepare`](Self::prepare), for a call that could not be read at its entry: what it points to lies where the kernel has grown an area.
     pub(crate) fn prepare_late(&mut self, call: &Call, returned: i64, session: &mut Session) {
         self.sync_growth_before(call, returned, session);
         self.samples
-            .take(self.follower.engine(), call, &mut self.pagemap);
+            .take(self.checker.engine(), call, &mut self.pagemap);
     }
 
     pub(crate) fn engine(&self) -> &AddressSpace {
-        self.follower.engine()
+        self.checker.engine()
     }
 
     /// When the kernel has performed a call: looks at what must be seen before the thread runs on. True if the thread may do so before
@@ -374,7 +374,7 @@ impl Space {
         self.confirm_object(call, who, returned, session);
         self.learn_own_bases(call, returned, session);
         self.learn_bases(call, returned, session);
-        let brk = self.follower.engine().layout().brk;
+        let brk = self.checker.engine().layout().brk;
         let held = self.others_held;
         self.ambiguous = self.users > 1
             && self
@@ -395,7 +395,7 @@ impl Space {
             Verify::Exit => false,
         };
         let refused = (-4095..0).contains(&returned) && replaced_by(call).is_some();
-        !due && !refused && !self.follower.is_undecided()
+        !due && !refused && !self.checker.is_undecided()
     }
 
     /// Its map may have changed without a call of its own: it is compared at its next one.
@@ -446,7 +446,7 @@ impl Space {
     /// After a call that sets bounds of heap, data or stack.
     pub(crate) fn bounds_set(&mut self, bounds: Bounds, who: Who, session: &mut Session) {
         self.catch_up(who, session);
-        let old = self.follower.engine().layout();
+        let old = self.checker.engine().layout();
         let known = samara_linux::proc::layout(who.tid);
         // The kernel shows how large the data are.
         let data_size = known.map_or(old.data_size, |numbers| numbers.data_size);
@@ -457,7 +457,7 @@ impl Space {
             stack_top: bounds.stack_top.unwrap_or(old.stack_top),
         };
         self.samples
-            .take(self.follower.engine(), &call, &mut self.pagemap);
+            .take(self.checker.engine(), &call, &mut self.pagemap);
         self.finish(call, who, 0, false, session);
     }
 
@@ -469,7 +469,7 @@ impl Space {
             return;
         };
         self.limits_of = who.process;
-        if limits != self.follower.engine().limits() {
+        if limits != self.checker.engine().limits() {
             // What has grown so far may not under the new ones.
             self.sync_growth(session);
             self.set_limits(limits, session);
@@ -480,32 +480,32 @@ impl Space {
         if let Some(record) = &mut session.record {
             record.settings(self.number, config);
         }
-        self.follower.set_config(config);
+        self.checker.set_config(config);
     }
 
     /// Whether executable memory may come to be in a program that is started from here.
     pub(crate) fn mdwe_at_exec(&self) -> Mdwe {
-        self.follower.engine().config().mdwe.inherited()
+        self.checker.engine().config().mdwe.inherited()
     }
 
     /// Whether `PR_SET_MEMORY_MERGE` holds.
     pub(crate) fn merges_any(&self) -> bool {
-        self.follower.engine().config().merge_any
+        self.checker.engine().config().merge_any
     }
 
     /// The former program of the process had set it.
     pub(crate) fn set_mdwe(&mut self, mdwe: Mdwe, session: &mut Session) {
-        if mdwe != self.follower.engine().config().mdwe {
+        if mdwe != self.checker.engine().config().mdwe {
             let config = Config {
                 mdwe,
-                ..self.follower.engine().config().clone()
+                ..self.checker.engine().config().clone()
             };
             self.set_config(&config, session);
         }
     }
 
     fn set_limits(&mut self, limits: Limits, session: &mut Session) {
-        self.follower.set_limits(limits);
+        self.checker.set_limits(limits);
         if let Some(record) = &mut session.record {
             record.limits(self.number, &limits);
         }
@@ -522,7 +522,7 @@ impl Space {
 
     /// The last thread has left.
     pub(crate) fn end(&mut self, session: &mut Session) {
-        self.follower.retire(self.main, &mut session.tally);
+        self.checker.retire(self.main, &mut session.tally);
         if let Some(record) = &mut session.record {
             record.gone(self.number, self.main);
         }

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 
-use samara_conformance::histories::Range;
+use samara_conformance::orderings::Range;
 use samara_linux::Tid;
 use samara_mm::{FileId, PAGE_SIZE};
 

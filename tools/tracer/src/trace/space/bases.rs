@@ -91,7 +91,7 @@ impl Space {
         let Some(hidden) = &mut self.own_bases else {
             return;
         };
-        let engine = self.follower.engine();
+        let engine = self.checker.engine();
         if engine.config().calls != Calls::Own {
             return;
         }
@@ -129,7 +129,6 @@ impl Space {
         if let Some(record) = &mut session.record {
             record.bases(self.number, layout.mmap_base, layout.legacy_base);
         }
-        self.follower
-            .set_bases(layout.mmap_base, layout.legacy_base);
+        self.checker.set_bases(layout.mmap_base, layout.legacy_base);
     }
 }

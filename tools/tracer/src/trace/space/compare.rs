@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::RangeInclusive;
 
-use samara_conformance::follow::Place;
+use samara_conformance::checker::Place;
 use samara_conformance::seed::Seed;
 use samara_conformance::tally::{Finding, FindingKind};
 use samara_conformance::undecided::Unknown;
@@ -63,7 +63,7 @@ impl Space {
             process: who.process,
         };
         let mut compared =
-            self.follower
+            self.checker
                 .compare(&session.map, &mut session.grown, &mut session.tally.renamed);
         // Others may have closed a userfaultfd while the call was under way.
         if compared.is_err()
@@ -71,7 +71,7 @@ impl Space {
             && self.maps.read(&mut session.map).is_ok()
         {
             compared =
-                self.follower
+                self.checker
                     .compare(&session.map, &mut session.grown, &mut session.tally.renamed);
         }
         self.note_grown(session);
@@ -92,7 +92,7 @@ impl Space {
         }
         let undecided = match &compared {
             Err(_) if open => Some(Unknown::Advice),
-            Err(_) => self.follower.undecided(&session.map),
+            Err(_) => self.checker.undecided(&session.map),
             Ok(()) => None,
         };
         if let Some(unknown) = undecided {
@@ -102,12 +102,12 @@ impl Space {
         } else if let Err(difference) = compared {
             let cause = cause.unwrap_or_else(|| "the start of the program".to_owned());
             let finding = self
-                .follower
+                .checker
                 .map_finding(&session.map, &difference, place, cause);
             session.tally.find(FindingKind::Map, || finding);
             self.resync(who, session, PARTED);
         } else if session.check
-            && let Err(broken) = self.follower.engine().check()
+            && let Err(broken) = self.checker.engine().check()
         {
             session.tally.find(FindingKind::Invariant, || Finding {
                 kind: FindingKind::Invariant,
@@ -124,7 +124,7 @@ impl Space {
     pub(super) fn part(&mut self, who: Who, session: &mut Session, reason: &'static str) {
         let same = self.maps.read(&mut session.map).is_ok()
             && self
-                .follower
+                .checker
                 .compare(&session.map, &mut session.grown, &mut session.tally.renamed)
                 .is_ok();
         self.note_grown(session);
@@ -139,7 +139,7 @@ impl Space {
         self.interrupted = false;
         self.stale = None;
         self.calls_since_compare = 0;
-        let mut layout = self.follower.engine().layout();
+        let mut layout = self.checker.engine().layout();
         match self.maps.read(&mut session.map) {
             Ok(()) if !session.map.areas().is_empty() => {}
             Err(error) if error.raw_os_error() != Some(libc::ESRCH) => {
@@ -171,19 +171,19 @@ impl Space {
         );
         let built = seed.and_then(|mut seed| {
             // It may have been read anew.
-            seed.config.max_map_count = self.follower.engine().config().max_map_count;
+            seed.config.max_map_count = self.checker.engine().config().max_map_count;
             if let Some(record) = &mut session.record {
                 record.seed(self.number, Reason::Resync, &seed);
             }
             self.limits_of = who.process;
             seed.build()
-                .and_then(|engine| self.follower.start_anew(engine, &mut session.tally))
+                .and_then(|engine| self.checker.start_anew(engine, &mut session.tally))
                 .map(|()| seed)
                 .map_err(|errno| io::Error::other(format!("the engine refuses the map: {errno}")))
         });
         match built {
             Ok(seed) => {
-                self.growing |= growth::grows_beside_stack(self.follower.engine());
+                self.growing |= growth::grows_beside_stack(self.checker.engine());
                 self.doubt_owners(&seed, session);
             }
             Err(error) => self.give_up(&error, session),
@@ -198,7 +198,7 @@ impl Space {
         }
         let private = seed.areas.iter().filter(|area| !area.shared);
         for area in private.filter(|area| area.name.is_none()) {
-            self.follower.doubt(area.start, area.end);
+            self.checker.doubt(area.start, area.end);
             if let Some(record) = &mut session.record {
                 record.shown_late(self.number, area.start, area.end);
             }

@@ -7,7 +7,7 @@
 //! What the program may not write there is written even so through `/proc/PID/mem`, by itself or another. That is rare, and who owns such an area is in doubt only:
 //! whatever becomes of it, and of its file, from then on.
 
-use samara_conformance::histories::Range;
+use samara_conformance::orderings::Range;
 use samara_linux::Tid;
 use samara_mm::{Area, Call, FileId, PAGE_SIZE, VmFlags};
 
@@ -74,7 +74,7 @@ impl Space {
         let Some(range) = concerned(call, returned) else {
             return;
         };
-        let engine = self.follower.engine();
+        let engine = self.checker.engine();
         let mut found = Vec::new();
         let mut forced = Vec::new();
         let mut next = range.0;
@@ -98,7 +98,7 @@ impl Space {
 
     /// Whether anything of a range was written nobody can tell.
     fn doubted(&mut self, start: u64, end: u64, session: &mut Session) {
-        self.follower.doubt(start, end);
+        self.checker.doubt(start, end);
         if let Some(record) = &mut session.record {
             record.shown_late(self.number, start, end);
         }
@@ -136,7 +136,7 @@ impl Space {
             let flags = area.vma.flags & (VmFlags::WRITE | VmFlags::SHARED);
             flags.is_empty() && area.vma.anon().is_none() && area.vma.file().is_some()
         };
-        let engine = self.follower.engine();
+        let engine = self.checker.engine();
         let mut forced = Vec::new();
         let mut next = low;
         while let Some(area) = engine.find_intersection(next, high) {

@@ -8,7 +8,7 @@ use crate::trace::session::Session;
 impl Space {
     /// Does the call depend on areas that faults may have grown?
     pub(super) fn near_growth(&self, call: &Call) -> bool {
-        let engine = self.follower.engine();
+        let engine = self.checker.engine();
         // What has grown counts, wherever it is: the call may be too much then.
         let counts = engine.limits().address_space != u64::MAX || engine.page_counts().locked > 0;
         if self.growing || counts {
@@ -45,13 +45,13 @@ impl Space {
             _ => self.near_growth(call),
         };
         if may && !self.growing {
-            self.growing = grows_beside_stack(self.follower.engine());
+            self.growing = grows_beside_stack(self.checker.engine());
         }
     }
 
     /// Would an access there grow the area above it?
     pub(crate) fn lies_below_growth(&self, address: u64) -> bool {
-        let above = self.follower.engine().find_intersection(address, u64::MAX);
+        let above = self.checker.engine().find_intersection(address, u64::MAX);
         above
             .is_some_and(|area| area.start > address && area.vma.flags.contains(VmFlags::GROWSDOWN))
     }
@@ -59,7 +59,7 @@ impl Space {
     /// Learns how far stacks have grown, the highest first: so one that ends where the one above has grown to may have found its owner there. That it had one of its
     /// own before is followed beside it.
     pub(super) fn sync_growth(&mut self, session: &mut Session) {
-        let engine = self.follower.engine();
+        let engine = self.checker.engine();
         let grows = |area: &samara_mm::Area<'_>| area.vma.flags.contains(VmFlags::GROWSDOWN);
         let starts: Vec<u64> = if self.growing {
             engine
@@ -75,7 +75,7 @@ impl Space {
         for start in starts.into_iter().rev() {
             if let Ok(Some(area)) = self.maps.at(start)
                 && area.start < start
-                && self.follower.grow_stack(area.start)
+                && self.checker.grow_stack(area.start)
             {
                 session.grown.push(area.start);
             }
@@ -88,7 +88,7 @@ impl Space {
     pub(super) fn look_for_growth(&mut self, call: &Call, returned: i64) {
         let emptied = emptied(call);
         let mapped = mapped(call, returned);
-        let engine = self.follower.engine();
+        let engine = self.checker.engine();
         let grows = |area: &samara_mm::Area<'_>| area.vma.flags.contains(VmFlags::GROWSDOWN);
         let maps = &mut self.maps;
         for area in engine.areas().filter(grows) {
@@ -108,7 +108,7 @@ impl Space {
         self.grown_meanwhile.clear();
         self.look_for_growth(call, returned);
         for start in self.grown_meanwhile.drain(..) {
-            if self.follower.grow_stack(start) {
+            if self.checker.grow_stack(start) {
                 session.grown.push(start);
             }
         }
@@ -130,8 +130,8 @@ impl Space {
     /// The maps have parted: where the kernel itself stored in vain below areas that grow, or a userfaultfd filled in in vain, areas have an owner, and nothing
     /// tells of it.
     pub(super) fn doubt_growth(&mut self, session: &mut Session) {
-        for (start, end) in self.follower.owned_in_vain() {
-            self.follower.doubt(start, end);
+        for (start, end) in self.checker.owned_in_vain() {
+            self.checker.doubt(start, end);
             if let Some(record) = &mut session.record {
                 record.shown_late(self.number, start, end);
             }

@@ -1,8 +1,8 @@
 //! A call that has returned: performed on the engine, and judged.
 
+use samara_conformance::checker::{Checker, Evidence, Listed, Place, Verdict};
 use samara_conformance::describe::Described;
-use samara_conformance::follow::{Evidence, Follower, Listed, Place, Verdict};
-use samara_conformance::side::placed_at_random;
+use samara_conformance::replica::placed_at_random;
 use samara_mm::{Call, NoPages, Pages};
 
 use super::{PARTED, Space, Who};
@@ -52,13 +52,13 @@ impl Space {
             &mut facts
         };
         for start in self.grown_meanwhile.drain(..) {
-            self.follower.may_have_grown(start);
+            self.checker.may_have_grown(start);
             if let Some(record) = &mut session.record {
                 record.grown_meanwhile(self.number, start);
             }
         }
         for nodes in self.nodes_meanwhile.drain(..) {
-            self.follower.may_have_named(nodes);
+            self.checker.may_have_named(nodes);
             if let Some(record) = &mut session.record {
                 record.nodes_meanwhile(self.number, nodes);
             }
@@ -66,10 +66,10 @@ impl Space {
         // A page that shows late is looked for where the maps have parted.
         let open = self.users > 1 && !running && self.samples.leave_open();
         let mut agrees = false;
-        let former = open.then(|| self.follower.try_clone().ok()).flatten();
-        let (mut verdict, mut own) =
-            self.follower
-                .perform(&call, returned, evidence, facts_or_none);
+        let former = open.then(|| self.checker.try_clone().ok()).flatten();
+        let (mut verdict, mut own) = self
+            .checker
+            .perform(&call, returned, evidence, facts_or_none);
         let missed = facts.missed;
         let (mut is_read, mut late) = (false, false);
         if let Some(mut former) = former {
@@ -77,7 +77,7 @@ impl Space {
             agrees = explained && self.compare_part(&call, returned, session);
             is_read = !agrees && self.maps.read(&mut session.map).is_ok();
             late = is_read
-                && self.follower.is_joined_otherwise(&session.map)
+                && self.checker.is_joined_otherwise(&session.map)
                 && self.samples.wait_for_late(
                     &mut self.pagemap,
                     &mut Faulting::beside(who.tid, who.process),
@@ -87,13 +87,13 @@ impl Space {
                 let evidence = self.samples.evidence(true);
                 let facts = &mut Listed(evidence.before);
                 (verdict, own) = former.perform(&call, returned, evidence, facts);
-                self.follower = former;
+                self.checker = former;
             }
         }
         let differs = verdict == Verdict::Differs;
         let answers = (returned, own);
         let changed = differs.then(|| self.look_for_unknown(&call, who, answers, session));
-        let verdict = self.follower.judge(&call, returned, verdict);
+        let verdict = self.checker.judge(&call, returned, verdict);
         self.look_for_growing(&call);
         let evidence = self.samples.evidence(ambiguous || late);
         session.tally.unsampled += missed.len() as u64;
@@ -110,7 +110,7 @@ impl Space {
         if let Some(config) = changed.flatten() {
             self.set_config(&config, session);
         }
-        Follower::count(&call, returned, own, verdict, place, &mut session.tally);
+        Checker::count(&call, returned, own, verdict, place, &mut session.tally);
         for address in std::mem::take(&mut self.nothing_at) {
             self.perhaps_written(address, session);
         }
@@ -157,7 +157,7 @@ impl Space {
     /// What was written since the last call may have been under way when the kernel came to that.
     pub(super) fn doubt_late(&mut self, session: &mut Session) {
         for (start, end) in self.samples.shown_late(&mut self.pagemap) {
-            self.follower.doubt(start, end);
+            self.checker.doubt(start, end);
             if let Some(record) = &mut session.record {
                 record.shown_late(self.number, start, end);
             }
@@ -165,7 +165,7 @@ impl Space {
     }
 
     pub(super) fn perhaps_written(&mut self, address: u64, session: &mut Session) {
-        if self.follower.may_have_written(address)
+        if self.checker.may_have_written(address)
             && let Some(record) = &mut session.record
         {
             record.perhaps_written(self.number, address);

@@ -6,7 +6,7 @@
 //!
 //! Records have whole maps only.
 
-use samara_conformance::histories::Range;
+use samara_conformance::orderings::Range;
 use samara_mm::{Call, FileArg, FileKind, PAGE_SIZE};
 
 use super::Space;
@@ -91,25 +91,25 @@ impl Space {
         returned: i64,
         session: &mut Session,
     ) -> bool {
-        let engine = self.follower.engine();
+        let engine = self.checker.engine();
         let areas = engine.area_count();
         let due = self.calls_since_whole + 1 >= (areas / SHARE) as u64;
         let in_parts = session.verify == Verify::Each && areas > FEW && !due;
-        if !in_parts || self.broken || self.follower.is_undecided() || self.is_advice_open() {
+        if !in_parts || self.broken || self.checker.is_undecided() || self.is_advice_open() {
             return false;
         }
-        let heap = self.follower.engine().layout().start_brk;
+        let heap = self.checker.engine().layout().start_brk;
         let Some(ranges) = changed(call, returned, heap) else {
             return false;
         };
         let mut compared = 0;
         for range in ranges.into_iter().filter(|range| range.0 < range.1) {
-            let (window, areas) = self.follower.window(range, MOST);
+            let (window, areas) = self.checker.window(range, MOST);
             if areas > MOST || self.maps.part(window, areas, &mut session.map).is_err() {
                 return false;
             }
             let renamed = &mut session.tally.renamed;
-            if !self.follower.agrees_within(window, &session.map, renamed) {
+            if !self.checker.agrees_within(window, &session.map, renamed) {
                 return false;
             }
             compared += areas as u64;

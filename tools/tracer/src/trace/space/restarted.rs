@@ -5,8 +5,8 @@
 //! comes to part pages that were merged (`PR_SET_MEMORY_MERGE`), which is where it is broken off (observed). One that moves several areas has moved those below the
 //! one whose pages are to be parted, and finds a hole there the next time. Others' calls come in between.
 
-use samara_conformance::follow::{Evidence, Follower};
-use samara_conformance::side::halves;
+use samara_conformance::checker::{Checker, Evidence};
+use samara_conformance::replica::halves;
 use samara_mm::{Call, NoPages};
 
 use super::{BEFORE_EXIT, Space, Who};
@@ -23,11 +23,11 @@ impl Space {
         if self.broken || self.maps.read(&mut session.map).is_err() {
             return;
         }
-        if is_as_told(&mut self.follower, session) {
+        if is_as_told(&mut self.checker, session) {
             return self.note_grown(session);
         }
-        for calls in halves(call, self.follower.engine()) {
-            let Ok(mut trial) = self.follower.try_clone() else {
+        for calls in halves(call, self.checker.engine()) {
+            let Ok(mut trial) = self.checker.try_clone() else {
                 break;
             };
             let results: Vec<i64> = calls
@@ -51,8 +51,8 @@ impl Space {
         if self.broken || self.maps.read(&mut session.map).is_err() {
             return;
         }
-        if !is_as_told(&mut self.follower, session)
-            && let Ok(mut trial) = self.follower.try_clone()
+        if !is_as_told(&mut self.checker, session)
+            && let Ok(mut trial) = self.checker.try_clone()
         {
             trial.perform(call, 0, NOTHING_WRITTEN, &mut NoPages);
             if is_as_told(&mut trial, session) {
@@ -64,8 +64,8 @@ impl Space {
 }
 
 /// Has the kernel's map, which has been read, the areas that the engine has?
-fn is_as_told(follower: &mut Follower, session: &mut Session) -> bool {
-    follower
+fn is_as_told(checker: &mut Checker, session: &mut Session) -> bool {
+    checker
         .compare(&session.map, &mut session.grown, &mut session.tally.renamed)
         .is_ok()
 }

@@ -49,7 +49,7 @@ impl Space {
         };
         self.maps.read(&mut session.map).ok()?;
         let page = pointer & !(PAGE - 1);
-        if self.lies_below_growth(pointer) && self.follower.grow_stack(page) {
+        if self.lies_below_growth(pointer) && self.checker.grow_stack(page) {
             session.grown.push(page);
             self.note_grown(session);
         }

@@ -72,7 +72,7 @@ impl Bases {
 impl Space {
     /// What the engine must know of the table that a call comes from.
     pub(super) fn calls(&mut self, is_i386: bool, tid: Tid, session: &mut Session) -> Calls {
-        let engine = self.follower.engine();
+        let engine = self.checker.engine();
         let config = engine.config();
         if config.is_wide() != is_i386 {
             return Calls::Own;
@@ -95,7 +95,7 @@ impl Space {
 
     /// Takes from the first place that the kernel has chosen where the bases are.
     pub(super) fn learn_bases(&mut self, call: &Call, returned: i64, session: &mut Session) {
-        let engine = self.follower.engine();
+        let engine = self.checker.engine();
         let config = engine.config();
         let Some(bases) = &mut self.other_table.bases else {
             return;

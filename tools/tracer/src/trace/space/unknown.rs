@@ -5,7 +5,7 @@
 //! memory, can write there, nobody knows what it read: the answer to such a call is undecided if it differs, and so is what becomes of the memory that the
 //! call names. Nothing is asked for that: the engine knows who could write.
 
-use samara_conformance::side::may_be_sealed;
+use samara_conformance::replica::may_be_sealed;
 use samara_conformance::undecided::Unknown;
 use samara_linux::Tid;
 use samara_linux::proc;
@@ -26,7 +26,7 @@ impl Space {
     /// At the entry of a call: whether others can write what it points to while the kernel reads it.
     pub(crate) fn look_who_writes(&mut self, entry: &Entry) {
         self.racing = decode::points_to(entry).is_some_and(|pointer| {
-            let area = self.follower.engine().lookup(pointer);
+            let area = self.checker.engine().lookup(pointer);
             area.is_some_and(|area| {
                 let flags = area.vma.flags;
                 // The threads stand still while a userfaultfd is told.
@@ -64,7 +64,7 @@ impl Space {
         let Call::RemapFilePages { addr, len, .. } = *call else {
             return;
         };
-        let area = self.follower.engine().lookup(addr);
+        let area = self.checker.engine().lookup(addr);
         let Some(file) = area.as_ref().and_then(|area| area.vma.file()) else {
             return;
         };
@@ -78,7 +78,7 @@ impl Space {
 
     fn doubt_for(&mut self, (start, end): (u64, u64), unknown: Unknown, session: &mut Session) {
         if start < end {
-            self.follower.doubt_for(start, end, unknown);
+            self.checker.doubt_for(start, end, unknown);
             if let Some(record) = &mut session.record {
                 record.unknown(self.number, (start, end), unknown);
             }
@@ -112,7 +112,7 @@ impl Space {
             }
         };
         if let Some(unknown) = unknown {
-            self.follower.next_is_unknown(unknown);
+            self.checker.next_is_unknown(unknown);
             if let Some(record) = &mut session.record {
                 record.unknown(self.number, (0, 0), unknown);
             }
@@ -122,7 +122,7 @@ impl Space {
 
     /// Reads `vm.max_map_count` anew, and returns the settings with it if it is another one than the engine has.
     fn with_another_limit(&self) -> Option<Config> {
-        let mut config = self.follower.engine().config().clone();
+        let mut config = self.checker.engine().config().clone();
         let now = proc::sysctl("vm/max_map_count", u64::from(config.max_map_count)) as u32;
         let changed = now != config.max_map_count;
         config.max_map_count = now;
@@ -133,7 +133,7 @@ impl Space {
     fn is_near(&self, other: &Config) -> bool {
         /// A call makes at most so many.
         const MORE: usize = 3;
-        let engine = self.follower.engine();
+        let engine = self.checker.engine();
         let limit = engine.config().max_map_count.min(other.max_map_count);
         engine.area_count() + MORE >= limit as usize
     }

@@ -382,12 +382,12 @@ impl Space {
             });
         }
         for &(start, end) in runs.iter().rev() {
-            self.follower.note_written(start, end);
+            self.checker.note_written(start, end);
             if let Some(record) = &mut session.record {
                 record.written(self.number, start, end);
             }
         }
-        self.follower.settle();
+        self.checker.settle();
         self.urings.pending.extend(advice);
         true
     }
@@ -438,7 +438,7 @@ impl Space {
         };
         for (number, (_, result, call)) in done.into_iter().enumerate() {
             self.samples
-                .take(self.follower.engine(), &call, &mut self.pagemap);
+                .take(self.checker.engine(), &call, &mut self.pagemap);
             self.ambiguous = false;
             // The kernel's map has all of them: it is compared after the last.
             self.finish(call, who, result, number < last, session);

@@ -32,7 +32,7 @@ impl Space {
             session.watchers.forget(context);
         }
         self.watched = self
-            .follower
+            .checker
             .engine()
             .areas()
             .any(|area| area.vma.flags.intersects(VmFlags::UFFD));
@@ -47,7 +47,7 @@ impl Space {
             let covering = flags.iter().rfind(|(start, _)| *start <= address);
             Some(covering.is_some_and(|(_, flags)| flags.intersects(VmFlags::UFFD)))
         };
-        let areas = self.follower.engine().areas();
+        let areas = self.checker.engine().areas();
         let watched = areas.filter(|area| area.vma.flags.intersects(VmFlags::UFFD));
         watched
             .filter(move |area| is_watched(area.start) == Some(false))
@@ -78,7 +78,7 @@ impl Space {
                 self.finish_late(Call::UffdClose { context }, who, 0, session);
                 session.watchers.forget(context);
             }
-            let engine = self.follower.engine();
+            let engine = self.checker.engine();
             self.ambiguous = self.samples.take_late(engine, call, &mut self.pagemap);
         }
     }
@@ -100,7 +100,7 @@ impl Space {
         else {
             return;
         };
-        let engine = self.follower.engine();
+        let engine = self.checker.engine();
         let end = addr.saturating_add(len);
         let within = engine
             .areas()
@@ -115,7 +115,7 @@ impl Space {
             session.watchers.forget(context);
         }
         // What was looked at for the call was looked at for these.
-        let engine = self.follower.engine();
+        let engine = self.checker.engine();
         self.ambiguous = self.samples.take_late(engine, call, &mut self.pagemap);
     }
 
@@ -147,9 +147,9 @@ impl Space {
         };
         for &(from, to) in &runs {
             if poison {
-                self.follower.poison(from, to);
+                self.checker.poison(from, to);
             } else {
-                self.follower.note_brought(from, to);
+                self.checker.note_brought(from, to);
             }
             if let Some(record) = &mut session.record {
                 match poison {
@@ -227,7 +227,7 @@ impl Space {
         if self.broken {
             return false;
         }
-        let engine = self.follower.engine();
+        let engine = self.checker.engine();
         vm_flags(tid).is_ok_and(|flags| {
             let end = addr.saturating_add(len);
             let mut within = engine.areas().filter(|area| {
@@ -264,7 +264,7 @@ impl Space {
         returned: i64,
         session: &mut Session,
     ) {
-        let engine = self.follower.engine();
+        let engine = self.checker.engine();
         self.ambiguous = self.samples.take_late(engine, &call, &mut self.pagemap);
         self.finish(call, who, returned, true, session);
         self.ambiguous = false;

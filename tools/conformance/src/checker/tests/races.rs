@@ -3,7 +3,7 @@
 use super::*;
 
 /// Two writes in two calls, each of which may have come before or after: what the second lends depends on what the first took.
-fn two_races() -> Follower {
+fn two_races() -> Checker {
     const MIDDLE: Range = (0x11_e000, 0x12_0000);
     const LOW: Range = (0x11_c000, 0x11_e000);
     follow(&[
@@ -41,7 +41,7 @@ fn what_a_stack_has_grown_down_to_was_written_before_or_after() {
             (unmap(LOW.1, 0x6000), 0, &[], None),
         ])
     };
-    let go_on = |mut follower: Follower| {
+    let go_on = |mut checker: Checker| {
         let calls = [
             (unmap(0x10_0000, 0x1000), [LOW]),
             (protect(LOW.0, end - LOW.0, 7), [LOW]),
@@ -51,10 +51,10 @@ fn what_a_stack_has_grown_down_to_was_written_before_or_after() {
                 before: &written,
                 after: None,
             };
-            let (verdict, _) = follower.perform(&call, 0, evidence, &mut Listed(&written));
+            let (verdict, _) = checker.perform(&call, 0, evidence, &mut Listed(&written));
             assert_eq!(verdict, Verdict::Agrees);
         }
-        follower
+        checker
     };
     let one = kernel(&["400000-40c000 rwxp"]);
     let two = kernel(&["400000-404000 rwxp", "404000-40c000 rwxp"]);
@@ -77,12 +77,12 @@ fn what_an_assumption_that_was_given_up_may_have_explained_is_open() {
     let one = kernel(&["11c000-124000 rw-p"]);
     let two = kernel(&["11c000-121000 rw-p", "121000-124000 rw-p"]);
     let alone = || {
-        let mut follower = two_races();
-        let others = std::mem::take(&mut follower.others);
-        (follower, others)
+        let mut checker = two_races();
+        let others = std::mem::take(&mut checker.alternatives);
+        (checker, others)
     };
-    let (mut follower, others) = alone();
-    let mut fits = |map| follower.compare(map, &mut Vec::new(), &mut 0).is_ok();
+    let (mut checker, others) = alone();
+    let mut fits = |map| checker.compare(map, &mut Vec::new(), &mut 0).is_ok();
     let differs = match (fits(&one), fits(&two)) {
         (true, false) => &two,
         (false, true) => &one,
@@ -92,10 +92,10 @@ fn what_an_assumption_that_was_given_up_may_have_explained_is_open() {
         alone().0.undecided(differs).is_none(),
         "nothing was given up"
     );
-    follower.give_up(&others);
-    assert_eq!(follower.given_up, others.len() as u64);
-    assert!(follower.undecided(differs).is_some());
-    assert!(follower.fork().unwrap().undecided(differs).is_some());
+    checker.give_up(&others);
+    assert_eq!(checker.given_up, others.len() as u64);
+    assert!(checker.undecided(differs).is_some());
+    assert!(checker.fork().unwrap().undecided(differs).is_some());
     for otherwise in [
         &["11c000-124000 r--p"][..],
         &["11c000-123000 rw-p"],
@@ -103,13 +103,13 @@ fn what_an_assumption_that_was_given_up_may_have_explained_is_open() {
         &["11b000-124000 rw-p"],
     ] {
         assert!(
-            follower.undecided(&kernel(otherwise)).is_none(),
+            checker.undecided(&kernel(otherwise)).is_none(),
             "{otherwise:?}"
         );
     }
     // What is there instead is beyond doubt.
-    follower.adopt(&unmap(0x11_c000, 0x8000), 0);
-    assert!(follower.doubts.is_empty());
+    checker.adopt(&unmap(0x11_c000, 0x8000), 0);
+    assert!(checker.doubts.is_empty());
 }
 
 #[test]
@@ -140,19 +140,19 @@ fn nodes_that_another_thread_changes_are_one_set_or_the_other() {
     ]);
     for (read, other) in [(0, 1), (1, 0)] {
         for map in [&joined, &apart] {
-            let mut follower = begun();
-            follower.may_have_named(other);
+            let mut checker = begun();
+            checker.may_have_named(other);
             let call = bind(0x40_1000, read);
-            let (verdict, _) = follower.perform(&call, 0, none, &mut Listed(&[]));
+            let (verdict, _) = checker.perform(&call, 0, none, &mut Listed(&[]));
             assert_eq!(verdict, Verdict::Agrees);
-            assert!(follower.compare(map, &mut Vec::new(), &mut 0).is_ok());
+            assert!(checker.compare(map, &mut Vec::new(), &mut 0).is_ok());
         }
     }
     // A call that names no nodes has no other.
-    let mut follower = begun();
-    follower.may_have_named(1);
-    follower.perform(&protect(0x40_1000, 0x1000, 1), 0, none, &mut Listed(&[]));
-    assert!(follower.compare(&joined, &mut Vec::new(), &mut 0).is_err());
+    let mut checker = begun();
+    checker.may_have_named(1);
+    checker.perform(&protect(0x40_1000, 0x1000, 1), 0, none, &mut Listed(&[]));
+    assert!(checker.compare(&joined, &mut Vec::new(), &mut 0).is_err());
 }
 
 #[test]
@@ -161,14 +161,14 @@ fn growth_during_a_call_comes_before_it_or_after() {
     let beyond = (1 << 47) - 1;
     // The page below the area may have been there already when the kernel looked.
     let grown = |call: Call, returned: i64| {
-        let mut follower = follow(&[(mmap(0x40_0000, 0x4000, GROWSDOWN), 0x40_0000, &[], None)]);
-        follower.may_have_grown(0x3f_f000);
+        let mut checker = follow(&[(mmap(0x40_0000, 0x4000, GROWSDOWN), 0x40_0000, &[], None)]);
+        checker.may_have_grown(0x3f_f000);
         let none = Evidence {
             before: &[],
             after: None,
         };
-        let (verdict, _) = follower.perform(&call, returned, none, &mut Listed(&[]));
-        (verdict, follower)
+        let (verdict, _) = checker.perform(&call, returned, none, &mut Listed(&[]));
+        (verdict, checker)
     };
     let below = || protect(0x3f_f000, 0x2000, 1);
     let (verdict, mut before) = grown(below(), 0);
@@ -193,22 +193,22 @@ fn a_failure_from_outside_refutes_no_assumption() {
         before: &[],
         after: None,
     };
-    let mut follower = two_races();
+    let mut checker = two_races();
     let lock = Call::Mlock {
         addr: 0x12_0000,
         len: 0x1000,
         flags: 0,
     };
-    let (verdict, _) = follower.perform(&lock, -11, none, &mut Listed(&[]));
+    let (verdict, _) = checker.perform(&lock, -11, none, &mut Listed(&[]));
     assert_eq!(verdict, Verdict::Outside);
-    assert!(!follower.others.is_empty());
+    assert!(!checker.alternatives.is_empty());
 }
 
 /// By which userfaultfd an area is watched that was so before it was followed, nobody knows.
 #[test]
 fn another_userfaultfd_may_watch_what_was_watched_before() {
-    let mut follower = follow(&[(mmap(0x10_0000, 0x2000, FIXED), 0x10_0000, &[], None)]);
-    let mut engine = follower.engine().try_clone().unwrap();
+    let mut checker = follow(&[(mmap(0x10_0000, 0x2000, FIXED), 0x10_0000, &[], None)]);
+    let mut engine = checker.engine().try_clone().unwrap();
     let flags = engine.lookup(0x10_0000).unwrap().vma.flags;
     engine
         .seed(SeedVma {
@@ -223,14 +223,14 @@ fn another_userfaultfd_may_watch_what_was_watched_before() {
             touched: false,
         })
         .unwrap();
-    follower
+    checker
         .start_anew(engine, &mut crate::tally::Tally::default())
         .unwrap();
     let none = Evidence {
         before: &[],
         after: None,
     };
-    let register = |follower: &mut Follower, addr, len, returned| {
+    let register = |checker: &mut Checker, addr, len, returned| {
         let call = Call::UffdRegister {
             context: NonZeroU32::MIN,
             asynchronous: false,
@@ -238,42 +238,42 @@ fn another_userfaultfd_may_watch_what_was_watched_before() {
             len,
             mode: 1,
         };
-        follower.perform(&call, returned, none, &mut Listed(&[])).0
+        checker.perform(&call, returned, none, &mut Listed(&[])).0
     };
     let busy = -i64::from(libc::EBUSY);
     assert_eq!(
-        register(&mut follower, 0x20_1000, 0x1000, busy),
+        register(&mut checker, 0x20_1000, 0x1000, busy),
         Verdict::Outside
     );
     // Only its own may let go.
-    let unregister = |follower: &mut Follower, addr, returned| {
+    let unregister = |checker: &mut Checker, addr, returned| {
         let call = Call::UffdUnregister {
             context: NonZeroU32::MIN,
             asynchronous: false,
             addr,
             len: 0x1000,
         };
-        follower.perform(&call, returned, none, &mut Listed(&[])).0
+        checker.perform(&call, returned, none, &mut Listed(&[])).0
     };
     let refused = -i64::from(libc::EINVAL);
     assert_eq!(
-        unregister(&mut follower, 0x20_1000, refused),
+        unregister(&mut checker, 0x20_1000, refused),
         Verdict::Outside
     );
     assert_eq!(
-        unregister(&mut follower, 0x10_0000, refused),
+        unregister(&mut checker, 0x10_0000, refused),
         Verdict::Differs
     );
     assert_eq!(
-        register(&mut follower, 0x10_0000, 0x1000, busy),
+        register(&mut checker, 0x10_0000, 0x1000, busy),
         Verdict::Differs
     );
     assert_eq!(
-        register(&mut follower, 0x20_0000, 0x2000, 0),
+        register(&mut checker, 0x20_0000, 0x2000, 0),
         Verdict::Agrees
     );
     assert_eq!(
-        register(&mut follower, 0x20_1000, 0x1000, busy),
+        register(&mut checker, 0x20_1000, 0x1000, busy),
         Verdict::Differs
     );
 }
@@ -302,18 +302,21 @@ fn neighbours_found_written_at_a_fork_are_taken_in_either_order() {
         (mmap(0x12_0000, 0x6000, FIXED), 0x12_0000, &[], None),
         (protect(0x12_2000, 0x2000, 7), 0, &[], None),
     ];
-    let mut follower = follow(calls);
-    assert_eq!(follower.engine().area_count(), 3);
+    let mut checker = follow(calls);
+    assert_eq!(checker.engine().area_count(), 3);
     for start in [0x12_4000, 0x12_2000, 0x12_0000] {
-        follower.note_written(start, start + 0x1000);
+        checker.note_written(start, start + 0x1000);
     }
-    follower.fork().unwrap();
+    checker.fork().unwrap();
     // The outer two share an owner, or they do not.
-    let owners = |side: &Side| {
-        let mut areas = side.engine.areas().map(|area| area.vma.anon());
+    let owners = |replica: &Replica| {
+        let mut areas = replica.engine.areas().map(|area| area.vma.anon());
         areas.next() == areas.next_back()
     };
-    let sides: Vec<bool> = follower.sides().map(|side| owners(side)).collect();
-    assert!(sides.contains(&true) && sides.contains(&false), "{sides:?}");
-    assert_eq!(sides.len(), 2, "alike ones are one");
+    let replicas: Vec<bool> = checker.replicas().map(|replica| owners(replica)).collect();
+    assert!(
+        replicas.contains(&true) && replicas.contains(&false),
+        "{replicas:?}"
+    );
+    assert_eq!(replicas.len(), 2, "alike ones are one");
 }

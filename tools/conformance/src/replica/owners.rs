@@ -10,9 +10,9 @@ use samara_linux::maps::Map;
 use samara_mm::{AddressSpace, AnonVma, Area, Call, Obstacles, VmFlags};
 
 use crate::compare;
-use crate::histories::Range;
+use crate::orderings::Range;
 
-use super::Side;
+use super::Replica;
 
 /// At most so many neighbours of a call are looked at: of more, nothing is known.
 const LOOKED_AT: usize = 256;
@@ -118,7 +118,7 @@ fn kept_apart(lower: &Area<'_>, upper: &Area<'_>) -> Option<Pair> {
     (assumed && a != b && lower.obstacles(upper) == Obstacles::OWNER).then(|| pair(a, b))
 }
 
-impl Side {
+impl Replica {
     /// What lies beside each other where the call is.
     pub(super) fn meetings(&self, call: &Call, returned: i64) -> Vec<Meeting> {
         let mut found = Vec::new();

@@ -5,9 +5,9 @@
 
 use samara_mm::{Area, Call, Errno, Pages, VmFlags, Watch};
 
-use super::{Evidence, Follower, Listed, learn};
-use crate::histories::histories;
-use crate::side::{Side, filled_in, lacking};
+use super::{Checker, Evidence, Listed, learn};
+use crate::orderings::orderings;
+use crate::replica::{Replica, filled_in, lacking};
 
 /// Of so many areas in the range of one call the end is looked for in each.
 const AREAS: usize = 8;
@@ -39,7 +39,7 @@ impl Watch for Ends<'_> {
     }
 }
 
-impl Side {
+impl Replica {
     /// May a write there have left its trace in the area, and no page?
     fn may_be_written_at(&self, address: u64) -> bool {
         // The program may not write everywhere, but what a userfaultfd is to fill in may be anything.
@@ -49,7 +49,7 @@ impl Side {
     }
 }
 
-impl Follower {
+impl Checker {
     /// Notes an access to `address` that found nothing behind it, or would have, or that a userfaultfd was
     /// asked to fill in. If it was a write, the area has an anon_vma. Where nothing is mapped, a growth may
     /// have failed. Returns `false` if it does not matter.
@@ -58,26 +58,26 @@ impl Follower {
     pub fn may_have_written(&mut self, address: u64) -> bool {
         let mut fresh = Vec::new();
         let mut doubted = false;
-        if let Some(area) = self.side.engine.lookup(address)
+        if let Some(area) = self.replica.engine.lookup(address)
             && area.vma.file().is_some()
             && !area.vma.flags.contains(VmFlags::SHARED)
         {
             self.doubts.note(&[(area.start, area.end)]);
             doubted = true;
         }
-        for side in self.sides() {
-            if side.may_be_written_at(address)
-                && let Ok(mut other) = side.try_clone()
+        for replica in self.replicas() {
+            if replica.may_be_written_at(address)
+                && let Ok(mut other) = replica.try_clone()
             {
                 other.engine.note_written(address, address + 1);
                 fresh.push(other);
             }
-            fresh.extend(side.grown_in_vain(address));
+            fresh.extend(replica.grown_in_vain(address));
         }
         if fresh.is_empty() {
             return doubted;
         }
-        self.others.append(&mut fresh);
+        self.alternatives.append(&mut fresh);
         self.thin_out();
         true
     }
@@ -93,7 +93,7 @@ impl Follower {
         found
     }
 
-    /// Each side after a call that came as far as one of `ends`, where that explains the answer.
+    /// Each replica after a call that came as far as one of `ends`, where that explains the answer.
     pub(super) fn performed_to_an_end(
         &self,
         call: &Call,
@@ -101,17 +101,17 @@ impl Follower {
         evidence: Evidence<'_>,
         facts: &mut dyn Pages,
         ends: &[u64],
-    ) -> Vec<Side> {
-        let histories = histories(evidence.before, evidence.after);
+    ) -> Vec<Replica> {
+        let orders = orderings(evidence.before, evidence.after);
         let mut listed = Listed(evidence.before);
-        let mut found: Vec<Side> = Vec::new();
-        let mut explain = |side: &Side, facts: &mut dyn Pages| {
+        let mut found: Vec<Replica> = Vec::new();
+        let mut explain = |replica: &Replica, facts: &mut dyn Pages| {
             for &at in ends {
-                for history in std::iter::once(None).chain(histories.iter().map(Some)) {
-                    let Ok(mut other) = side.try_clone() else {
+                for order in std::iter::once(None).chain(orders.iter().map(Some)) {
+                    let Ok(mut other) = replica.try_clone() else {
                         continue;
                     };
-                    learn(&mut other, history.map_or(&[], |history| history));
+                    learn(&mut other, order.map_or(&[], |order| order));
                     let facts = &mut *facts;
                     let answer = other.engine.perform_with(call, &mut Ends { at, facts });
                     if crate::describe::returned(answer) == returned {
@@ -120,8 +120,8 @@ impl Follower {
                 }
             }
         };
-        explain(&self.side, facts);
-        for other in &self.others {
+        explain(&self.replica, facts);
+        for other in &self.alternatives {
             explain(other, &mut listed);
         }
         found
@@ -129,17 +129,17 @@ impl Follower {
 
     /// Would the call be answered so if no file ended?
     pub(super) fn needs_no_end(&self, call: &Call, returned: i64, facts: &mut dyn Pages) -> bool {
-        let plain = self.side.try_clone();
+        let plain = self.replica.try_clone();
         plain.is_ok_and(|mut plain| {
             crate::describe::returned(plain.engine.perform_with(call, facts)) == returned
         })
     }
 
     /// Goes on with those that came to an end, and with no other.
-    pub(super) fn go_on_with(&mut self, mut found: Vec<Side>) {
+    pub(super) fn go_on_with(&mut self, mut found: Vec<Replica>) {
         self.performed += found.len() as u64;
-        self.side = found.remove(0);
-        self.others = found;
+        self.replica = found.remove(0);
+        self.alternatives = found;
         self.thin_out();
     }
 }

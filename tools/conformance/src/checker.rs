@@ -21,10 +21,10 @@ mod vain;
 
 use samara_mm::{AddressSpace, Call, Config, Errno, Limits, NoPages, Pages, Watch};
 
-use crate::follow::doubts::Doubts;
-use crate::histories::{Range, apart, histories, orders, untried};
-pub use crate::side::Verdict;
-use crate::side::{Side, halves, maps_device_over_others, replaced_by};
+use crate::checker::doubts::Doubts;
+use crate::orderings::{Range, apart, orderings, orders, untried};
+pub use crate::replica::Verdict;
+use crate::replica::{Replica, halves, maps_device_over_others, replaced_by};
 use crate::tally::Tally;
 use crate::undecided::Unknown;
 
@@ -38,10 +38,10 @@ const PATIENCE: u32 = 1000;
 /// The checker of one address space: the engine under the likeliest hypothesis, and those under others
 /// that nothing has refuted.
 #[derive(Debug)]
-pub struct Follower {
-    side: Side,
+pub struct Checker {
+    replica: Replica,
     /// The same under other assumptions.
-    others: Vec<Side>,
+    alternatives: Vec<Replica>,
     /// What was found written before a fork that comes next, in the likeliest order.
     noted: Vec<Range>,
     /// Where to areas had grown when the call that comes next returned, but not at its entry.
@@ -56,7 +56,7 @@ pub struct Follower {
     doubts: Doubts,
     /// Why a wrong answer to the call that comes next decides nothing.
     next_unknown: Option<Unknown>,
-    /// How often another has taken the place of `side`.
+    /// How often another has taken the place of `replica`.
     replaced: u64,
 }
 
@@ -98,9 +98,9 @@ impl Watch for Listed<'_> {
     }
 }
 
-fn learn(side: &mut Side, written: &[Range]) {
+fn learn(replica: &mut Replica, written: &[Range]) {
     for &(start, end) in written {
-        side.engine.note_written(start, end);
+        replica.engine.note_written(start, end);
     }
 }
 
@@ -110,8 +110,8 @@ fn explains(verdict: Verdict) -> bool {
 }
 
 /// Grows areas down, as far as the engine finds it possible. False if it was possible nowhere.
-fn grow(side: &mut Side, starts: &[u64]) -> bool {
-    let grown = starts.iter().filter(|start| side.grow_as_seen(**start));
+fn grow(replica: &mut Replica, starts: &[u64]) -> bool {
+    let grown = starts.iter().filter(|start| replica.grow_as_seen(**start));
     grown.count() > 0
 }
 
@@ -125,23 +125,23 @@ fn naming(call: &Call, other: u64) -> Option<Call> {
     Some(call)
 }
 
-impl Follower {
+impl Checker {
     /// Creates the checker of a new program's address space. With `shared`, calls are performed as while
     /// other threads may read the engine's map, and maps are compared as these see them.
     pub fn new(engine: AddressSpace, shared: bool) -> Self {
-        Self::with(Side::new(engine, shared))
+        Self::with(Replica::new(engine, shared))
     }
 
     /// Creates the checker of a process that had run before. Maps that are compared tell which areas have
     /// one owner of private pages.
     pub fn found(engine: AddressSpace, shared: bool) -> Self {
-        Self::with(Side::found(engine, shared))
+        Self::with(Replica::found(engine, shared))
     }
 
-    fn with(side: Side) -> Self {
+    fn with(replica: Replica) -> Self {
         Self {
-            side,
-            others: Vec::new(),
+            replica,
+            alternatives: Vec::new(),
             noted: Vec::new(),
             meanwhile: Vec::new(),
             named: Vec::new(),
@@ -159,17 +159,17 @@ impl Follower {
     /// # Errors
     /// `ENOMEM`.
     pub fn start_anew(&mut self, mut engine: AddressSpace, tally: &mut Tally) -> Result<(), Errno> {
-        engine.take_over(&self.side.engine)?;
+        engine.take_over(&self.replica.engine)?;
         self.retire(false, tally);
         let doubts = std::mem::take(&mut self.doubts);
-        *self = Self::with(self.side.anew(engine));
+        *self = Self::with(self.replica.anew(engine));
         self.doubts = doubts;
         Ok(())
     }
 
     /// Returns the engine under the likeliest hypothesis.
     pub fn engine(&self) -> &AddressSpace {
-        &self.side.engine
+        &self.replica.engine
     }
 
     /// Returns how often another hypothesis became the likeliest: areas may differ anywhere then.
@@ -179,7 +179,7 @@ impl Follower {
 
     /// Returns the engine under the likeliest hypothesis, at the end.
     pub fn into_engine(self) -> AddressSpace {
-        self.side.engine
+        self.replica.engine
     }
 
     /// Clones all hypotheses, before a call that may have to be performed again.
@@ -188,11 +188,11 @@ impl Follower {
     /// `ENOMEM`.
     pub fn try_clone(&self) -> Result<Self, Errno> {
         Ok(Self {
-            side: self.side.try_clone()?,
-            others: self
-                .others
+            replica: self.replica.try_clone()?,
+            alternatives: self
+                .alternatives
                 .iter()
-                .map(Side::try_clone)
+                .map(Replica::try_clone)
                 .collect::<Result<_, _>>()?,
             noted: self.noted.clone(),
             meanwhile: self.meanwhile.clone(),
@@ -205,8 +205,8 @@ impl Follower {
         })
     }
 
-    fn sides(&mut self) -> impl Iterator<Item = &mut Side> {
-        std::iter::once(&mut self.side).chain(&mut self.others)
+    fn replicas(&mut self) -> impl Iterator<Item = &mut Replica> {
+        std::iter::once(&mut self.replica).chain(&mut self.alternatives)
     }
 
     /// Returns the checker of the child of a fork.
@@ -216,9 +216,9 @@ impl Follower {
     pub fn fork(&mut self) -> Result<Self, Errno> {
         self.settle();
         Ok(Self {
-            side: self.side.fork()?,
-            others: self
-                .others
+            replica: self.replica.fork()?,
+            alternatives: self
+                .alternatives
                 .iter_mut()
                 .filter_map(|other| other.fork().ok())
                 .collect(),
@@ -258,33 +258,34 @@ impl Follower {
         if !apart(&new) {
             orders(&new, &mut found);
         }
-        let mut fresh: Vec<Side> = Vec::new();
-        for side in self.sides() {
-            for history in &found {
-                if let Ok(mut other) = side.try_clone() {
-                    learn(&mut other, history);
+        let mut fresh: Vec<Replica> = Vec::new();
+        for replica in self.replicas() {
+            for order in &found {
+                if let Ok(mut other) = replica.try_clone() {
+                    learn(&mut other, order);
                     learn(&mut other, &noted);
                     fresh.push(other);
                 }
             }
-            learn(side, &noted);
+            learn(replica, &noted);
         }
         if !fresh.is_empty() {
-            self.others.append(&mut fresh);
+            self.alternatives.append(&mut fresh);
             self.thin_out();
         }
     }
 
     /// Grows an area down to `start`, as a fault has. Returns `false` if the engine finds that impossible.
     pub fn grow_stack(&mut self, start: u64) -> bool {
-        let mut fresh: Vec<Side> = self
-            .sides()
-            .filter_map(|side| side.written_below(start))
+        let mut fresh: Vec<Replica> = self
+            .replicas()
+            .filter_map(|replica| replica.written_below(start))
             .collect();
-        self.others.retain_mut(|other| other.grow_as_seen(start));
-        let grown = self.side.grow_as_seen(start);
+        self.alternatives
+            .retain_mut(|other| other.grow_as_seen(start));
+        let grown = self.replica.grow_as_seen(start);
         if !fresh.is_empty() {
-            self.others.append(&mut fresh);
+            self.alternatives.append(&mut fresh);
             self.thin_out();
         }
         grown
@@ -309,59 +310,61 @@ impl Follower {
             return;
         }
         self.doubts.follow(call, returned);
-        for side in self.sides() {
+        for replica in self.replicas() {
             // What it cannot do, it cannot follow: later calls on that will not be compared either.
-            let _ = side.engine.perform_at(call, returned as u64, &mut NoPages);
+            let _ = replica
+                .engine
+                .perform_at(call, returned as u64, &mut NoPages);
         }
     }
 
     /// Performs a write fault at `address`.
     pub fn touch(&mut self, address: u64) {
-        for side in self.sides() {
+        for replica in self.replicas() {
             // Where the engine finds that impossible, the maps will differ.
-            let _ = side.engine.fault(address, true);
+            let _ = replica.engine.fault(address, true);
         }
     }
 
     /// Poisons pages, as a userfaultfd has.
     pub fn poison(&mut self, start: u64, end: u64) {
-        for side in self.sides() {
+        for replica in self.replicas() {
             // Where the engine finds that impossible, later calls will differ.
-            let _ = side.engine.poison(start, end);
+            let _ = replica.engine.poison(start, end);
         }
     }
 
     /// Notes that a userfaultfd has brought pages where guards or poison were.
     pub fn note_brought(&mut self, start: u64, end: u64) {
-        for side in self.sides() {
-            let _ = side.engine.note_brought(start, end);
+        for replica in self.replicas() {
+            let _ = replica.engine.note_brought(start, end);
         }
     }
 
     /// Sets the resource limits.
     pub fn set_limits(&mut self, limits: Limits) {
-        for side in self.sides() {
-            side.engine.set_limits(limits);
+        for replica in self.replicas() {
+            replica.engine.set_limits(limits);
         }
     }
 
     /// Sets the addresses at which placement begins.
     pub fn set_bases(&mut self, mmap_base: u64, legacy_base: u64) {
-        for side in self.sides() {
-            side.engine.set_bases(mmap_base, legacy_base);
+        for replica in self.replicas() {
+            replica.engine.set_bases(mmap_base, legacy_base);
         }
     }
 
     /// Sets the configuration.
     pub fn set_config(&mut self, config: &Config) {
-        for side in self.sides() {
-            side.engine.set_config(config.clone());
+        for replica in self.replicas() {
+            replica.engine.set_config(config.clone());
         }
     }
 
     /// Returns `true` if the kernel's map should be compared soon, because many hypotheses are followed.
     pub fn is_undecided(&self) -> bool {
-        self.others.len() > UNDECIDED
+        self.alternatives.len() > UNDECIDED
     }
 
     /// Performs a call and judges the answer against what the kernel returned, without counting. `facts`
@@ -380,7 +383,7 @@ impl Follower {
             self.given_up += 1;
             self.doubts.note(left);
         }
-        let mut fresh: Vec<Side> = Vec::new();
+        let mut fresh: Vec<Replica> = Vec::new();
         let ends = self.ends(call, returned);
         if !ends.is_empty() {
             fresh = self.performed_to_an_end(call, returned, evidence, facts, &ends);
@@ -391,69 +394,122 @@ impl Follower {
                 return (Verdict::Outside, returned);
             }
         }
-        let histories = histories(before, evidence.after);
+        fresh.append(&mut self.under_other_orders(call, returned, evidence));
+        let mut refused_by_driver = if returned < 0 && maps_device_over_others(call) {
+            self.copies()
+        } else {
+            Vec::new()
+        };
+        let (mut verdict, mut own) = self.replica.perform(call, returned, facts);
+        if verdict == Verdict::Agrees {
+            // The driver may have refused with the same error, before the kernel came to the reason for
+            // which the engine refuses, and splits areas.
+            fresh.append(&mut refused_by_driver);
+        }
+        if let (Verdict::Outside, Some(replaced)) = (verdict, replaced_by(call)) {
+            fresh.append(&mut self.refused_half_way(call, &replaced, before));
+        }
+        if self.alternatives.is_empty() && fresh.is_empty() {
+            return (verdict, own);
+        }
+
+        let old = self.perform_alternatives(call, returned, before);
+        let branched = !fresh.is_empty();
+        self.alternatives.append(&mut fresh);
+        if !explains(verdict) && !self.alternatives.is_empty() {
+            self.replica = self.alternatives.remove(0);
+            self.replaced += 1;
+            (verdict, own) = (Verdict::Agrees, returned);
+        }
+        self.give_up(&old);
+        if branched || self.alternatives.iter().any(|other| other.age % 16 == 0) {
+            self.thin_out();
+        }
+        (verdict, own)
+    }
+
+    /// Returns the replicas that explain the result if the program wrote in another order, or if areas had
+    /// grown, or nodes or a file were others. Each assumption about earlier calls is combined with each one
+    /// about this call.
+    fn under_other_orders(
+        &mut self,
+        call: &Call,
+        returned: i64,
+        evidence: Evidence<'_>,
+    ) -> Vec<Replica> {
+        let before = evidence.before;
+        let mut fresh = Vec::new();
+        let orders = orderings(before, evidence.after);
         let meanwhile = std::mem::take(&mut self.meanwhile);
         let named = std::mem::take(&mut self.named);
-        // Each assumption about what came earlier goes with each about what came now.
-        for side in self.sides() {
-            for history in &histories {
-                if let Ok(mut other) = side.try_clone() {
-                    learn(&mut other, history);
+        for replica in self.replicas() {
+            for order in &orders {
+                if let Ok(mut other) = replica.try_clone() {
+                    learn(&mut other, order);
                     if explains(other.perform(call, returned, &mut NoPages).0) {
                         fresh.push(other);
                     }
                 }
             }
             if !meanwhile.is_empty()
-                && let Ok(mut other) = side.try_clone()
+                && let Ok(mut other) = replica.try_clone()
                 && grow(&mut other, &meanwhile)
                 && explains(other.perform(call, returned, &mut Listed(before)).0)
             {
                 fresh.push(other);
             }
-            let through = side.through_an_unknown_file(call, returned);
+            let through = replica.through_an_unknown_file(call, returned);
             let named = named.iter().filter_map(|nodes| naming(call, *nodes));
             for call in named.chain(through) {
-                if let Ok(mut other) = side.try_clone()
+                if let Ok(mut other) = replica.try_clone()
                     && explains(other.perform(&call, returned, &mut Listed(before)).0)
                 {
                     fresh.push(other);
                 }
             }
         }
-        let mut untouched: Vec<Side> = Vec::new();
-        if returned < 0 && maps_device_over_others(call) {
-            untouched.extend(self.sides().filter_map(|side| side.try_clone().ok()));
+        fresh
+    }
+
+    /// Returns a copy of each replica.
+    fn copies(&mut self) -> Vec<Replica> {
+        self.replicas()
+            .filter_map(|replica| replica.try_clone().ok())
+            .collect()
+    }
+
+    /// Returns the replicas after a call that the kernel refused half-way: it had taken pages away, and the
+    /// area keeps its owner of private pages.
+    fn refused_half_way(&mut self, call: &Call, replaced: &Call, before: &[Range]) -> Vec<Replica> {
+        let mut fresh = Vec::new();
+        for replica in self.replicas() {
+            learn(replica, before);
         }
-        let (mut verdict, mut own) = self.side.perform(call, returned, facts);
-        if verdict == Verdict::Agrees {
-            // The driver may have refused with the same error, before the kernel came to what the engine refuses for, and cuts areas for.
-            fresh.append(&mut untouched);
-        }
-        if let (Verdict::Outside, Some(replaced)) = (verdict, replaced_by(call)) {
-            // The kernel took pages away before it was refused; the area keeps its owner.
-            for side in self.sides() {
-                learn(side, before);
-            }
-            for side in self.sides() {
-                let mut ways = halves(call, &side.engine);
-                ways.push(vec![replaced.clone()]);
-                for way in ways {
-                    if let Ok(mut other) = side.try_clone()
-                        && way.iter().all(|call| other.engine.perform(call).is_ok())
-                    {
-                        fresh.push(other);
-                    }
+        for replica in self.replicas() {
+            let mut ways = halves(call, &replica.engine);
+            ways.push(vec![replaced.clone()]);
+            for way in ways {
+                if let Ok(mut other) = replica.try_clone()
+                    && way.iter().all(|call| other.engine.perform(call).is_ok())
+                {
+                    fresh.push(other);
                 }
             }
         }
-        if self.others.is_empty() && fresh.is_empty() {
-            return (verdict, own);
-        }
+        fresh
+    }
 
-        let mut kept = Vec::with_capacity(self.others.len() + fresh.len());
+    /// Performs the call on the alternatives, and keeps those that explain the result. Returns those that
+    /// would have explained it, but are too old.
+    fn perform_alternatives(
+        &mut self,
+        call: &Call,
+        returned: i64,
+        before: &[Range],
+    ) -> Vec<Replica> {
+        let mut kept = Vec::with_capacity(self.alternatives.len());
         let mut old = Vec::new();
-        for mut other in self.others.drain(..) {
+        for mut other in self.alternatives.drain(..) {
             let (verdict, _) = if before.is_empty() {
                 other.perform(call, returned, &mut NoPages)
             } else {
@@ -470,41 +526,30 @@ impl Follower {
                 old.push(other);
             }
         }
-        self.others = kept;
-        let branched = !fresh.is_empty();
-        self.others.append(&mut fresh);
-        if !explains(verdict) && !self.others.is_empty() {
-            self.side = self.others.remove(0);
-            self.replaced += 1;
-            (verdict, own) = (Verdict::Agrees, returned);
-        }
-        self.give_up(&old);
-        if branched || self.others.iter().any(|other| other.age % 16 == 0) {
-            self.thin_out();
-        }
-        (verdict, own)
+        self.alternatives = kept;
+        old
     }
 
     /// Of those that will always answer alike, one is enough. Of too many different ones, the oldest are given up.
     fn thin_out(&mut self) {
-        let mut kept: Vec<Side> = Vec::with_capacity(self.others.len());
+        let mut kept: Vec<Replica> = Vec::with_capacity(self.alternatives.len());
         // From the youngest on: it has the most patience left.
-        for other in self.others.drain(..).rev() {
-            if !other.same_as(&self.side) && !kept.iter().any(|known| known.same_as(&other)) {
+        for other in self.alternatives.drain(..).rev() {
+            if !other.same_as(&self.replica) && !kept.iter().any(|known| known.same_as(&other)) {
                 kept.push(other);
             }
         }
         let more = kept.split_off(kept.len().min(ALTERNATIVES));
         self.give_up(&more);
         kept.reverse();
-        self.others = kept;
+        self.alternatives = kept;
     }
 
     /// Follows these no longer, but remembers where they told otherwise.
-    fn give_up(&mut self, others: &[Side]) {
+    fn give_up(&mut self, others: &[Replica]) {
         self.given_up += others.len() as u64;
         for other in others {
-            self.doubts.note(&self.side.apart_from(other));
+            self.doubts.note(&self.replica.apart_from(other));
         }
     }
 

@@ -6,7 +6,7 @@
 
 use samara_mm::Call;
 
-use crate::histories::Range;
+use crate::orderings::Range;
 use crate::undecided::Unknown;
 
 /// At most so many ranges are kept. Of more the oldest are forgotten: what differs there is a disagreement.

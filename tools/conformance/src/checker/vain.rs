@@ -4,11 +4,11 @@
 
 use samara_mm::{Area, VmFlags};
 
-use super::Follower;
-use crate::histories::Range;
-use crate::side::Side;
+use super::Checker;
+use crate::orderings::Range;
+use crate::replica::Replica;
 
-impl Side {
+impl Replica {
     /// This after an access to `address`, where nothing is mapped, for which the area above could not grow: a limit keeps it from that, but it has an owner
     /// from then on. `None` if that is impossible, or of no importance.
     pub(super) fn grown_in_vain(&self, address: u64) -> Option<Self> {
@@ -24,7 +24,7 @@ impl Side {
     }
 }
 
-impl Follower {
+impl Checker {
     /// Returns areas that may have an owner because the kernel could not grow them, or because a
     /// userfaultfd failed to fill them in. No file of the kernel shows either.
     pub fn owned_in_vain(&self) -> Vec<Range> {

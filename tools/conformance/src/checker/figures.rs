@@ -2,12 +2,12 @@
 
 use samara_mm::Call;
 
+use crate::checker::{Checker, Place};
 use crate::describe::{self, Described, Returned};
-use crate::follow::{Follower, Place};
-use crate::side::{Verdict, placed_at_random};
+use crate::replica::{Verdict, placed_at_random};
 use crate::tally::{Finding, FindingKind, SpaceFigures, Tally};
 
-impl Follower {
+impl Checker {
     /// Counts a judged call.
     pub fn count(
         call: &Call,
@@ -65,17 +65,17 @@ impl Follower {
 
     /// State of the engine for the summary.
     pub(crate) fn figures(&self) -> SpaceFigures {
-        let stats = self.side.engine.stats();
-        let config = self.side.engine.config();
+        let stats = self.replica.engine.stats();
+        let config = self.replica.engine.config();
         let mut end = config.mmap_min_addr;
         let mut largest_gap = 0;
-        for line in self.side.engine.maps() {
+        for line in self.replica.engine.maps() {
             largest_gap = largest_gap.max(line.start.saturating_sub(end));
             end = line.end;
         }
         largest_gap = largest_gap.max(config.task_size.saturating_sub(end));
         SpaceFigures {
-            areas: self.side.engine.area_count() as u64,
+            areas: self.replica.engine.area_count() as u64,
             areas_peak: stats.areas_peak as u64,
             gaps: stats.gaps as u64,
             largest_gap,
@@ -87,7 +87,7 @@ impl Follower {
 
     /// Adds the engine's figures at its end. `main` says that it is the main program's.
     pub fn retire(&self, main: bool, tally: &mut Tally) {
-        let stats = self.side.engine.stats();
+        let stats = self.replica.engine.stats();
         let figures = self.figures();
         let totals = &mut tally.spaces;
         totals.alternatives += self.performed;

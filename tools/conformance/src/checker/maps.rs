@@ -2,19 +2,19 @@
 
 use samara_linux::maps::Map;
 
+use crate::checker::{Checker, Place, unknown};
 use crate::compare::{self, Difference};
-use crate::follow::{Follower, Place, unknown};
-use crate::histories::Range;
-use crate::side::Side;
+use crate::orderings::Range;
+use crate::replica::Replica;
 use crate::tally::{Finding, FindingKind};
 use crate::undecided::Unknown;
 
-impl Follower {
+impl Checker {
     /// Returns `true` if the maps differ only in where areas are joined, under every hypothesis.
     pub fn is_joined_otherwise(&self, kernel: &Map) -> bool {
-        let mut sides = std::iter::once(&self.side).chain(&self.others);
-        sides.all(|side| {
-            compare::joints(side.engine.maps(), kernel, &|_| false)
+        let mut replicas = std::iter::once(&self.replica).chain(&self.alternatives);
+        replicas.all(|replica| {
+            compare::joints(replica.engine.maps(), kernel, &|_| false)
                 .is_some_and(|joints| !joints.is_empty())
         })
     }
@@ -22,7 +22,7 @@ impl Follower {
     /// Returns why a map that differs decides nothing: areas are joined in one of the two maps and not in the other, or have other names, and of each of them
     /// something is not known. `None` if it is a disagreement.
     pub fn undecided(&self, kernel: &Map) -> Option<Unknown> {
-        let engine = &self.side.engine;
+        let engine = &self.replica.engine;
         let mut whys = |range: Range| {
             let of_files = unknown::of_files(engine, range);
             let served = of_files.filter(|why| *why == Unknown::Served);
@@ -36,7 +36,7 @@ impl Follower {
 
     /// Returns `range` as far as whole areas reach that lie in it or touch it, and how many there are, counted up to one more than `most`.
     pub fn window(&self, (start, end): Range, most: usize) -> (Range, usize) {
-        let engine = &self.side.engine;
+        let engine = &self.replica.engine;
         let below = start.checked_sub(1).and_then(|below| engine.lookup(below));
         let low = below.map_or(start, |area| area.start);
         let high = engine.lookup(end).map_or(end, |area| area.end);
@@ -46,12 +46,12 @@ impl Follower {
 
     /// Compares the areas of a [window](Self::window) alone: `kernel` has these. Returns `false` if they differ; what else is followed is refuted where it differs.
     pub fn agrees_within(&mut self, window: Range, kernel: &Map, renamed: &mut u64) -> bool {
-        if !self.side.agrees_within(window, kernel, renamed) {
+        if !self.replica.agrees_within(window, kernel, renamed) {
             return false;
         }
         // Names are counted once.
         let mut names = 0;
-        self.others
+        self.alternatives
             .retain_mut(|other| other.agrees_within(window, kernel, &mut names));
         true
     }
@@ -69,16 +69,16 @@ impl Follower {
     ) -> Result<(), Difference> {
         let known = grown.len();
         let mut fresh = Vec::new();
-        let compared = self.side.compare(kernel, grown, &mut fresh, renamed);
-        if self.others.is_empty() && fresh.is_empty() {
+        let compared = self.replica.compare(kernel, grown, &mut fresh, renamed);
+        if self.alternatives.is_empty() && fresh.is_empty() {
             return compared.or_else(|difference| self.learn(kernel, &[], difference));
         }
         // What the others grow they would have grown anyway; names are counted once.
         let (mut again, mut names) = (Vec::new(), 0);
         let mut refuted = Vec::new();
-        for mut other in std::mem::take(&mut self.others) {
+        for mut other in std::mem::take(&mut self.alternatives) {
             match other.compare(kernel, &mut again, &mut fresh, &mut names) {
-                Ok(()) => self.others.push(other),
+                Ok(()) => self.alternatives.push(other),
                 Err(_) => refuted.push(other),
             }
         }
@@ -90,12 +90,12 @@ impl Follower {
                 .is_ok()
         });
         if !fresh.is_empty() {
-            self.others.append(&mut fresh);
+            self.alternatives.append(&mut fresh);
             self.thin_out();
         }
         match compared {
-            Err(_) if !self.others.is_empty() => {
-                self.side = self.others.remove(0);
+            Err(_) if !self.alternatives.is_empty() => {
+                self.replica = self.alternatives.remove(0);
                 self.replaced += 1;
                 if grown.len() == known {
                     again.sort_unstable();
@@ -113,25 +113,25 @@ impl Follower {
     fn learn(
         &mut self,
         kernel: &Map,
-        refuted: &[Side],
+        refuted: &[Replica],
         difference: Difference,
     ) -> Result<(), Difference> {
-        let sides = std::iter::once(&self.side).chain(refuted);
+        let replicas = std::iter::once(&self.replica).chain(refuted);
         let unknown = &|range| self.doubts.touch(range);
-        let explains = |other: &mut Side| {
+        let explains = |other: &mut Replica| {
             let (mut grown, mut fresh) = (Vec::new(), Vec::new());
             let compared = other.compare(kernel, &mut grown, &mut fresh, &mut 0);
             compared.is_ok() && grown.is_empty()
         };
-        let mut learnt = sides
-            .filter_map(|side| side.with_owners_of(kernel, unknown))
+        let mut learnt = replicas
+            .filter_map(|replica| replica.with_owners_of(kernel, unknown))
             .filter_map(|mut other| explains(&mut other).then_some(other));
-        let Some(side) = learnt.next() else {
+        let Some(replica) = learnt.next() else {
             return Err(difference);
         };
         let others = learnt.collect();
-        self.side = side;
-        self.others = others;
+        self.replica = replica;
+        self.alternatives = others;
         self.replaced += 1;
         self.thin_out();
         Ok(())
@@ -150,7 +150,7 @@ impl Follower {
             call_number: place.call_number,
             process: place.process,
             call: cause,
-            detail: self.side.side_by_side(kernel, difference),
+            detail: self.replica.side_by_side(kernel, difference),
         }
     }
 }

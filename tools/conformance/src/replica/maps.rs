@@ -6,18 +6,18 @@ use samara_linux::maps::Map;
 use samara_mm::{AnonVma, Area, Layout, Limits, MapsLine, VmFlags};
 
 use crate::compare::{self, Difference};
-use crate::histories::Range;
+use crate::orderings::Range;
 
-use super::Side;
+use super::Replica;
 
-impl Side {
+impl Replica {
     /// Compares the whole map, growing stacks that the kernel has grown. `grown` gets the lowest addresses that areas grew to, `fresh` what this would be
     /// if [what is below had been written before](Self::written_below).
     pub(crate) fn compare(
         &mut self,
         kernel: &Map,
         grown: &mut Vec<u64>,
-        fresh: &mut Vec<Side>,
+        fresh: &mut Vec<Replica>,
         renamed: &mut u64,
     ) -> Result<(), Difference> {
         loop {

@@ -2,9 +2,9 @@
 
 use samara_mm::{AddressSpace, Area, Call, FileArg, FileKind, PAGE_SIZE, VmFlags};
 
-use super::Follower;
-use crate::histories::Range;
-use crate::side::Verdict;
+use super::Checker;
+use crate::orderings::Range;
+use crate::replica::Verdict;
 use crate::undecided::Unknown;
 
 /// What maps call a map of BPF.
@@ -89,7 +89,7 @@ fn ranges(call: &Call, returned: i64) -> Vec<Range> {
     }
 }
 
-impl Follower {
+impl Checker {
     /// Notes why a wrong answer to the next call decides nothing.
     pub fn next_is_unknown(&mut self, unknown: Unknown) {
         self.next_unknown = Some(unknown);

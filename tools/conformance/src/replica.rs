@@ -2,12 +2,10 @@
 
 mod halves;
 mod maps;
+mod outside;
 mod owners;
 
-use samara_mm::{
-    AddressSpace, Area, Backing, Call, Errno, FileArg, FileKind, Overcommit, Pages, SharedMap,
-    VmFlags,
-};
+use samara_mm::{AddressSpace, Call, Errno, FileArg, Overcommit, Pages, SharedMap};
 
 use crate::compare::Alike;
 use crate::describe;
@@ -16,6 +14,9 @@ use crate::undecided::Unknown;
 use self::owners::Owners;
 
 pub use self::halves::halves;
+pub(crate) use self::outside::lacking;
+pub use self::outside::may_be_sealed;
+use self::outside::{failed_before, failing_range, is_failure_outside, populates};
 
 /// The relation of the engine's answer to the kernel's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub enum Verdict {
 
 /// An engine, and which of its unnamed objects is which of the kernel's.
 #[derive(Debug)]
-pub(crate) struct Side {
+pub(crate) struct Replica {
     pub(crate) engine: AddressSpace,
     /// With one, calls are performed as while other threads may look, and maps are compared through it, as these see them.
     shared: Option<SharedMap>,
@@ -46,7 +47,7 @@ pub(crate) struct Side {
     pub(crate) age: u32,
 }
 
-impl Side {
+impl Replica {
     pub(crate) fn new(mut engine: AddressSpace, shared: bool) -> Self {
         Self {
             shared: shared.then(|| engine.share()),
@@ -148,7 +149,7 @@ impl Side {
         if lacks_memory(&self.engine, call, returned)
             || refused_for_pages(call, returned)
             || found_no_room(call, returned)
-            || (populating || mapping) && outside(&self.engine, call, returned)
+            || (populating || mapping) && is_failure_outside(&self.engine, call, returned)
         {
             // The driver, the file system, the owner of the segment, the place of a page or a machine that has promised enough may have refused: the
             // engine must not go on alone.
@@ -189,8 +190,8 @@ impl Side {
             Verdict::Agrees
         } else if own == -i64::from(Errno::ENOSYS.0) {
             Verdict::NotModelled
-        } else if outside(&self.engine, call, returned)
-            && (own >= 0 || told_before(&self.engine, call, returned, own))
+        } else if is_failure_outside(&self.engine, call, returned)
+            && (own >= 0 || failed_before(&self.engine, call, returned, own))
         {
             Verdict::Outside
         } else {
@@ -336,244 +337,4 @@ pub(crate) fn filled_in(call: &Call, returned: i64) -> Vec<(u64, u64)> {
         }
         _ => Vec::new(),
     }
-}
-
-/// The range of several at which the kernel has failed with `error`, or perhaps has: it tells how far it came if it came anywhere.
-fn failing_range(ranges: &[(u64, u64)], returned: i64, error: i32) -> Option<(u64, u64)> {
-    if returned == -i64::from(error) {
-        return ranges.iter().copied().find(|(_, len)| *len > 0);
-    }
-    let mut left = u64::try_from(returned).ok()?;
-    ranges.iter().copied().find(|&(_, len)| {
-        let stopped = left == 0 && len > 0;
-        left = left.saturating_sub(len);
-        stopped
-    })
-}
-
-/// Can the kernel have failed with this error for a reason that lies outside the address space: a device's driver,
-/// input and output, the state of pages?
-fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
-    if let Call::ProcessMadvise { ranges, .. } = call
-        && populates(call)
-        && returned > 0
-    {
-        let stopped = failing_range(ranges, returned, libc::EFAULT);
-        return stopped.is_some_and(|(addr, len)| may_lack_pages(engine, addr, len));
-    }
-    let error = -returned as i32;
-    if !(-4095..0).contains(&returned) {
-        return false;
-    }
-    const EHWPOISON: i32 = 133;
-    match call {
-        Call::Mmap {
-            file: FileArg::File(file),
-            flags,
-            ..
-        } => {
-            file.kind.is_driven()
-                // It may have been sealed since the call began.
-                || error == libc::EPERM && may_be_sealed(file.kind) && is_to_be_shared(*flags)
-                || matches!(
-                    error,
-                    libc::ENODEV | libc::EIO | libc::ENXIO | libc::ENFILE | libc::ENOLCK
-                )
-        }
-        Call::Madvise { addr, len, .. } if populates(call) && error == libc::EFAULT => {
-            may_lack_pages(engine, *addr, *len)
-        }
-        Call::Madvise { addr, len, advice } if *advice == libc::MADV_REMOVE && no_holes(error) => {
-            let end = addr.saturating_add(*len);
-            let mut within = engine
-                .areas()
-                .filter(|area| area.start < end && area.end > *addr);
-            within.any(|area| area.vma.flags.contains(VmFlags::SHARED))
-        }
-        // A segment that is to be removed goes with the last area that is cut out of the way, and cannot be mapped then. Nor can memory that was sealed since it was
-        // mapped.
-        Call::RemapFilePages { addr, .. } => {
-            is_driven(engine, *addr)
-                || error == libc::EINVAL && is_segment(engine, *addr)
-                || error == libc::EPERM && is_memory(engine, *addr)
-        }
-        Call::UffdRegister { addr, len, .. } if error == libc::EBUSY => {
-            has_unknown_watcher(engine, *addr, *len)
-        }
-        Call::UffdUnregister { addr, len, .. } if error == libc::EINVAL => {
-            has_unknown_watcher(engine, *addr, *len)
-        }
-        // Some drivers choose the place of their mappings, and a ring of `io_setup` whose owner is another address space does not move; be it the first area that is
-        // to move or another.
-        Call::Mremap {
-            old_addr,
-            old_len,
-            flags,
-            ..
-        } if flags & libc::MREMAP_FIXED as u64 != 0 => {
-            let is_driven =
-                |area: Area<'_>| area.vma.file().is_some_and(|file| file.kind.is_driven());
-            matches!(error, libc::EINVAL | libc::EFAULT)
-                && files_in(engine, *old_addr, (*old_len).max(1)).any(is_driven)
-        }
-        Call::Madvise { advice, .. } => {
-            let on_pages = !matches!(advice, 0..=2 | 10..=19);
-            on_pages
-                && matches!(
-                    error,
-                    libc::EAGAIN
-                        | libc::EBUSY
-                        | libc::EIO
-                        | libc::EINVAL
-                        | libc::EFAULT
-                        | libc::ENOMEM
-                        | libc::EPERM
-                        | libc::EFBIG
-                        | EHWPOISON
-                )
-        }
-        Call::ProcessMadvise { ranges, advice, .. } => ranges.iter().any(|&(addr, len)| {
-            let advice = *advice;
-            outside(engine, &Call::Madvise { addr, len, advice }, returned)
-        }),
-        // Locking fills the pages in; where that fails, the areas are locked all the same.
-        Call::Mlock { addr, len, .. } => {
-            matches!(error, libc::EAGAIN | libc::EINTR)
-                || error == libc::ENOMEM && may_lack_pages(engine, *addr, *len)
-        }
-        Call::Mlockall { .. } => matches!(error, libc::EAGAIN | libc::EINTR),
-        // The file system is asked to write, which has errors of its own; a socket, say, cannot be asked.
-        Call::Msync { addr, len, flags } => {
-            let asked = flags & libc::MS_SYNC as u64 != 0;
-            matches!(error, libc::EIO | libc::EBUSY | libc::EINTR)
-                || match error {
-                    libc::ENOMEM => false,
-                    libc::EINVAL => asked && has_shared(engine, *addr, *len, FileKind::is_driven),
-                    _ => asked && has_shared(engine, *addr, *len, |_| true),
-                }
-        }
-        Call::Mincore { .. } => matches!(error, libc::EFAULT | libc::EAGAIN),
-        Call::Mbind { .. } => matches!(error, libc::EIO | libc::EFAULT),
-        // Of another namespace, nothing is known of the segment.
-        Call::Shmat { segment, .. } => {
-            matches!(error, libc::EACCES | libc::EIDRM) || segment.is_none()
-        }
-        _ => false,
-    }
-}
-
-/// Can the kernel have failed from outside before it came to what the engine refuses with `own`? `mincore` tells of pages up to the first hole: in a bad vector
-/// it fails before that, unless the hole is at the start and the vector only not mapped. `msync` goes on behind holes.
-fn told_before(engine: &AddressSpace, call: &Call, returned: i64, own: i64) -> bool {
-    match *call {
-        Call::Shmat { segment: None, .. } => true,
-        // Of an area before the one that the engine refuses.
-        Call::Madvise { .. } => no_holes(-returned as i32),
-        Call::Msync { .. } => own == -i64::from(libc::ENOMEM) || own == -i64::from(libc::EBUSY),
-        Call::Mincore { addr, len } => {
-            own == -i64::from(libc::ENOMEM)
-                && addr
-                    .checked_add(len)
-                    .is_some_and(|end| end <= engine.config().task_size)
-        }
-        _ => false,
-    }
-}
-
-/// What files say that cannot have holes (`fallocate(2)`): drivers, file systems that know none, sealed memory, and all of them beyond their largest offset.
-fn no_holes(error: i32) -> bool {
-    matches!(
-        error,
-        libc::ENODEV | libc::EOPNOTSUPP | libc::EPERM | libc::EFBIG
-    )
-}
-
-/// Returns `true` for files in memory, which may get seals (`fcntl(2)`) as long as they are open.
-pub fn may_be_sealed(kind: FileKind) -> bool {
-    matches!(kind, FileKind::Shmem | FileKind::HugeTlb(_))
-}
-
-fn is_to_be_shared(flags: u64) -> bool {
-    const SHARED: [u64; 2] = [libc::MAP_SHARED as u64, libc::MAP_SHARED_VALIDATE as u64];
-    SHARED.contains(&(flags & libc::MAP_TYPE as u64))
-}
-
-/// Is a segment attached there?
-fn is_segment(engine: &AddressSpace, addr: u64) -> bool {
-    let area = engine.lookup(addr & !0xfff);
-    area.is_some_and(|area| matches!(area.vma.backing, Backing::Shm { .. }))
-}
-
-/// Is a file in memory mapped there?
-fn is_memory(engine: &AddressSpace, addr: u64) -> bool {
-    let area = engine.lookup(addr & !0xfff);
-    area.is_some_and(|area| area.vma.file().is_some_and(|file| may_be_sealed(file.kind)))
-}
-
-/// Is there a mapping of a driver's?
-fn is_driven(engine: &AddressSpace, addr: u64) -> bool {
-    let area = engine.lookup(addr);
-    area.is_some_and(|area| area.vma.file().is_some_and(|file| file.kind.is_driven()))
-}
-
-/// Can a page of the range be one that the kernel cannot fill in?
-fn may_lack_pages(engine: &AddressSpace, addr: u64, len: u64) -> bool {
-    lacking(engine, addr, addr.saturating_add(len))
-        .next()
-        .is_some()
-}
-
-/// The areas of `[start, end)` with pages that the kernel perhaps cannot fill in: of files, whose ends are not known here; those that a userfaultfd
-/// watches, which may be one that answers the program alone, or none (`UFFD_USER_MODE_ONLY`, `UFFD_FEATURE_SIGBUS`), also of pages that are there and that it has
-/// write-protected; and those with a protection key, to which the thread may have no rights.
-pub(crate) fn lacking(
-    engine: &AddressSpace,
-    start: u64,
-    end: u64,
-) -> impl Iterator<Item = Area<'_>> {
-    const WATCHED: VmFlags = VmFlags::UFFD;
-    engine.areas().filter(move |area| {
-        let flags = area.vma.flags;
-        let lacks = area.vma.file().is_some() || flags.intersects(WATCHED) || flags.pkey() != 0;
-        area.start < end && area.end > start && lacks
-    })
-}
-
-/// Is a file of such a kind mapped shared there?
-fn has_shared(engine: &AddressSpace, addr: u64, len: u64, such: impl Fn(FileKind) -> bool) -> bool {
-    files_in(engine, addr, len).any(|area| {
-        area.vma.flags.contains(VmFlags::SHARED)
-            && area.vma.file().is_some_and(|file| such(file.kind))
-    })
-}
-
-/// Was something there watched before it was followed? By which userfaultfd, nobody knows.
-fn has_unknown_watcher(engine: &AddressSpace, addr: u64, len: u64) -> bool {
-    let end = addr.saturating_add(len);
-    let mut within = engine
-        .areas()
-        .filter(|area| area.start < end && area.end > addr);
-    within.any(|area| area.vma.flags.intersects(VmFlags::UFFD) && area.vma.uffd.is_none())
-}
-
-/// The areas of files in a range.
-fn files_in(engine: &AddressSpace, addr: u64, len: u64) -> impl Iterator<Item = Area<'_>> {
-    let end = addr.saturating_add(len);
-    engine
-        .areas()
-        .filter(move |area| area.start < end && area.end > addr && area.vma.file().is_some())
-}
-
-/// `MADV_POPULATE_READ` or `MADV_POPULATE_WRITE`?
-fn populates(call: &Call) -> bool {
-    matches!(
-        call,
-        Call::Madvise {
-            advice: 22 | 23,
-            ..
-        } | Call::ProcessMadvise {
-            advice: 22 | 23,
-            ..
-        }
-    )
 }

@@ -13,7 +13,7 @@ fn file() -> FileArg {
 }
 
 /// Anonymous memory, a file behind it, and once more anonymous memory.
-fn around_a_file() -> Follower {
+fn around_a_file() -> Checker {
     let file = Call::Mmap {
         addr: 0x40_2000,
         len: 0x2000,
@@ -29,19 +29,19 @@ fn around_a_file() -> Follower {
     ])
 }
 
-fn owned(side: &Side) -> Vec<bool> {
-    let areas = side.engine.areas();
+fn owned(replica: &Replica) -> Vec<bool> {
+    let areas = replica.engine.areas();
     areas.map(|area| area.vma.anon().is_some()).collect()
 }
 
 #[test]
 fn an_access_beyond_the_end_of_a_file_was_a_write_or_a_read() {
-    let mut follower = around_a_file();
-    follower.may_have_written(0x50_0000);
-    assert!(follower.others.is_empty(), "nothing is there");
-    follower.may_have_written(0x40_2000);
-    let sides: Vec<Vec<bool>> = follower.sides().map(|side| owned(side)).collect();
-    assert_eq!(sides, [[false; 3], [false, true, false]]);
+    let mut checker = around_a_file();
+    checker.may_have_written(0x50_0000);
+    assert!(checker.alternatives.is_empty(), "nothing is there");
+    checker.may_have_written(0x40_2000);
+    let replicas: Vec<Vec<bool>> = checker.replicas().map(|replica| owned(replica)).collect();
+    assert_eq!(replicas, [[false; 3], [false, true, false]]);
 }
 
 #[test]
@@ -61,14 +61,14 @@ fn a_call_that_fills_in_comes_as_far_as_the_end_of_a_file() {
         advice: 23,
     };
     for (call, errno) in [(lock, 12), (fill, 14)] {
-        let mut follower = around_a_file();
-        let (verdict, _) = follower.perform(&call, -errno, none, &mut Listed(&[]));
+        let mut checker = around_a_file();
+        let (verdict, _) = checker.perform(&call, -errno, none, &mut Listed(&[]));
         assert_eq!(verdict, Verdict::Outside);
-        let sides: Vec<Vec<bool>> = follower.sides().map(|side| owned(side)).collect();
-        assert_eq!(sides, [[true, true, false]], "{call:?}");
+        let replicas: Vec<Vec<bool>> = checker.replicas().map(|replica| owned(replica)).collect();
+        assert_eq!(replicas, [[true, true, false]], "{call:?}");
         // What fails for a reason of its own needs no end of a file.
-        follower.perform(&unmap(0x40_4000, 0x1000), 0, none, &mut Listed(&[]));
-        let (verdict, _) = follower.perform(&call, -12, none, &mut Listed(&[]));
+        checker.perform(&unmap(0x40_4000, 0x1000), 0, none, &mut Listed(&[]));
+        let (verdict, _) = checker.perform(&call, -12, none, &mut Listed(&[]));
         assert_eq!(verdict, Verdict::Agrees);
     }
 }
@@ -80,34 +80,37 @@ fn a_call_may_come_to_the_end_of_a_file_or_to_what_cannot_be_filled_in() {
         before: &[],
         after: None,
     };
-    let mut follower = around_a_file();
-    follower.perform(&protect(0x40_5000, 0x1000, 0), 0, none, &mut Listed(&[]));
+    let mut checker = around_a_file();
+    checker.perform(&protect(0x40_5000, 0x1000, 0), 0, none, &mut Listed(&[]));
     let lock = Call::Mlock {
         addr: 0x40_0000,
         len: 0x6000,
         flags: 0,
     };
-    let (verdict, _) = follower.perform(&lock, -12, none, &mut Listed(&[]));
+    let (verdict, _) = checker.perform(&lock, -12, none, &mut Listed(&[]));
     assert_eq!(verdict, Verdict::Agrees);
-    let mut sides: Vec<bool> = follower.sides().map(|side| owned(side)[2]).collect();
-    sides.sort_unstable();
-    assert_eq!(sides, [false, true]);
+    let mut replicas: Vec<bool> = checker
+        .replicas()
+        .map(|replica| owned(replica)[2])
+        .collect();
+    replicas.sort_unstable();
+    assert_eq!(replicas, [false, true]);
 }
 
 #[test]
 fn what_the_kernel_writes_beyond_the_end_of_a_file_is_never_seen() {
-    let mut follower = around_a_file();
-    let inside = |follower: &Follower| {
-        let area = follower
+    let mut checker = around_a_file();
+    let inside = |checker: &Checker| {
+        let area = checker
             .engine()
             .areas()
             .find(|area| area.vma.file().is_some());
         area.map(|area| (area.start, area.end)).unwrap()
     };
-    let file = inside(&follower);
-    follower.may_have_written(0x1_0000_0000);
-    assert!(follower.doubts.is_empty(), "nothing is there");
-    follower.may_have_written(file.1 - 1);
-    assert!(follower.doubts.touch(file));
-    assert!(!follower.doubts.touch((file.1, u64::MAX)) && !follower.doubts.touch((0, file.0)));
+    let file = inside(&checker);
+    checker.may_have_written(0x1_0000_0000);
+    assert!(checker.doubts.is_empty(), "nothing is there");
+    checker.may_have_written(file.1 - 1);
+    assert!(checker.doubts.touch(file));
+    assert!(!checker.doubts.touch((file.1, u64::MAX)) && !checker.doubts.touch((0, file.0)));
 }

@@ -12,7 +12,7 @@ const ALL_ORDERS: usize = 3;
 
 /// What may have happened besides that which the engine itself holds for likeliest: `before` was found written at the entry of a
 /// call, `after` (which includes it) at its return, both ascending.
-pub(crate) fn histories(before: &[Range], after: Option<&[Range]>) -> Vec<History> {
+pub(crate) fn orderings(before: &[Range], after: Option<&[Range]>) -> Vec<History> {
     let mut found = Vec::new();
     if !apart(before) {
         orders(before, &mut found);
@@ -95,25 +95,25 @@ mod tests {
 
     #[test]
     fn what_lies_apart_has_no_order() {
-        assert!(histories(&[], None).is_empty());
-        assert!(histories(&[A, C, FAR], None).is_empty());
-        assert_eq!(histories(&[A], Some(&[A, FAR])), [[A, FAR]]);
+        assert!(orderings(&[], None).is_empty());
+        assert!(orderings(&[A, C, FAR], None).is_empty());
+        assert_eq!(orderings(&[A], Some(&[A, FAR])), [[A, FAR]]);
     }
 
     #[test]
     fn neighbours_are_tried_in_all_orders() {
-        assert_eq!(histories(&[A, B], None), [[A, B], [B, A]]);
-        assert_eq!(histories(&[A, B, C], None).len(), 6);
+        assert_eq!(orderings(&[A, B], None), [[A, B], [B, A]]);
+        assert_eq!(orderings(&[A, B, C], None).len(), 6);
     }
 
     #[test]
     fn of_many_only_the_plain_orders() {
         let many: Vec<Range> = (0..9).map(|at| (at, at + 1)).collect();
-        let found = histories(&many, None);
+        let found = orderings(&many, None);
         assert_eq!(found.len(), 2);
         assert!(found[0].is_sorted() && found[1].is_sorted_by(|a, b| a > b));
-        assert_eq!(histories(&[], Some(&many)).len(), 2);
-        assert_eq!(histories(&[], Some(&many))[0], many);
+        assert_eq!(orderings(&[], Some(&many)).len(), 2);
+        assert_eq!(orderings(&[], Some(&many))[0], many);
     }
 
     #[test]
@@ -131,10 +131,10 @@ mod tests {
     fn each_write_during_a_call_may_have_come_before_or_after() {
         // A or C or both before the call; none is what the engine itself assumes.
         assert_eq!(
-            histories(&[], Some(&[A, C])),
+            orderings(&[], Some(&[A, C])),
             [vec![A], vec![C], vec![A, C]]
         );
         // With B known before: alone with A two orders, with C two, with both six.
-        assert_eq!(histories(&[B], Some(&[A, B, C])).len(), 10);
+        assert_eq!(orderings(&[B], Some(&[A, B, C])).len(), 10);
     }
 }

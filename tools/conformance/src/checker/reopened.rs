@@ -4,7 +4,7 @@
 use samara_mm::{AddressSpace, Area, Call, Counted, File, FileArg, Vma};
 
 use crate::counted::counted;
-use crate::side::Side;
+use crate::replica::Replica;
 
 /// The file of an area, if it is not known through which open file it was mapped.
 fn file_of(vma: &Vma) -> Option<&Counted<File>> {
@@ -22,7 +22,7 @@ fn continues(engine: &AddressSpace, (start, end): (u64, u64), file: &File, page:
     goes_on(start, engine.lookup(start.wrapping_sub(1))) || goes_on(end, engine.lookup(end))
 }
 
-impl Side {
+impl Replica {
     /// The same call through the unknown open file of an area beside which it maps, if there is one.
     pub(super) fn through_an_unknown_file(&self, call: &Call, returned: i64) -> Option<Call> {
         let mut call = call.clone();

@@ -17,19 +17,18 @@ fn what_shows_late_is_tried_again_or_undecided() {
         before: &[LOW],
         after: None,
     };
-    let perform = |follower: &mut Follower, evidence| {
-        let (verdict, _) =
-            follower.perform(&between(), LOW.1 as i64, evidence, &mut Listed(&[LOW]));
+    let perform = |checker: &mut Checker, evidence| {
+        let (verdict, _) = checker.perform(&between(), LOW.1 as i64, evidence, &mut Listed(&[LOW]));
         assert_eq!(verdict, Verdict::Agrees);
     };
     let joined = kernel(&["400000-403000 rw-p"]);
     let apart = kernel(&["400000-402000 rw-p", "402000-403000 rw-p"]);
     let elsewhere = kernel(&["400000-404000 rw-p"]);
-    let mut follower = begun();
-    let mut former = follower.try_clone().unwrap();
-    perform(&mut follower, none);
-    assert!(follower.is_joined_otherwise(&apart));
-    assert!(!follower.is_joined_otherwise(&joined) && !follower.is_joined_otherwise(&elsewhere));
+    let mut checker = begun();
+    let mut former = checker.try_clone().unwrap();
+    perform(&mut checker, none);
+    assert!(checker.is_joined_otherwise(&apart));
+    assert!(!checker.is_joined_otherwise(&joined) && !checker.is_joined_otherwise(&elsewhere));
     // The page was about to come.
     let late = Evidence {
         before: &[LOW],
@@ -38,19 +37,19 @@ fn what_shows_late_is_tried_again_or_undecided() {
     perform(&mut former, late);
     former.compare(&apart, &mut Vec::new(), &mut 0).unwrap();
     // Who does not look at once can tell no more, but only of that place.
-    assert_eq!(follower.undecided(&apart), None);
-    follower.doubt(HIGH.0, HIGH.1);
-    assert!(follower.undecided(&apart).is_some() && follower.undecided(&elsewhere).is_none());
+    assert_eq!(checker.undecided(&apart), None);
+    checker.doubt(HIGH.0, HIGH.1);
+    assert!(checker.undecided(&apart).is_some() && checker.undecided(&elsewhere).is_none());
 }
 
 /// What another thread may have made of a set of nodes, of a name, or of ranges, and only where the call has named memory.
 #[test]
 fn what_arguments_may_have_said_is_undecided() {
-    let mut follower = follow(&[(mmap(0x40_0000, 0x4000, FIXED), 0x40_0000, &[], None)]);
+    let mut checker = follow(&[(mmap(0x40_0000, 0x4000, FIXED), 0x40_0000, &[], None)]);
     let cut = kernel(&["400000-401000 rw-p", "401000-404000 rw-p"]);
-    assert_eq!(follower.undecided(&cut), None);
-    follower.doubt_for(0x40_1000, 0x40_2000, Unknown::Argument);
-    assert_eq!(follower.undecided(&cut), Some(Unknown::Argument));
+    assert_eq!(checker.undecided(&cut), None);
+    checker.doubt_for(0x40_1000, 0x40_2000, Unknown::Argument);
+    assert_eq!(checker.undecided(&cut), Some(Unknown::Argument));
     let mut named = Map::default();
     for line in [
         &b"00400000-00401000 rw-p 00000000 00:00 0 "[..],
@@ -59,22 +58,22 @@ fn what_arguments_may_have_said_is_undecided() {
     ] {
         named.push_line(line).unwrap();
     }
-    assert_eq!(follower.undecided(&named), Some(Unknown::Argument));
+    assert_eq!(checker.undecided(&named), Some(Unknown::Argument));
     for otherwise in ["400000-404000 r--p", "400000-405000 rw-p"] {
-        assert_eq!(follower.undecided(&kernel(&[otherwise])), None);
+        assert_eq!(checker.undecided(&kernel(&[otherwise])), None);
     }
     // The answer of that very call, and of none other; answers that agree are what they are.
     let call = read_only(0x40_0000);
-    follower.next_is_unknown(Unknown::Argument);
-    let judged = |follower: &mut Follower, verdict| follower.judge(&call, -22, verdict);
+    checker.next_is_unknown(Unknown::Argument);
+    let judged = |checker: &mut Checker, verdict| checker.judge(&call, -22, verdict);
     assert_eq!(
-        judged(&mut follower, Verdict::Differs),
+        judged(&mut checker, Verdict::Differs),
         Verdict::Undecided(Unknown::Argument)
     );
-    assert_eq!(judged(&mut follower, Verdict::Differs), Verdict::Differs);
-    follower.next_is_unknown(Unknown::Argument);
-    assert_eq!(judged(&mut follower, Verdict::Agrees), Verdict::Agrees);
-    assert_eq!(judged(&mut follower, Verdict::Differs), Verdict::Differs);
+    assert_eq!(judged(&mut checker, Verdict::Differs), Verdict::Differs);
+    checker.next_is_unknown(Unknown::Argument);
+    assert_eq!(judged(&mut checker, Verdict::Agrees), Verdict::Agrees);
+    assert_eq!(judged(&mut checker, Verdict::Differs), Verdict::Differs);
 }
 
 /// Of an area that was mapped before, nobody knows the open file: whether it joins what is mapped of the file now shows only later.
@@ -112,7 +111,7 @@ fn areas_of_unknown_open_files_that_join_are_undecided() {
             };
             engine.seed(area).unwrap();
         }
-        Follower::found(engine, false)
+        Checker::found(engine, false)
     };
     let mut joined = Map::default();
     let line = b"00400000-00402000 r--p 00000000 08:01 7 /x";
@@ -124,19 +123,19 @@ fn areas_of_unknown_open_files_that_join_are_undecided() {
 /// The neighbours of what a call has named belong to it: they may have joined.
 #[test]
 fn parts_of_maps_reach_as_far_as_areas_that_touch_them() {
-    let mut follower = follow(&[
+    let mut checker = follow(&[
         (mmap(0x40_0000, 0x4000, FIXED), 0x40_0000, &[], None),
         (read_only(0x40_1000), 0, &[], None),
         (mmap(0x50_0000, 0x1000, FIXED), 0x50_0000, &[], None),
     ]);
     let call = (0x40_1000, 0x40_2000);
     let all = (0x40_0000, 0x40_4000);
-    assert_eq!(follower.window(call, 9), (all, 3));
-    assert_eq!(follower.window(call, 1), (all, 2));
-    assert_eq!(follower.window((0x40_8000, 0x40_9000), 9).1, 0);
+    assert_eq!(checker.window(call, 9), (all, 3));
+    assert_eq!(checker.window(call, 1), (all, 2));
+    assert_eq!(checker.window((0x40_8000, 0x40_9000), 9).1, 0);
     let alone = (0x50_0000, 0x50_1000);
-    assert_eq!(follower.window(alone, 9), (alone, 1));
-    let mut agrees = |lines: &[&str]| follower.agrees_within(all, &kernel(lines), &mut 0);
+    assert_eq!(checker.window(alone, 9), (alone, 1));
+    let mut agrees = |lines: &[&str]| checker.agrees_within(all, &kernel(lines), &mut 0);
     let (low, middle, high) = (
         "400000-401000 rw-p",
         "401000-402000 r--p",

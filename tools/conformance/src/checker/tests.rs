@@ -43,20 +43,20 @@ fn unmap(addr: u64, len: u64) -> Call {
 /// A call, what the kernel returned, and what was found written before and while it was under way.
 type Step<'a> = (Call, i64, &'a [Range], Option<&'a [Range]>);
 
-fn follow(calls: &[Step<'_>]) -> Follower {
+fn follow(calls: &[Step<'_>]) -> Checker {
     let engine =
         AddressSpace::new(Config::default(), Limits::default(), Layout::default()).unwrap();
-    let mut follower = Follower::new(engine, false);
+    let mut checker = Checker::new(engine, false);
     for (call, returned, before, after) in calls {
         let evidence = Evidence {
             before,
             after: *after,
         };
         let (verdict, own) =
-            follower.perform(call, *returned, evidence, &mut Listed(evidence.before));
+            checker.perform(call, *returned, evidence, &mut Listed(evidence.before));
         assert_eq!((verdict, own), (Verdict::Agrees, *returned), "{call:?}");
     }
-    follower
+    checker
 }
 
 fn kernel(lines: &[&str]) -> Map {
