@@ -1,15 +1,21 @@
-//! The engine beside one real (or recorded) address space: perform a call, judge the answer, compare the maps.
+//! The engine compared with one real (or recorded) address space: it performs a call, judges the
+//! result, and compares the maps.
 //!
 //! # What cannot be known
-//! Page faults between two calls are learnt afterwards, from the pages, and all at once: not in which order they came, nor, with several threads,
-//! whether one came before or after the kernel's part of a call. Both can decide who shares an anon_vma, and that decides,
-//! perhaps much later, who merges. Wherever it could matter, each engine that is followed goes on under each assumption (what one fault took from a
-//! neighbour, the next may take from it). All perform every call, until the kernel's map refutes all but one kind. There is nothing
-//! to choose from then: if none is left, that is a mismatch. Those given up undecided are counted, and what they may have explained is undecided, too
-//! (`doubts`). The same holds for a fault that grows a stack
-//! while a call of another thread is under way, and for a set of nodes that another thread changes while the kernel reads it. Where a file ends that is mapped
-//! beyond its end is not known either (`ends`), nor what could not grow (`vain`), nor through which open file an area was mapped that was there before
-//! (`reopened`).
+//!
+//! Page faults between two calls are learnt afterwards, from the pages, and all at once. Their order is
+//! unknown, and with several threads also if one came before or after the kernel's part of a call. Both can
+//! decide which areas share an anon_vma, and that decides, perhaps much later, which areas merge.
+//!
+//! Wherever this could matter, the checker follows one replica of the engine under each hypothesis. (What
+//! one fault took from a neighbour, the next may take from it.) All replicas perform every call, until the
+//! kernel's map refutes all but one kind. If none is left, that is a mismatch. Hypotheses that are given up
+//! undecided are counted, and a difference that they may have explained is undecided, too (`doubts`).
+//!
+//! The same holds for a fault that grows a stack during a call of another thread, and for a set of nodes
+//! that another thread changes while the kernel reads it. Further unknowns are the end of a file that is
+//! mapped beyond its end (`ends`), stacks that could not grow (`vain`), and the open file behind an area
+//! that existed before the trace (`reopened`).
 
 mod doubts;
 mod ends;
@@ -28,11 +34,11 @@ use crate::replica::{Replica, halves, maps_device_over_others, replaced_by};
 use crate::tally::Tally;
 use crate::undecided::Unknown;
 
-/// At most so many alternatives are followed.
+/// The most hypotheses that are followed besides the likeliest.
 const ALTERNATIVES: usize = 15;
-/// With more than so many the kernel's map is asked soon.
+/// The number of hypotheses from which on the kernel's map should be compared soon.
 const UNDECIDED: usize = 3;
-/// An alternative that nothing has refuted or preferred for so many calls is given up.
+/// The number of calls after which a hypothesis that nothing has refuted or preferred is given up.
 const PATIENCE: u32 = 1000;
 
 /// The checker of one address space: the engine under the likeliest hypothesis, and those under others
@@ -42,9 +48,10 @@ pub struct Checker {
     replica: Replica,
     /// The same under other assumptions.
     alternatives: Vec<Replica>,
-    /// What was found written before a fork that comes next, in the likeliest order.
+    /// The pages that were found written before a fork that comes next, in the likeliest order.
     noted: Vec<Range>,
-    /// Where to areas had grown when the call that comes next returned, but not at its entry.
+    /// The starts to which areas had grown when the call that comes next returned, but not at its
+    /// entry.
     meanwhile: Vec<u64>,
     /// Other sets of nodes that the kernel may have read for the call that comes next.
     named: Vec<u64>,
@@ -52,11 +59,12 @@ pub struct Checker {
     performed: u64,
     /// Others that nothing had refuted, but that were too many or too old.
     given_up: u64,
-    /// Where these had told otherwise, and where something else is not known.
+    /// The ranges in which given-up hypotheses differed, and those in which something else is
+    /// unknown.
     doubts: Doubts,
     /// Why a wrong answer to the call that comes next decides nothing.
     next_unknown: Option<Unknown>,
-    /// How often another has taken the place of `replica`.
+    /// The number of times that a hypothesis has replaced `replica`.
     replaced: u64,
 }
 

@@ -39,7 +39,7 @@ impl Alike {
 /// The first place where two maps differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difference {
-    /// How many areas agree before it.
+    /// The number of areas before it that agree.
     pub(crate) index: usize,
     /// The kernel's area there is the engine's, begun lower: it may have grown down to this address.
     pub(crate) growth: Option<u64>,
@@ -289,7 +289,7 @@ fn text(range: (u64, u64), perms: [u8; 4], offset: u64, id: (u32, u32, u64), nam
     text
 }
 
-/// The last part of a path: two maps have to fit beside each other.
+/// Returns the last part of a path, so that two maps fit side by side.
 fn short(name: &str) -> &str {
     match name.rsplit_once('/') {
         Some((_, last)) if name.starts_with('/') && !last.is_empty() => last,

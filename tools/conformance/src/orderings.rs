@@ -1,29 +1,32 @@
-//! In which orders pages may have been written, when only the sum is known.
+//! The orders in which pages may have been written, when only the sum is known.
 //!
-//! Who writes first decides who lends whom its owner of private pages. Each history here is a list of areas in the order of
-//! their first writes, all before the call that is judged. An area that is not in it was written after.
+//! The first area that is written lends its owner of private pages to its neighbours. Each order
+//! here is a list of areas in the order of their first writes, all before the call that is judged.
+//! An area that is not in it was written after the call.
 
 /// A range of addresses, the end exclusive.
 pub type Range = (u64, u64);
-pub(crate) type History = Vec<Range>;
+pub(crate) type Order = Vec<Range>;
 
-/// Of so many areas all orders are tried, and of those written during a call all choices; of more the two plain orders.
+/// The most areas of which all orders are tried, and of those written during a call all choices. Of
+/// more, the two plain orders are tried.
 const ALL_ORDERS: usize = 3;
 
-/// What may have happened besides that which the engine itself holds for likeliest: `before` was found written at the entry of a
-/// call, `after` (which includes it) at its return, both ascending.
-pub(crate) fn orderings(before: &[Range], after: Option<&[Range]>) -> Vec<History> {
+/// Returns the possible orders, except the one that the engine itself takes for the likeliest.
+/// `before` was found written at the entry of a call, `after` (which includes it) at its return,
+/// both ascending.
+pub(crate) fn orderings(before: &[Range], after: Option<&[Range]>) -> Vec<Order> {
     let mut found = Vec::new();
     if !apart(before) {
         orders(before, &mut found);
     }
     let Some(after) = after else { return found };
-    let meanwhile: History = after
+    let meanwhile: Order = after
         .iter()
         .filter(|area| !before.contains(area))
         .copied()
         .collect();
-    let choices: Vec<History> = if meanwhile.len() <= ALL_ORDERS {
+    let choices: Vec<Order> = if meanwhile.len() <= ALL_ORDERS {
         (1..1_usize << meanwhile.len())
             .map(|choice| {
                 let chosen = meanwhile.iter().enumerate();
@@ -46,7 +49,7 @@ pub(crate) fn orderings(before: &[Range], after: Option<&[Range]>) -> Vec<Histor
     found
 }
 
-/// The areas of which not every history was tried, since they are too many.
+/// Returns the areas of which not every order was tried, because there are too many.
 pub(crate) fn untried<'a>(before: &'a [Range], after: Option<&'a [Range]>) -> &'a [Range] {
     let all = after.unwrap_or(before);
     let new = all.len() - before.len().min(all.len());
@@ -57,13 +60,13 @@ pub(crate) fn untried<'a>(before: &'a [Range], after: Option<&'a [Range]>) -> &'
     }
 }
 
-/// Does no area lie beside another, so that their order decides nothing?
+/// Returns `true` if no two areas are adjacent, so that their order decides nothing.
 pub(crate) fn apart(areas: &[Range]) -> bool {
     areas.windows(2).all(|pair| pair[0].1 != pair[1].0)
 }
 
 /// Adds the orders in which `areas`, ascending, may have been written.
-pub(crate) fn orders(areas: &[Range], found: &mut Vec<History>) {
+pub(crate) fn orders(areas: &[Range], found: &mut Vec<Order>) {
     if areas.len() > ALL_ORDERS {
         found.push(areas.to_vec());
         found.push(areas.iter().rev().copied().collect());
@@ -72,7 +75,7 @@ pub(crate) fn orders(areas: &[Range], found: &mut Vec<History>) {
     permute(&mut Vec::new(), areas, found);
 }
 
-fn permute(done: &mut History, rest: &[Range], found: &mut Vec<History>) {
+fn permute(done: &mut Order, rest: &[Range], found: &mut Vec<Order>) {
     if rest.is_empty() {
         found.push(done.clone());
     }

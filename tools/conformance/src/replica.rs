@@ -1,4 +1,4 @@
-//! One engine, as one assumption about the order of page faults has it.
+//! One engine under one hypothesis about the order of page faults.
 
 mod halves;
 mod maps;
@@ -122,7 +122,7 @@ impl Replica {
     ) -> (Verdict, i64) {
         let pool = self.engine.config().huge_pool.clone();
         let lacking = returned == -i64::from(libc::ENOMEM);
-        // What others have taken from the pool of huge pages, nobody here knows.
+        // It is unknown how many pages of the huge-page pool other processes have taken.
         pool.iter().for_each(|pool| pool.tell(!lacking));
         let judged = self.perform_told(call, returned, facts);
         pool.iter().for_each(|pool| pool.tell(true));
@@ -200,7 +200,7 @@ impl Replica {
         (verdict, own)
     }
 
-    /// Where a mapping would go that is refused for what it is, when a place has been found.
+    /// Returns the place of a mapping that is refused for its type after a place has been found.
     fn lowest_room(&self, call: &Call) -> Option<i64> {
         let Call::Mmap { addr, len, .. } = *call else {
             return None;
@@ -246,7 +246,8 @@ fn is_near_start(address: i64) -> bool {
     (0x4000_0000..0x4200_0000).contains(&address)
 }
 
-/// What sets a protection key aside as a mapping does that is refused by its file: another that is refused, of no known type.
+/// Returns a call that allocates a protection key as a mapping does that its file refuses: a
+/// mapping of no known type, which is refused, too.
 fn refused_with_a_key(engine: &AddressSpace, call: &Call) -> Option<Call> {
     match *call {
         Call::Mmap {
@@ -298,7 +299,8 @@ pub fn replaced_by(call: &Call) -> Option<Call> {
     }
 }
 
-/// May all processes together have been promised too much for this call (`vm.overcommit_memory` 2)? What others have, nobody here knows.
+/// Returns `true` if all processes together may have exceeded the commit limit with this call
+/// (`vm.overcommit_memory` 2). The commitments of the others are unknown here.
 fn lacks_memory(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
     if !matches!(engine.config().overcommit, Overcommit::Never { .. }) {
         return false;
@@ -312,7 +314,8 @@ fn lacks_memory(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
     }
 }
 
-/// Did `mbind` refuse since a page lies on another node? Where pages are to be moved, it does so when all else is done.
+/// Returns `true` if `mbind` failed because a page lies on another node. If pages should be moved,
+/// it fails after everything else is done.
 fn refused_for_pages(call: &Call, returned: i64) -> bool {
     const MOVING: u32 = 0x2 | 0x4;
     matches!(call, Call::Mbind { flags, .. } if *flags as u32 & MOVING == 0)

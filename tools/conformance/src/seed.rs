@@ -122,7 +122,7 @@ pub fn kind_of_driver(name: &[u8]) -> Option<FileKind> {
     }
 }
 
-/// What maps call a file of `memfd_secret`.
+/// The name of a file of `memfd_secret` in maps.
 const SECRET: &str = "/secretmem (deleted)";
 
 fn kind(name: &str) -> FileKind {

@@ -1,5 +1,5 @@
-//! What is left of assumptions that were given up: where they had told otherwise. And where no assumption can be made, since nothing tells of what
-//! happens there.
+//! The traces of hypotheses that were given up: the ranges in which they differed. Also the ranges
+//! for which no hypothesis can be made, because nothing reports what happens there.
 //!
 //! A difference that is there later, and that such an assumption may have explained, is undecided: it is counted, and is no mistake of the engine's that
 //! anybody could show.
@@ -9,7 +9,8 @@ use samara_mm::Call;
 use crate::orderings::Range;
 use crate::undecided::Unknown;
 
-/// At most so many ranges are kept. Of more the oldest are forgotten: what differs there is a disagreement.
+/// The most ranges that are kept. Beyond that the oldest are forgotten, and a difference there is a
+/// disagreement.
 const RANGES: usize = 1024;
 
 /// A range, and what is not known of it.
@@ -115,7 +116,7 @@ impl Doubts {
         parts.filter(|((start, end), _)| start < end)
     }
 
-    /// What is there now is new.
+    /// The contents of the range are new.
     fn forget(&mut self, gone: Range) {
         let rest = |&((start, end), unknown): &Doubt| {
             [(start, end.min(gone.0)), (start.max(gone.1), end)]

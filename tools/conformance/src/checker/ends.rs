@@ -9,7 +9,7 @@ use super::{Checker, Evidence, Listed, learn};
 use crate::orderings::orderings;
 use crate::replica::{Replica, filled_in, lacking};
 
-/// Of so many areas in the range of one call the end is looked for in each.
+/// The most areas in the range of one call whose ends are searched.
 const AREAS: usize = 8;
 
 /// Says of one area that it has no page there, and passes questions on.

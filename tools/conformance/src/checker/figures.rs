@@ -1,4 +1,4 @@
-//! What is counted of calls that were judged, and of the engine at its end.
+//! Counters of judged calls, and of the engine at its end.
 
 use samara_mm::Call;
 

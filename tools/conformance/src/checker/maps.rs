@@ -1,4 +1,4 @@
-//! The engine's map beside the kernel's, under every assumption that is followed.
+//! The engine's map compared with the kernel's, under every hypothesis.
 
 use samara_linux::maps::Map;
 

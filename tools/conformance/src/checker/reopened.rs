@@ -1,5 +1,6 @@
-//! Mappings of a file through what may be the open file that an area was mapped through before this program came: nobody can ask the kernel which one that was, and
-//! whether the two join depends on it.
+//! Mappings of a file through an open file that may be the one behind an existing area. For an area
+//! from before the trace, the kernel does not say through which open file it was mapped, and that
+//! decides if the two merge.
 
 use samara_mm::{AddressSpace, Area, Call, Counted, File, FileArg, Vma};
 
@@ -23,7 +24,8 @@ fn continues(engine: &AddressSpace, (start, end): (u64, u64), file: &File, page:
 }
 
 impl Replica {
-    /// The same call through the unknown open file of an area beside which it maps, if there is one.
+    /// Returns the same call through the unknown open file of an area next to its range, if there
+    /// is one.
     pub(super) fn through_an_unknown_file(&self, call: &Call, returned: i64) -> Option<Call> {
         let mut call = call.clone();
         let Call::Mmap {

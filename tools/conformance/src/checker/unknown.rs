@@ -1,4 +1,4 @@
-//! What is not known of files and calls, for whatever reason: differences there are undecided.
+//! Unknown facts about files and calls: differences there are undecided.
 
 use samara_mm::{AddressSpace, Area, Call, FileArg, FileKind, PAGE_SIZE, VmFlags};
 
@@ -7,12 +7,12 @@ use crate::orderings::Range;
 use crate::replica::Verdict;
 use crate::undecided::Unknown;
 
-/// What maps call a map of BPF.
+/// The name of a map of BPF in maps.
 const BPF_MAP: &str = "anon_inode:bpf-map";
 const EACCES: i64 = -(libc::EACCES as i64);
 
-/// Returns what is not known of the files in a range: their servers decide which areas of FUSE join, and of areas that were there before a process was followed
-/// nobody knows the open file.
+/// Returns the unknown fact about the files in a range. Servers of FUSE decide which areas merge,
+/// and for areas from before the trace the open file is unknown.
 pub(super) fn of_files(engine: &AddressSpace, range: Range) -> Option<Unknown> {
     let unknown = |area: Area<'_>| {
         let file = area.vma.file()?;
@@ -113,7 +113,7 @@ impl Checker {
         }
     }
 
-    /// What is not known on which the answer to a call depends.
+    /// Returns the unknown fact on which the result of a call depends.
     fn unknown_of(&self, call: &Call, returned: i64) -> Option<Unknown> {
         if let Call::Mmap {
             file: FileArg::File(file),

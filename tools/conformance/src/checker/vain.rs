@@ -1,6 +1,7 @@
 //! Areas that could not grow: an access below leaves them where they are, but with an owner of private pages, if it was a limit that kept them there.
 //!
-//! A thread is told of it by `SIGSEGV`. What the kernel itself accesses for a program (`read(2)`) fails, and nobody else is told.
+//! A thread is notified by `SIGSEGV`. An access by the kernel for a program (`read(2)`) fails, and
+//! nothing else reports it.
 
 use samara_mm::{Area, VmFlags};
 

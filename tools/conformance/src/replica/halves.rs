@@ -1,4 +1,4 @@
-//! What a call may have done before the kernel broke it off or refused the rest.
+//! The possible effects of a call before the kernel broke it off or refused the rest.
 
 use samara_mm::{AddressSpace, Call, PAGE_SIZE};
 

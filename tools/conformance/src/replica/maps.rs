@@ -1,4 +1,4 @@
-//! The map of one engine beside the kernel's, and beside another engine's.
+//! The map of one engine, compared with the kernel's and with another engine's.
 
 use std::collections::HashMap;
 
@@ -89,8 +89,9 @@ impl Replica {
         compare::side_by_side(&self.engine, kernel, &self.alike, difference)
     }
 
-    /// Where areas begin that the kernel has grown, the highest first: so one that ends where the one above has grown to may have found its owner there.
-    /// [`written_below`](Self::written_below) is that it had one of its own before.
+    /// Returns the starts of areas that the kernel has grown, the highest first. An area that ends
+    /// where the one above has grown to may have found its owner there.
+    /// [`written_below`](Self::written_below) is the other case: it had an owner before.
     fn grown(&self, kernel: &Map) -> Vec<u64> {
         let grows = |area: &Area<'_>| area.vma.flags.contains(VmFlags::GROWSDOWN);
         let start = |area: Area<'_>| {
@@ -107,8 +108,9 @@ impl Replica {
         starts
     }
 
-    /// This after a fault has grown an area down to `start`, where another area ends that was written before: then it has not taken its owner from the area
-    /// that has come to lie beside it. `None` if that is impossible, or of no importance.
+    /// Returns this replica after a fault has grown an area down to `start`, where another area
+    /// ends that was written before. Then the other area has not taken its owner from the grown
+    /// one. Returns `None` if that is impossible, or has no effect.
     pub(crate) fn written_below(&self, start: u64) -> Option<Self> {
         let below = self.engine.lookup(start.checked_sub(1)?)?;
         let writable = below.vma.flags & (VmFlags::WRITE | VmFlags::SHARED) == VmFlags::WRITE;
@@ -144,7 +146,8 @@ impl Replica {
                 .all(|(a, b)| pairs.alike(&a, &b))
     }
 
-    /// Where the areas of the two differ. Of two areas with one owner here and two there it is the upper one.
+    /// Returns the ranges in which the areas of the two differ. Of two areas with one owner here
+    /// and two there, it is the upper one.
     pub(crate) fn apart_from(&self, other: &Self) -> Vec<Range> {
         let mut pairs = Pairs::default();
         let mut found = Vec::new();

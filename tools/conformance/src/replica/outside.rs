@@ -172,7 +172,8 @@ pub(super) fn failed_before(engine: &AddressSpace, call: &Call, returned: i64, o
     }
 }
 
-/// What files say that cannot have holes (`fallocate(2)`): drivers, file systems that know none, sealed memory, and all of them beyond their largest offset.
+/// Returns `true` for the errors of files that cannot have holes (`fallocate(2)`): of drivers, of
+/// file systems without holes, of sealed memory, and of offsets beyond the largest one.
 fn no_holes(error: i32) -> bool {
     matches!(
         error,
@@ -215,9 +216,11 @@ fn may_lack_pages(engine: &AddressSpace, addr: u64, len: u64) -> bool {
         .is_some()
 }
 
-/// The areas of `[start, end)` with pages that the kernel perhaps cannot fill in: of files, whose ends are not known here; those that a userfaultfd
-/// watches, which may be one that answers the program alone, or none (`UFFD_USER_MODE_ONLY`, `UFFD_FEATURE_SIGBUS`), also of pages that are there and that it has
-/// write-protected; and those with a protection key, to which the thread may have no rights.
+/// Returns the areas of `[start, end)` with pages that the kernel may be unable to populate. These
+/// are areas of files, whose ends are unknown here. They are areas that a userfaultfd watches: it
+/// may answer only the program's own accesses, or none (`UFFD_USER_MODE_ONLY`,
+/// `UFFD_FEATURE_SIGBUS`), also for present pages that it has write-protected. And they are areas
+/// with a protection key to which the thread may have no rights.
 pub(crate) fn lacking(
     engine: &AddressSpace,
     start: u64,
@@ -239,7 +242,8 @@ fn has_shared(engine: &AddressSpace, addr: u64, len: u64, such: impl Fn(FileKind
     })
 }
 
-/// Was something there watched before it was followed? By which userfaultfd, nobody knows.
+/// Returns `true` if an area there was watched before the trace. It is then unknown by which
+/// userfaultfd.
 fn has_unknown_watcher(engine: &AddressSpace, addr: u64, len: u64) -> bool {
     let end = addr.saturating_add(len);
     let mut within = engine

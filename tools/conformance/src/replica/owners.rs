@@ -1,4 +1,4 @@
-//! What the kernel's map tells of owners that were made up.
+//! Conclusions from the kernel's map about inferred owners.
 //!
 //! Of a process that was attached to, or that was taken anew from the kernel, it is known which areas have private pages, but not which of them have one owner. The
 //! engine keeps such areas apart; the kernel joins those with one owner. That is learnt here, from the map that is compared and from nothing else, so
@@ -14,9 +14,9 @@ use crate::orderings::Range;
 
 use super::Replica;
 
-/// At most so many neighbours of a call are looked at: of more, nothing is known.
+/// The most neighbours of a call that are examined. Of more, nothing is known.
 const LOOKED_AT: usize = 256;
-/// So many pairs are kept at most.
+/// The most pairs that are kept.
 const KEPT: usize = 4096;
 /// Of what was mapped, and has joined, since the maps were compared, the last.
 const LAID: usize = 64;
@@ -27,7 +27,7 @@ pub(crate) type Unknown<'a> = &'a dyn Fn(Range) -> bool;
 /// Two owners, the smaller number first.
 type Pair = (AnonVma, AnonVma);
 
-/// Two areas that lie beside each other where a call is.
+/// Two adjacent areas in the range of a call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Meeting {
     start: u64,
@@ -39,7 +39,7 @@ pub(super) struct Meeting {
     apart: Option<Pair>,
 }
 
-/// What is known of owners that were made up.
+/// The known facts about inferred owners.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Owners {
     /// They are two: the kernel kept apart what it would have joined.
@@ -50,7 +50,8 @@ pub(super) struct Owners {
     own: HashSet<AnonVma>,
     /// So it did by the engine; the map that comes next tells. And which memory.
     laid: Vec<Range>,
-    /// What has joined in the engine since the maps were compared, though one of the two may have an owner that no page shows.
+    /// Areas that have merged in the engine since the maps were compared, although one of the two
+    /// may have an owner that no page shows.
     joined: Vec<Meeting>,
 }
 
@@ -84,7 +85,7 @@ impl Owners {
         self.laid.drain(..more);
     }
 
-    /// What is known, without what the next map would tell.
+    /// Returns the known facts, without those that the next map would add.
     pub(super) fn settled(&self) -> Self {
         Self {
             two: self.two.clone(),
@@ -119,7 +120,7 @@ fn kept_apart(lower: &Area<'_>, upper: &Area<'_>) -> Option<Pair> {
 }
 
 impl Replica {
-    /// What lies beside each other where the call is.
+    /// Returns the pairs of adjacent areas in the range of the call.
     pub(super) fn meetings(&self, call: &Call, returned: i64) -> Vec<Meeting> {
         let mut found = Vec::new();
         for (start, end) in concerned(call, returned) {
@@ -145,8 +146,10 @@ impl Replica {
         found
     }
 
-    /// After a call, before which these areas lay beside each other. What only owners keep apart now, the kernel would have joined if they were one; and what has joined it
-    /// would have kept apart if one had an owner that no page shows. Which is so, its map tells.
+    /// Notes the owners after a call, before which these areas were adjacent. If only owners keep
+    /// them apart now, the kernel would have merged them if the owners were one. If they have
+    /// merged, the kernel would have kept them apart if one had an owner that no page shows. The
+    /// next map of the kernel decides which is true.
     pub(super) fn note_owners(
         &mut self,
         (before, brk): (&[Meeting], u64),
@@ -174,9 +177,10 @@ impl Replica {
             .note(apart.into_iter(), joined.into_iter(), laid);
     }
 
-    /// This as it would be if owners that were made up are one, wherever that explains why areas of the kernel's map are several here; or if they are shared with a
-    /// parent, wherever that explains why what was mapped just now is an area of its own. `None` if nothing is explained so, or if something else has
-    /// proved true, or is known.
+    /// Returns this replica with inferred owners made one, wherever that explains why several areas
+    /// here are one in the kernel's map. Or with owners shared with a parent, wherever that
+    /// explains why a new mapping is an area of its own. Returns `None` if this explains nothing,
+    /// or if the opposite has been proved or is known.
     pub(crate) fn with_owners_of(&self, kernel: &Map, unknown: Unknown<'_>) -> Option<Self> {
         if !self.assumes {
             return None;
@@ -237,7 +241,8 @@ impl Replica {
         Some(true)
     }
 
-    /// Where areas have joined that are two in the kernel's map: what seemed to be nobody's has an owner, or, where nobody can have written, the other one came from a
+    /// Corrects areas that have merged here and are two in the kernel's map: the one that seemed to
+    /// have no owner has one, or, where no thread can have written, the other one came from a
     /// parent.
     fn learn_owned(
         &mut self,
@@ -270,7 +275,8 @@ impl Replica {
         Some(learnt)
     }
 
-    /// Cuts out what was mapped just now. `None` if what lies beside it has proved to be no parent's.
+    /// Splits off a new mapping. Returns `None` if its neighbour has been proved not to be a
+    /// parent's.
     fn learn_own_area(&mut self, (start, end): Range, unknown: Unknown<'_>) -> Option<bool> {
         let area = self.engine.lookup(start)?;
         let owner = area.vma.anon();
@@ -296,7 +302,7 @@ impl Replica {
     }
 }
 
-/// Where a call has mapped what nobody has written to yet.
+/// Returns the range that a call has mapped and that has not been written yet.
 fn laid(call: &Call, returned: i64, brk: u64) -> Option<Range> {
     let page = |address: u64| address.checked_next_multiple_of(0x1000);
     match *call {

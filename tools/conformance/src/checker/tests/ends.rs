@@ -1,4 +1,4 @@
-//! What may lie beyond the end of a file.
+//! Pages beyond the end of a file.
 
 use super::*;
 

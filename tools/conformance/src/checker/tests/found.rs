@@ -132,7 +132,8 @@ fn what_joins_nothing_though_no_page_shows_has_an_owner() {
         assert!(shows(&mut checker, &both(1), &read_only));
         assert!(!shows(&mut checker, &both(3), &["100000-108000 rw-p"]));
     }
-    // Of new memory it is known that nobody has: what lies beside it is a parent's, unless it has joined new memory before.
+    // New memory is known to have no owner. So its neighbour is a parent's, unless it has merged
+    // with new memory before.
     let new = mmap(0x10_4000, 0x4000, FIXED);
     for joins in [false, true] {
         let mut checker = found_with(&[(3, true)]);

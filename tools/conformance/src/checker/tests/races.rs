@@ -1,4 +1,5 @@
-//! Page faults and other threads beside a call: each order is followed until the map refutes it.
+//! Page faults and other threads concurrent with a call: each order is followed until the map
+//! refutes it.
 
 use super::*;
 
@@ -204,7 +205,7 @@ fn a_failure_from_outside_refutes_no_assumption() {
     assert!(!checker.alternatives.is_empty());
 }
 
-/// By which userfaultfd an area is watched that was so before it was followed, nobody knows.
+/// It is unknown which userfaultfd watches an area that was watched before the trace.
 #[test]
 fn another_userfaultfd_may_watch_what_was_watched_before() {
     let mut checker = follow(&[(mmap(0x10_0000, 0x2000, FIXED), 0x10_0000, &[], None)]);

@@ -1,4 +1,4 @@
-//! What stays undecided, and where that is looked for.
+//! Undecided differences, and the ranges in which they are searched.
 
 use super::*;
 
@@ -42,7 +42,8 @@ fn what_shows_late_is_tried_again_or_undecided() {
     assert!(checker.undecided(&apart).is_some() && checker.undecided(&elsewhere).is_none());
 }
 
-/// What another thread may have made of a set of nodes, of a name, or of ranges, and only where the call has named memory.
+/// Another thread may have changed a set of nodes, a name, or ranges. This counts only if the call
+/// has named memory.
 #[test]
 fn what_arguments_may_have_said_is_undecided() {
     let mut checker = follow(&[(mmap(0x40_0000, 0x4000, FIXED), 0x40_0000, &[], None)]);
@@ -76,7 +77,8 @@ fn what_arguments_may_have_said_is_undecided() {
     assert_eq!(judged(&mut checker, Verdict::Differs), Verdict::Differs);
 }
 
-/// Of an area that was mapped before, nobody knows the open file: whether it joins what is mapped of the file now shows only later.
+/// The open file of an area from before the trace is unknown: only later does it show if the area
+/// merges with new mappings of the file.
 #[test]
 fn areas_of_unknown_open_files_that_join_are_undecided() {
     use std::num::NonZeroU64;
