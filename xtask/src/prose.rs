@@ -3,7 +3,8 @@
 //! The check reads comments of Rust and C sources and paragraphs of Markdown. It refuses three things
 //! that made readers read a sentence twice:
 //!
-//! - an item's documentation that begins with a noun clause ("Whether …", "What …", "Who …"),
+//! - an item's documentation that begins with a noun clause ("Whether …", "What …", "Who …"), or with a
+//!   question,
 //! - a sentence of more than [`LONGEST`] words,
 //! - one of the [`PHRASES`].
 //!
@@ -151,6 +152,11 @@ fn check(paragraph: &Paragraph, phrases: &[(&str, &str)]) -> Vec<String> {
         let first = paragraph.text.split(' ').next().unwrap_or_default();
         if FIRST_WORDS.contains(&first) {
             findings.push(format!("begins with \"{first}\""));
+        } else if sentences(&without_code(&paragraph.text))
+            .first()
+            .is_some_and(|first| first.trim_end().ends_with('?'))
+        {
+            findings.push("begins with a question".to_owned());
         }
     }
     let plain = without_code(&paragraph.text);

@@ -112,7 +112,8 @@ fn learn(replica: &mut Replica, written: &[Range]) {
     }
 }
 
-/// Does an assumption stand after a call that it answers so? A failure for reasons outside the address space refutes none.
+/// Returns `true` if a hypothesis survives a call with this verdict. A failure for reasons outside
+/// the address space refutes none.
 fn explains(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Agrees | Verdict::Outside)
 }

@@ -76,7 +76,7 @@ impl Replica {
         }
     }
 
-    /// Are calls performed as while other threads may look?
+    /// Returns `true` if calls are performed as with concurrent readers.
     pub(crate) fn is_shared(&self) -> bool {
         self.shared.is_some()
     }
@@ -235,13 +235,14 @@ pub fn placed_at_random(call: &Call, returned: i64) -> bool {
     }
 }
 
-/// May the kernel have found no room for `MAP_32BIT` [since it began its search too far above](placed_at_random)?
+/// Returns `true` if the kernel may have found no space for `MAP_32BIT` [because it began its
+/// search too far above](placed_at_random).
 fn found_no_room(call: &Call, returned: i64) -> bool {
     const START: i64 = 0x4000_0000;
     returned == -i64::from(libc::ENOMEM) && placed_at_random(call, START)
 }
 
-/// Is that where a search may have begun above?
+/// Returns `true` if a search may have begun above this address.
 fn is_near_start(address: i64) -> bool {
     (0x4000_0000..0x4200_0000).contains(&address)
 }
@@ -269,7 +270,8 @@ fn refused_with_a_key(engine: &AddressSpace, call: &Call) -> Option<Call> {
     }
 }
 
-/// Is a device mapped at a fixed place, where other areas may be? Its driver may be asked before these are touched.
+/// Returns `true` if a device is mapped at a fixed place, where other areas may be. Its driver may
+/// be asked before these are touched.
 pub(crate) fn maps_device_over_others(call: &Call) -> bool {
     matches!(call, Call::Mmap { file: FileArg::File(file), .. } if file.kind.is_driven())
         && replaced_by(call).is_some()

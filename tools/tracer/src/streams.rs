@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 static CLOSED: AtomicU8 = AtomicU8::new(0);
-/// Signals that end who writes what nobody can take.
+/// Signals that end a process whose output cannot be written.
 pub(crate) const OF_WRITING: [libc::c_int; 2] = [libc::SIGPIPE, libc::SIGXFSZ];
 static IGNORED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
 
@@ -41,7 +41,8 @@ pub fn closed_at_start() -> [bool; 3] {
     [bits & 1 != 0, bits & 2 != 0, bits & 4 != 0]
 }
 
-/// What each signal of [`OF_WRITING`] did when this program started: `SIG_DFL` or `SIG_IGN`.
+/// Returns the action of each signal of [`OF_WRITING`] when this program started: `SIG_DFL` or
+/// `SIG_IGN`.
 pub(crate) fn signals_at_start() -> [libc::sighandler_t; 2] {
     IGNORED
         .each_ref()

@@ -1,4 +1,4 @@
-//! What the kernel shows of areas, in the engine's terms.
+//! The kernel's flags of areas, in the engine's terms.
 
 use std::collections::HashMap;
 use std::io;

@@ -55,7 +55,8 @@ pub fn named_by(caller: Tid, number: Tid) -> Tid {
     }
 }
 
-/// The same by a search: which process of the same namespace has that number there?
+/// Finds the number by a search: returns the process of the same namespace that has that number
+/// there.
 fn numbered(caller: Tid, number: Tid) -> Option<Tid> {
     let namespace = |tid| fs::read_link(format!("/proc/{tid}/ns/pid")).ok();
     let wanted = namespace(caller)?;

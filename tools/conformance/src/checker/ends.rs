@@ -40,7 +40,7 @@ impl Watch for Ends<'_> {
 }
 
 impl Replica {
-    /// May a write there have left its trace in the area, and no page?
+    /// Returns `true` if a write there may have left its trace in the area, and no page.
     fn may_be_written_at(&self, address: u64) -> bool {
         // The program may not write everywhere, but what a userfaultfd is to fill in may be anything.
         self.engine.lookup(address).is_some_and(|area| {
@@ -127,7 +127,7 @@ impl Checker {
         found
     }
 
-    /// Would the call be answered so if no file ended?
+    /// Returns `true` if the result would be the same if no file ended.
     pub(super) fn needs_no_end(&self, call: &Call, returned: i64, facts: &mut dyn Pages) -> bool {
         let plain = self.replica.try_clone();
         plain.is_ok_and(|mut plain| {

@@ -104,7 +104,7 @@ impl Checker {
     }
 }
 
-/// Did the kernel choose the address that the call returned?
+/// Returns `true` if the kernel chose the address that the call returned.
 fn chosen(call: &Call, returned: i64) -> bool {
     const MAP_FIXED: u64 = 0x10;
     const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;

@@ -12,7 +12,8 @@ fn file_of(vma: &Vma) -> Option<&Counted<File>> {
     vma.file().filter(|file| file.description.is_none())
 }
 
-/// Would what begins at `start`, at this page of the file, go on with an area below, or an area above with what ends at `end`?
+/// Returns `true` if a mapping of this page of the file at `start` would merge with an area below,
+/// or one that ends at `end` with an area above.
 fn continues(engine: &AddressSpace, (start, end): (u64, u64), file: &File, page: u64) -> bool {
     let is_same = |area: &Area<'_>| file_of(area.vma).is_some_and(|known| known.id == file.id);
     let goes_on = |at: u64, beside: Option<Area<'_>>| {

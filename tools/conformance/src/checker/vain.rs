@@ -39,7 +39,7 @@ impl Checker {
     }
 }
 
-/// Does the area grow down, and is nothing known of its pages?
+/// Returns `true` if the area grows down, and nothing is known of its pages.
 fn may_grow_in_vain(area: &Area<'_>) -> bool {
     area.vma.flags.contains(VmFlags::GROWSDOWN) && area.vma.anon().is_none()
 }

@@ -135,7 +135,8 @@ impl Replica {
         grown
     }
 
-    /// Will the two always answer alike? True if their areas differ in nothing but the numbers of the anon_vmas.
+    /// Returns `true` if the two will always have the same results: their areas differ in nothing
+    /// but the numbers of the anon_vmas.
     pub(crate) fn same_as(&self, other: &Self) -> bool {
         let mut pairs = Pairs::default();
         self.engine.area_count() == other.engine.area_count()

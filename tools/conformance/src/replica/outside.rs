@@ -191,25 +191,25 @@ fn is_to_be_shared(flags: u64) -> bool {
     SHARED.contains(&(flags & libc::MAP_TYPE as u64))
 }
 
-/// Is a segment attached there?
+/// Returns `true` if a segment is attached there.
 fn is_segment(engine: &AddressSpace, addr: u64) -> bool {
     let area = engine.lookup(addr & !0xfff);
     area.is_some_and(|area| matches!(area.vma.backing, Backing::Shm { .. }))
 }
 
-/// Is a file in memory mapped there?
+/// Returns `true` if a file in memory is mapped there.
 fn is_memory(engine: &AddressSpace, addr: u64) -> bool {
     let area = engine.lookup(addr & !0xfff);
     area.is_some_and(|area| area.vma.file().is_some_and(|file| may_be_sealed(file.kind)))
 }
 
-/// Is there a mapping of a driver's?
+/// Returns `true` if a driver's mapping is there.
 pub(super) fn is_driven(engine: &AddressSpace, addr: u64) -> bool {
     let area = engine.lookup(addr);
     area.is_some_and(|area| area.vma.file().is_some_and(|file| file.kind.is_driven()))
 }
 
-/// Can a page of the range be one that the kernel cannot fill in?
+/// Returns `true` if the kernel may be unable to populate a page of the range.
 fn may_lack_pages(engine: &AddressSpace, addr: u64, len: u64) -> bool {
     lacking(engine, addr, addr.saturating_add(len))
         .next()
@@ -234,7 +234,7 @@ pub(crate) fn lacking(
     })
 }
 
-/// Is a file of such a kind mapped shared there?
+/// Returns `true` if a file of such a kind is mapped shared there.
 fn has_shared(engine: &AddressSpace, addr: u64, len: u64, such: impl Fn(FileKind) -> bool) -> bool {
     files_in(engine, addr, len).any(|area| {
         area.vma.flags.contains(VmFlags::SHARED)
@@ -260,7 +260,7 @@ fn files_in(engine: &AddressSpace, addr: u64, len: u64) -> impl Iterator<Item = 
         .filter(move |area| area.start < end && area.end > addr && area.vma.file().is_some())
 }
 
-/// `MADV_POPULATE_READ` or `MADV_POPULATE_WRITE`?
+/// Returns `true` for `MADV_POPULATE_READ` and `MADV_POPULATE_WRITE`.
 pub(super) fn populates(call: &Call) -> bool {
     matches!(
         call,

@@ -22,7 +22,7 @@ use super::history::{Action, Place, Step, addresses, mapped};
 #[derive(Default)]
 pub(super) struct Files(HashMap<(FileId, Option<NonZeroU64>), (OwnedFd, Counted<File>)>);
 
-/// So many descriptors are used for them.
+/// The number of descriptors that are used for them.
 const MOST_FILES: usize = 512;
 const FILE_SIZE: i64 = 1 << 40;
 
@@ -80,7 +80,7 @@ impl Files {
         Some(own.0.as_raw_fd())
     }
 
-    /// How a file is opened, and its number among those that are used here.
+    /// Returns the number of a file among those that are used here, and notes how it is opened.
     pub(super) fn number(&self, file: &File) -> u64 {
         file.description.map_or(0, NonZeroU64::get)
     }
@@ -114,7 +114,7 @@ pub(super) struct Found {
     /// Which of the steps shows it.
     pub(super) step: usize,
     pub(super) what: What,
-    /// What the kernel answered to each step that was performed, by its number, and the step as it was performed.
+    /// The kernel's result of each performed step, by its number, and the step as it was performed.
     pub(super) results: HashMap<usize, (i64, Action)>,
     pub(super) start_brk: u64,
     /// See [`Child`].
@@ -244,7 +244,7 @@ fn placed(step: &Step, results: &HashMap<usize, (i64, Action)>, start_brk: u64) 
     Some(action)
 }
 
-/// Would the step change what the process had from the start?
+/// Returns `true` if the step would change what the process had from the start.
 fn harms(action: &Action, own: &[(u64, u64)]) -> bool {
     let meets = |addr: u64, len: u64| {
         let end = addr.saturating_add(len);

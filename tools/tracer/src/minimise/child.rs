@@ -1,4 +1,5 @@
-//! The kernel's side: a process that performs one step after the other as it is told, and allocates nothing.
+//! The kernel's side: a process that performs one step after the other on request, and allocates
+//! nothing.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -20,8 +21,9 @@ const FORK_ASIDE: i64 = -3;
 /// Room for what arguments point to: names, masks, what `mincore` writes.
 const ROOM: usize = 1 << 20;
 
-/// What both processes look at, one at a time: whoever has written tells the other by a pipe. Only by pointers, since the compiler knows nothing of
-/// the other.
+/// The memory that both processes use, one at a time: the one that has written notifies the other
+/// through a pipe. It is accessed by pointers only, because the compiler does not know of the other
+/// process.
 #[repr(C)]
 struct Shared {
     number: i64,
@@ -56,7 +58,7 @@ fn pipe() -> io::Result<[i32; 2]> {
 }
 
 fn close(end: i32) {
-    // SAFETY: a descriptor of ours that nobody uses any more.
+    // SAFETY: a descriptor of ours that no code uses any more.
     unsafe { libc::close(end) };
 }
 
@@ -79,7 +81,7 @@ impl Child {
         }
         let shared = shared.cast::<Shared>();
         let (down, up, scratch) = (pipe()?, pipe()?, pipe()?);
-        // SAFETY: nobody else uses the new mapping.
+        // SAFETY: no other code uses the new mapping.
         unsafe { (&raw mut (*shared).scratch).write_volatile(scratch) };
         // SAFETY: one thread, and the child calls nothing that allocates or locks.
         let first = unsafe { libc::syscall(libc::SYS_fork) } as Tid;
@@ -113,7 +115,8 @@ impl Child {
         Ok(child)
     }
 
-    /// Puts something that joins nothing beside what the process had from the start: what the history maps is to meet only itself.
+    /// Maps an area that merges with nothing next to the areas that the process had from the start,
+    /// so that the history's mappings meet only each other.
     fn put_fence(&mut self, brk: u64) -> io::Result<u64> {
         const FIXED: u64 = libc::MAP_FIXED as u64;
         const SHARED: u64 = (libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as u64;
@@ -313,7 +316,7 @@ pub(super) fn raw(call: &Call, room: u64, files: &Files) -> Option<(i64, [u64; 6
     Some((number, arguments))
 }
 
-/// What `syscall` returned, as the kernel does.
+/// Converts the result of `syscall` to the kernel's form.
 fn kernel(result: i64) -> i64 {
     match result {
         // SAFETY: the number of the last error, of this thread.

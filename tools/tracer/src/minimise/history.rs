@@ -12,7 +12,7 @@ use crate::record::{Reason, Record};
 
 use super::both::Files;
 
-/// What an address lies in.
+/// The object that contains an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// In nothing that is known: as it stands.
@@ -108,11 +108,12 @@ pub(super) struct History {
     pub(super) config: Config,
 }
 
-/// What lies where in the recorded address space: by start, the end, the step that put it there, and that step's result. The heap is no step's.
+/// The recorded address space: by start, the end, the step that mapped it, and that step's result.
+/// The heap belongs to no step.
 #[derive(Default)]
 struct Known(BTreeMap<u64, (u64, Option<usize>, u64)>);
 
-/// What is no farther away than this from something known is told by it.
+/// The most bytes between an address and a known one by which it is expressed.
 const NEAR: u64 = 1 << 30;
 
 impl Known {
@@ -157,7 +158,8 @@ impl Known {
 }
 
 impl History {
-    /// What `space` did until the record at `index`, from its program's start on. `None` if the record has no start of it.
+    /// Returns the history of `space` up to the record at `index`, from its program's start on, or
+    /// `None` if the record has no start of it.
     pub(super) fn of(
         records: &[Record],
         index: usize,
@@ -228,7 +230,7 @@ impl Making<'_> {
         id
     }
 
-    /// What the address space had at its start, without what the kernel itself installed.
+    /// The areas of the address space at its start, without those that the kernel itself installed.
     fn start(&mut self, seed: &Seed) {
         const FIXED_PRIVATE: u64 = 0x12;
         let layout = seed.layout;

@@ -23,7 +23,7 @@ use crate::shortest::shortest;
 use both::Both;
 use history::History;
 
-/// So many differences of a record are tried on this machine's kernel.
+/// The number of a record's differences that are tried on this machine's kernel.
 const TRIED: usize = 8;
 
 /// A history that was written.

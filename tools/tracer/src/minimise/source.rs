@@ -93,7 +93,7 @@ fn behind(base: &str, offset: i64) -> String {
     }
 }
 
-/// What a step does, in words, with the addresses that it had.
+/// Describes a step in words, with its addresses.
 fn described(action: &Action) -> String {
     match action {
         Action::Call(call) => Described(call).to_string(),
@@ -245,7 +245,7 @@ fn access(readable: bool, writable: bool) -> &'static str {
     }
 }
 
-/// What was mapped, by the last step too.
+/// Returns the mapped ranges, including the last step's.
 fn windows(names: &Names<'_>, steps: &[Step]) -> Vec<(String, u64)> {
     let mapped_before = names.ranges.iter().skip(1);
     let mut ranges: Vec<(String, u64)> = mapped_before

@@ -223,7 +223,7 @@ impl Record {
     }
 }
 
-/// What a reader must remember from one record to the next.
+/// The state that a reader keeps from one record to the next.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     pub(super) files: Vec<Counted<File>>,
@@ -231,7 +231,7 @@ pub(super) struct Memory {
     pub(super) kernel: KernelVersion,
     /// The format that it has.
     pub(super) version: u32,
-    /// How many areas the last map of each space has. Spaces are numbered from 0 in order.
+    /// The number of areas in the last map of each space. Spaces are numbered from 0 in order.
     pub(super) lengths: Vec<usize>,
 }
 

@@ -46,7 +46,7 @@ fn cut<T>(position: usize, part: &str) -> Result<T, Damage> {
 /// The end of a trace whose recording was interrupted. All records before it are whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut {
-    /// Where the last whole chunk ends, in bytes from the start of the file.
+    /// The end of the last whole chunk, in bytes from the start of the file.
     position: usize,
     /// Bytes behind it, of a chunk that was not written whole.
     left: usize,

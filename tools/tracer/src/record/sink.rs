@@ -68,7 +68,7 @@ impl Shared {
     }
 }
 
-/// Where records go.
+/// The destination of records.
 #[derive(Debug)]
 pub(super) struct Sink {
     shared: Arc<Shared>,

@@ -316,7 +316,7 @@ impl Player {
             return;
         };
         if let Some(count) = &mut self.tally.on_unknown {
-            // Beside the call of another thread.
+            // Concurrently with the call of another thread.
             let overlapped = evidence.after.is_some();
             let certain = !overlapped && !replayed.uncertain;
             let engine = replayed.checker.engine();

@@ -5,8 +5,10 @@ use samara_conformance::describe;
 use samara_conformance::replica::placed_at_random;
 use samara_mm::{AddressSpace, Call, Errno, FileArg, NoPages};
 
-/// Does the kernel's answer depend on what the engine cannot know? Where it succeeded although the engine finds something in the range missing, that is an
-/// area from the start. Where it failed although the engine sees no reason, the reason may be an area from the start, a limit, a privilege or the file.
+/// Returns `true` if the kernel's result depends on facts that the engine cannot know. If the call
+/// succeeded although the engine finds a part of the range unmapped, that part is an area from the
+/// start. If it failed although the engine sees no reason, the reason may be an area from the
+/// start, a limit, a privilege or the file.
 ///
 /// Unless `certain`, each answer that differs does.
 pub(super) fn concerns(engine: &AddressSpace, call: &Call, returned: i64, certain: bool) -> bool {
@@ -43,7 +45,7 @@ pub(super) fn concerns(engine: &AddressSpace, call: &Call, returned: i64, certai
     }
 }
 
-/// Is something in the range of the call not mapped, as far as is known?
+/// Returns `true` if a part of the call's range is not mapped, as far as is known.
 fn has_hole(engine: &AddressSpace, call: &Call) -> bool {
     let (start, len) = match *call {
         Call::Mremap {

@@ -21,7 +21,7 @@ pub(crate) struct Attached {
     pub(crate) threads: Vec<(Tid, Stop)>,
 }
 
-/// What came of one thread.
+/// The result for one thread.
 enum Caught {
     Stopped(Stop),
     /// It has ended.
@@ -173,7 +173,7 @@ fn refused(process: Tid, error: &io::Error) -> Refusal {
     ))
 }
 
-/// What decides whether a process may attach to another, as far as it shows.
+/// The facts that decide if a process may attach to another, as far as they show.
 #[derive(Debug, Clone, Copy)]
 struct Asking {
     /// Of this process.
@@ -272,7 +272,7 @@ pub fn words(process: Tid) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Nobody is told to be what they are.
+    /// The advice names only what the caller is not yet.
     #[test]
     fn advice_fits_who_asks() {
         let root = Asking {

@@ -5,7 +5,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use samara_linux::Tid;
 
-/// The kernel hands out these numbers one after the other: there is nobody against whom a keyed hash would help.
+/// A map by thread. The kernel assigns these numbers one after the other, so no attacker chooses
+/// them, and a keyed hash would have no use.
 pub(crate) type ByTid<V> = HashMap<Tid, V, BuildHasherDefault<Spread>>;
 
 /// The golden ratio, as a fraction of all words: its multiples lie far apart.

@@ -1,8 +1,9 @@
-//! What becomes the traced program, from its creation to its `execve`.
+//! The process that becomes the traced program, from its creation to its `execve`.
 //!
-//! It is a process that shares the tracer's memory, as `vfork` makes one, except that the tracer runs on meanwhile: the copies of page tables,
-//! and of each page that either side then writes, would be a tenth of the time in which a short program is traced. Sharing has a price, which
-//! this file pays in one place:
+//! It shares the tracer's memory, as a child of `vfork` does, except that the tracer runs on.
+//! Copies of page tables, and of each page that either process then writes, would take a tenth of
+//! the time in which a short program is traced. Sharing has a price, which this file pays in one
+//! place:
 //!
 //! - What the child reads stays for good ([`start`] leaks it): the tracer may give up while the child is still on its way.
 //! - The child has a stack of its own, and writes nothing else. It calls the kernel directly, since the C library notes errors in the `errno`
@@ -32,18 +33,18 @@ unsafe extern "C" {
     static environ: *const *const libc::c_char;
 }
 
-/// What the child needs: all that takes memory is done before it is made.
+/// The child's arguments. Everything that allocates is done before the child is made.
 pub(crate) struct Child {
     pub(crate) path: CString,
     /// The first is the program's name.
     pub(crate) arguments: Vec<CString>,
     pub(crate) filter: Filter,
     pub(crate) no_new_privileges: bool,
-    /// What is done about each signal of [`streams::OF_WRITING`].
+    /// The action for each signal of [`streams::OF_WRITING`].
     pub(crate) signals: [libc::sighandler_t; 2],
-    /// What the limit on descriptors was before it was raised.
+    /// The limit on descriptors before it was raised.
     pub(crate) descriptors: Option<libc::rlimit>,
-    /// For each standard stream: was it closed?
+    /// For each standard stream, `true` if it was closed.
     pub(crate) closed: [bool; 3],
     /// The child waits here for a byte: without it, the tracer is gone or could not attach.
     pub(crate) go: RawFd,
@@ -85,7 +86,8 @@ impl Child {
             .enumerate()
             .filter(|(_, closed)| **closed)
         {
-            // SAFETY: the runtime opened this stream, which was closed; nobody in the child uses it.
+            // SAFETY: the runtime opened this stream, which was closed. No code in the child uses
+            // it.
             let _ = unsafe { call(libc::SYS_close, [stream, 0, 0, 0, 0]) };
         }
         if let Err(error) = self.install() {
@@ -162,7 +164,7 @@ struct Prepared {
 }
 
 extern "C" fn run(prepared: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: `start` passes what stays for good and nobody writes.
+    // SAFETY: `start` passes a value that stays valid and that no thread writes.
     let Prepared { child, arguments } = unsafe { &*prepared.cast_const().cast::<Prepared>() };
     let (step, error) = child.execute(arguments);
     let [a, b, c, d] = error.to_le_bytes();

@@ -24,7 +24,7 @@ pub(crate) use name::name;
 pub(crate) use nodes::{NodeMask, Nodes, nodes_at};
 pub(crate) use userfault::Filling;
 
-/// What a stopped call means to the tracer.
+/// The meaning of a stopped call for the tracer.
 #[derive(Debug)]
 pub(crate) enum Decoded {
     /// The engine performs it too.
@@ -41,7 +41,8 @@ pub(crate) enum Decoded {
     Tracing,
     /// Would leave the thread nothing but `read`, `write`, `exit` and `rt_sigreturn`. The kernel refuses this to a thread with a filter.
     Strict,
-    /// Installs a filter by which another process decides about calls, which nobody else sees.
+    /// Installs a filter by which another process decides about calls, which the tracer does not
+    /// see.
     Listener,
     /// `io_setup`: maps a ring, whose address comes to be at `pointer`.
     RingSetUp { pointer: u64, narrow: bool },
@@ -63,7 +64,7 @@ pub(crate) enum Decoded {
     Bounds(Bounds),
     /// The engine does not know it.
     Unmodelled {
-        /// May it have changed the map?
+        /// `true` if it may have changed the map.
         changes_map: bool,
     },
     /// Nothing of interest after all.
@@ -261,13 +262,14 @@ pub(crate) fn limits_of(tid: Tid, entry: &Entry) -> Option<Tid> {
     }
 }
 
-/// May the caller be asked from now on whenever a file is opened or read (`fanotify(7)`, `fuse(4)`)?
+/// Returns `true` if the caller may be asked from now on whenever a file is opened or read
+/// (`fanotify(7)`, `fuse(4)`).
 pub(crate) fn may_be_asked(entry: &Entry) -> bool {
     const ASKED: [i64; 3] = [libc::SYS_fanotify_init, libc::SYS_mount, libc::SYS_fsmount];
     entry.mark != mark::X32 && ASKED.contains(&(entry.nr as i64))
 }
 
-/// Would this tell a userfaultfd what to watch, or what no more?
+/// Returns `true` if the call would register ranges with a userfaultfd, or unregister them.
 pub(crate) fn tells_watcher(entry: &Entry) -> bool {
     const WATCHING: [u32; 2] = [filter::UFFDIO_REGISTER, filter::UFFDIO_UNREGISTER];
     let of_ioctl = entry.mark != mark::X32 && entry.nr as i64 == libc::SYS_ioctl;
@@ -290,7 +292,8 @@ pub(crate) fn watcher_of(tid: Tid, entry: &Entry, watchers: &mut Watchers) -> Op
     }
 }
 
-/// Does the kernel know the descriptors that stand for the caller itself? Older ones have no process for them.
+/// Returns `true` if the kernel knows the descriptors that stand for the caller itself. Older ones
+/// have no process for them.
 fn knows_self() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
     *KNOWN.get_or_init(|| {
@@ -310,7 +313,8 @@ fn knows_self() -> bool {
     })
 }
 
-/// Advice for other memory changes nobody's map: such as would is refused. A process that shares the caller's is no other.
+/// Advice for other processes' memory changes no map: advice that would is refused. A process that
+/// shares the caller's memory is no other process.
 fn process_madvise(tid: Tid, entry: &Entry) -> Decoded {
     const MOST: u64 = 1024;
     /// `PIDFD_SELF_THREAD` and `PIDFD_SELF_THREAD_GROUP`.
@@ -355,14 +359,14 @@ pub(crate) fn clone3_flags(tid: Tid, entry: &Entry) -> Option<u64> {
     is_one.then(|| clone_flags(tid, entry))
 }
 
-/// Is this a `clone` of a child that is not to be traced?
+/// Returns `true` if this is a `clone` of a child that asks not to be traced.
 pub(crate) fn clones_untraced(tid: Tid, entry: &Entry) -> bool {
     entry.mark != mark::X32
         && matches!(entry.nr as i64, libc::SYS_clone | libc::SYS_clone3)
         && clone_flags(tid, entry) & libc::CLONE_UNTRACED as u64 != 0
 }
 
-/// Where the arguments lie that a call points to, and that decide what it does to a map.
+/// Returns the address of the arguments to which a call points and that decide its effect on a map.
 pub(crate) fn points_to(entry: &Entry) -> Option<u64> {
     const NAME: u64 = filter::PR_SET_VMA as u64;
     const BOUNDS: u64 = libc::PR_SET_MM as u64;

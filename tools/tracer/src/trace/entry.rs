@@ -15,7 +15,7 @@ pub(crate) struct Entry {
     pub(crate) args: [u64; 6],
     /// See [`super::filter::mark`].
     pub(crate) mark: u32,
-    /// Where the result will be, if the call does not return it.
+    /// The address of the result, if the call does not return it.
     pub(crate) result_at: Option<u64>,
 }
 
@@ -33,7 +33,7 @@ impl Entry {
         }
     }
 
-    /// Is it a call of the table of i386?
+    /// Returns `true` if it is a call of the table of i386.
     pub(crate) fn is_i386(&self) -> bool {
         self.mark == mark::I386
     }

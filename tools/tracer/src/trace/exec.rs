@@ -43,7 +43,7 @@ const AT_PLATFORM: u64 = 15;
 const AT_SECURE: u64 = 23;
 const AT_EXECFN: u64 = 31;
 
-/// What the machine brings to every exec, looked up once.
+/// The machine's settings for every exec, read once.
 #[derive(Debug)]
 pub(crate) struct Settled {
     /// `None` on kernels whose rules of exec are not known.
@@ -74,7 +74,7 @@ impl Settled {
         }
     }
 
-    /// What the machine brings to the program of this process.
+    /// Returns the machine's settings for the program of this process.
     fn of(&self, seed: &Seed, map: &Map) -> Option<&Settings> {
         let settings = self.settings.as_ref()?;
         let special = || special_areas(seed, map);
@@ -113,12 +113,12 @@ fn last_of(choice: &Choice) -> u64 {
     choice.lowest + (choice.count - 1) * choice.step
 }
 
-/// What came of a prediction.
+/// The result of a prediction.
 #[derive(Debug)]
 pub(crate) enum Predicted {
     /// The kernel made the same; here placement goes on from, and among these addresses it may begin if nothing shows where.
     Agrees(Layout, Option<RangeInclusive<u64>>),
-    /// What differs, in lines.
+    /// The differences, in lines.
     Differs(String),
     /// The files or the strings could not be read, or the rules are not known.
     Unknown,
@@ -141,7 +141,7 @@ pub(crate) fn predict(
     }
 }
 
-/// What the kernel shows of the new program.
+/// The kernel's view of the new program.
 struct Shown<'a> {
     tid: Tid,
     asked: &'a Asked,
@@ -187,7 +187,8 @@ impl<'a> Shown<'a> {
         self.asked.auxiliary(kind)
     }
 
-    /// The prediction beside the kernel's map; `None` if something could not be read.
+    /// Compares the prediction with the kernel's map. Returns `None` if something could not be
+    /// read.
     fn predict(&self, settings: &Settings) -> Option<Predicted> {
         let descriptor = self.auxiliary(AT_EXECFD).map(|number| number as u32);
         if descriptor.is_none() {
@@ -226,7 +227,8 @@ impl<'a> Shown<'a> {
         first.map(Predicted::Differs)
     }
 
-    /// One prediction. Programs that the engine would not have started are none: that the kernel did says the map beside it.
+    /// Makes one prediction. For a program that the engine would refuse there is none: the kernel
+    /// has executed it.
     fn exec(&self, settings: &Settings, random: &mut dyn FnMut(&Choice) -> u64) -> Option<Started> {
         let arguments: Vec<&[u8]> = self.arguments.iter().map(Vec::as_slice).collect();
         let environment: Vec<&[u8]> = self.environment.iter().map(Vec::as_slice).collect();
@@ -257,7 +259,7 @@ impl<'a> Shown<'a> {
         AddressSpace::exec(&exec, &mut files, &mut random).ok()
     }
 
-    /// Where the process finds a path.
+    /// Returns the path as this process finds it.
     fn path_of(&self, path: &[u8]) -> PathBuf {
         let path = Path::new(std::ffi::OsStr::from_bytes(path));
         match path.strip_prefix("/") {
@@ -299,7 +301,7 @@ impl<'a> Shown<'a> {
             let below = below.to_owned();
             let read = move || Contents::of(proc::open_below(&root, &below)?);
             match Contents::soon(read) {
-                // Nobody else can open it so, perhaps.
+                // Perhaps no other process can open it so.
                 Err(error) if error.kind() != io::ErrorKind::TimedOut => {}
                 read => return read,
             }
@@ -338,7 +340,8 @@ impl<'a> Shown<'a> {
         })
     }
 
-    /// Where the kernel put what it draws by lot. `lowest` is what comes of the lowest places.
+    /// Returns the number that the kernel drew for a choice. `lowest` is the result of the lowest
+    /// places.
     fn drawn(&self, choice: &Choice, lowest: &Started, way: u64) -> Option<u64> {
         let platform = match lowest.class {
             Class::Elf64 => "x86_64\0",
@@ -396,7 +399,7 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// What is not as predicted.
+    /// Returns the differences from the prediction.
     fn difference(&self, started: &Started) -> Option<String> {
         let (mut alike, mut renamed) = (Alike::default(), 0);
         let compared = compare::compare(started.space.maps(), self.map, &mut alike, &mut renamed);
@@ -468,7 +471,7 @@ impl Strings {
         Ok(Self { start, bytes })
     }
 
-    /// What begins at an address.
+    /// Returns the bytes from an address on.
     fn from(&self, address: u64) -> io::Result<&[u8]> {
         let skipped = address.checked_sub(self.start);
         let rest = skipped.and_then(|skipped| self.bytes.get(skipped as usize..));

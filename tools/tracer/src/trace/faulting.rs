@@ -11,7 +11,7 @@ use super::making::waits_for_others;
 /// In ticks of proc_pid_stat(5), of which there are a hundred in a second: a thread that has run for so long is at the end of its fault.
 const LONGEST: u64 = 2;
 
-/// What is known of such faults.
+/// The known facts about such faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Faults {
     /// All have come to their end.

@@ -29,7 +29,7 @@ use mounts::Served;
 
 pub(super) use kind::{kind_and_length, kind_of_mapped, seals_of_mapped};
 
-/// What two look-ups of one open file description have in common.
+/// The common facts of two look-ups of one open file description.
 #[derive(Debug, PartialEq, Eq, Hash, Clone)]
 struct Key {
     device: u64,
@@ -52,7 +52,7 @@ pub(crate) struct Files {
     pub(crate) descriptions: u64,
     /// System V segments.
     pub(crate) segments: Segments,
-    /// Whose descriptor was looked up last, which one, and its number in `list`.
+    /// The last descriptor that was looked up, its thread, and its number in `list`.
     last: Option<(Tid, i32, usize)>,
     path: Vec<u8>,
     served: Served,
@@ -72,7 +72,7 @@ struct Known {
 }
 
 impl Known {
-    /// Does no engine have an area of it, and no call name it that is under way?
+    /// Returns `true` if no engine has an area of it, and no call under way names it.
     fn is_idle(&mut self) -> bool {
         let idle = |file: &Counted<File>| file.is_alone();
         self.former.retain(|file| !idle(file));
@@ -91,7 +91,8 @@ fn is_shared(flags: u64) -> bool {
     SHARED.contains(&(flags & TYPE))
 }
 
-/// How a file is asked for: as it is known, without a word to whoever serves its file system, who may wait for this program.
+/// The way to ask for a file: from the cache, without a request to the server of its file system,
+/// which may wait for this program.
 const AS_KNOWN: i32 = libc::AT_STATX_DONT_SYNC;
 
 /// The device, the inode, the length, what it is, and who may do what with it. Nothing else is told.
@@ -147,7 +148,8 @@ impl Files {
             Err(_) => FileArg::Bad,
         };
         let file = match (file, CStr::from_bytes_with_nul(&text)) {
-            // Shared, what may only be appended to is refused to whoever may write, as if it could not be read.
+            // A shared mapping of an append-only file is refused to a writer, as if it could not be
+            // read.
             (FileArg::File(file), Ok(path))
                 if file.writable && is_shared(flags) && kind::is_append_only(path) =>
             {
@@ -243,7 +245,7 @@ impl Files {
             match known.opened.is(tid, descriptor) {
                 Some(true) => return index,
                 Some(false) => {}
-                // Nobody has an area of the one that it was: it can as well be this one.
+                // No area is of the file that it was: it may as well be this one.
                 None if known.is_idle() => free = Some(index),
                 None if known.opened.number() == descriptor => numbered = Some(index),
                 None => {}
@@ -312,8 +314,8 @@ impl Files {
         });
     }
 
-    /// Has the kernel's map not yet been seen to show `file` under the identity that `fstat` gave?
-    /// (Some file systems show another device in the map.)
+    /// Returns `true` if the kernel's map has not yet shown `file` with the identity that `fstat`
+    /// gave. (Some file systems show another device in the map.)
     pub(crate) fn unconfirmed(&mut self, file: &Counted<File>) -> bool {
         self.list
             .iter()
@@ -365,7 +367,7 @@ impl Files {
     }
 }
 
-/// What a driver has decided about an area with these flags.
+/// Returns a driver's changes of an area with these flags.
 pub(crate) fn driver(flags: VmFlags) -> DriverFlags {
     const ADDED: VmFlags = VmFlags::SPECIAL
         .union(VmFlags::DONTCOPY)
@@ -380,7 +382,8 @@ pub(crate) fn driver(flags: VmFlags) -> DriverFlags {
     }
 }
 
-/// Where a link of `/proc` leads; empty for a path that is longer than the kernel can tell in this way.
+/// Returns the target of a link of `/proc`, or an empty one for a path that is longer than the
+/// kernel reports in this way.
 fn link_target(path: &CStr) -> Option<Box<[u8]>> {
     let mut name = vec![0; 512];
     loop {

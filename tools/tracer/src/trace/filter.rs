@@ -239,7 +239,7 @@ impl Filter {
         }
     }
 
-    /// What the kernel would say of a call: the mark of its stop, or `None` where it runs on.
+    /// Returns the kernel's decision about a call: the mark of its stop, or `None` if it runs on.
     pub(crate) fn decide(&self, arch: u32, nr: u32, args: &[u64; 6]) -> Option<u32> {
         let mut data = [0u32; 16];
         data[NR as usize / 4] = nr;
@@ -297,7 +297,8 @@ fn assemble() -> Vec<libc::sock_filter> {
     program
 }
 
-/// What is decided about a call of one table, whose number is loaded: a search for the number, and behind it what looks at arguments.
+/// Returns the instructions for the calls of one table, with the number loaded: a search for the
+/// number, followed by the checks of arguments.
 ///
 /// The kernel asks about each number when the filter is installed, and runs it for each call that it has not marked as allowed then.
 fn of_table(table: &Table) -> Vec<libc::sock_filter> {
@@ -321,10 +322,10 @@ fn of_table(table: &Table) -> Vec<libc::sock_filter> {
     program
 }
 
-/// So many numbers are compared one after the other.
+/// The number of call numbers that are compared one after the other.
 const FEW: usize = 4;
 
-/// Instructions of a search among so many numbers.
+/// Returns the number of instructions of a search among this many numbers.
 fn search_length(numbers: usize) -> usize {
     if numbers <= FEW {
         return numbers;

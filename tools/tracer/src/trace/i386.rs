@@ -89,7 +89,8 @@ pub(super) const NUMBERS: &[(u32, i64)] = &[
 /// The number that no call has: what it stands for, the kernel refuses.
 pub(super) const REFUSED: u64 = u64::MAX;
 
-/// What a call is in the table of x86-64: number and arguments, and the address at which the result will be, if that is not what the call returns.
+/// Translates a call to the table of x86-64: its number and arguments, and the address of the
+/// result if the call does not return it.
 pub(super) fn native(tid: Tid, number: u64, args: [u64; 6]) -> (u64, [u64; 6], Option<u64>) {
     let args = args.map(|argument| argument & 0xffff_ffff);
     let [a, b, c, _, e, _] = args;

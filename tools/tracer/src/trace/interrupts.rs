@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use samara_linux::Tid;
 
-/// What asks a program to end.
+/// The signals that ask a program to end.
 const ENDING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
 
 /// Signals that arrived for the tracer after the program had ended, bit by bit.
@@ -56,7 +56,8 @@ extern "C" fn on_signal(
     }
 }
 
-/// Is it a process that is traced here? It has sent a signal to its process group, to which this one belongs, and all others of the group have got theirs.
+/// Returns `true` if it is a process that is traced here. It has sent a signal to its process
+/// group, which includes this process, and all others of the group have got theirs.
 fn is_traced(process: Tid) -> bool {
     // A handler may be called within the allocator: nothing here takes memory.
     let mut path = *b"/proc/0000000000/status\0";
@@ -95,8 +96,9 @@ fn is_traced(process: Tid) -> bool {
     tracer == std::process::id()
 }
 
-/// What the terminal sends goes to the program, which shares the process group; what else is sent to the tracer is passed on to
-/// `program`. Once that has ended, either asks the processes that outlive it to end, and the second ends them.
+/// Handles signals for the tracer. The program shares the process group, so the terminal's signals
+/// reach it directly. Other signals are passed on to `program`. Once that has ended, the first
+/// signal asks the remaining processes to end, and the second kills them.
 ///
 /// What a traced process sends to its whole process group is for the others: it is neither passed on, nor does it end the tracer.
 pub(crate) fn take_signals(program: Tid) {
@@ -129,7 +131,7 @@ pub(crate) fn take_signals(program: Tid) {
     install(libc::SIGCHLD, libc::SIG_DFL, libc::SA_NOCLDSTOP);
 }
 
-/// Would the signal end this process?
+/// Returns `true` if the signal would end this process.
 fn ends(signal: libc::c_int) -> bool {
     // SAFETY: all zeros is a valid `sigaction`, which the call fills.
     let action = unsafe {
@@ -154,7 +156,7 @@ pub(crate) fn program_ended() {
     PROGRAM.store(0, Ordering::Relaxed);
 }
 
-/// Did a signal arrive since the last look, after the program had ended?
+/// Returns `true` if a signal arrived since the last call, after the program had ended.
 pub(crate) fn arrived() -> bool {
     PENDING.load(Ordering::Relaxed) != 0 && PENDING.swap(0, Ordering::Relaxed) != 0
 }

@@ -28,7 +28,7 @@ pub struct Refusal(
 /// A program that has been started and attached to, and runs on into its `execve`.
 pub(crate) struct Launched {
     pub(crate) tid: Tid,
-    /// What failed in the child, if anything: a step and an error number.
+    /// The failure in the child, if any: a step and an error number.
     failure: File,
     pub(crate) no_new_privileges: bool,
 }
@@ -233,7 +233,8 @@ fn set_nonblocking(file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// May this process filter without giving up that set-user-ID programs work? (`CAP_SYS_ADMIN`)
+/// Returns `true` if this process may filter without disabling set-user-ID programs
+/// (`CAP_SYS_ADMIN`).
 fn privileged() -> bool {
     const SYS_ADMIN: u32 = 21;
     proc::capabilities(0).is_ok_and(|capabilities| capabilities >> SYS_ADMIN & 1 == 1)

@@ -1,16 +1,16 @@
-//! Who is in the midst of a call that makes a process.
+//! Threads in the middle of a call that makes a process.
 
 use samara_linux::Tid;
 use samara_linux::proc::{Condition, call_of, condition};
 
-/// Does a thread stand, or sleep, in a call that makes a process, and may wait for it, or in one that replaces its program, which waits for the other threads
-/// to end?
+/// Returns `true` if a thread is in a call that makes a process and may wait for it, or in one that
+/// replaces its program and waits for the other threads to end.
 pub(crate) fn waits_for_others(tid: Tid) -> bool {
     const REPLACING: [libc::c_long; 4] = [libc::SYS_execve, libc::SYS_execveat, 11, 358];
     call_of(tid).is_some_and(|number| is_making(number) || REPLACING.contains(&number))
 }
 
-/// Is it a call that makes a process, in one of the tables?
+/// Returns `true` for the number of a call that makes a process, in one of the tables.
 fn is_making(number: libc::c_long) -> bool {
     const I386: [libc::c_long; 3] = [2, 120, 190];
     let native = [
@@ -22,7 +22,7 @@ fn is_making(number: libc::c_long) -> bool {
     native.contains(&number) || I386.contains(&number)
 }
 
-/// May a thread have made a process, and not told its tracer yet?
+/// An answer to the question if a thread has made a process without an event so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Making {
     No,
@@ -32,7 +32,8 @@ pub(crate) enum Making {
     Perhaps,
 }
 
-/// May a thread, of which no stop is known that has not been answered, have made a process and not told its tracer yet?
+/// Finds out if a thread, of which no unanswered stop is known, may have made a process without an
+/// event so far.
 pub(crate) fn making(tid: Tid) -> Making {
     for _ in 0..100 {
         // The order counts: one that ran before may stand by now.

@@ -55,7 +55,7 @@ pub use session::{Progress, Session, Settings, Verify};
 
 /// The end of a trace.
 pub struct Traced {
-    /// How it ended.
+    /// The way in which it ended.
     pub ending: Ending,
     /// The time that it took.
     pub elapsed: Duration,
@@ -158,7 +158,7 @@ pub(crate) fn seed_of(process: Tid, machine: &Machine) -> io::Result<Seed> {
     )
 }
 
-/// Where the heap of a process starts.
+/// Returns the start of a process's heap.
 pub(crate) fn start_of_heap(process: Tid) -> io::Result<u64> {
     Ok(samara_linux::proc::layout(process)?.start_brk)
 }

@@ -21,7 +21,7 @@ pub(crate) struct Opened {
 }
 
 impl Opened {
-    /// At most so many are held at a time.
+    /// The most descriptors that are held at a time.
     pub(crate) const MOST: usize = 64;
 
     /// The one behind a descriptor of a stopped thread; held if there is `room`, and if it may be.
@@ -46,7 +46,8 @@ impl Opened {
         self.number
     }
 
-    /// Is it of a kind of file system of which nothing may be executed, whatever the mount says: pipes, sockets, `/proc`?
+    /// Returns `true` if it is of a kind of file system of which nothing may be executed, whatever
+    /// the mount options: pipes, sockets, `/proc`.
     pub(crate) fn is_noexec(&self, tid: Tid, descriptor: i32) -> bool {
         match &self.held {
             Some(held) => refuses_execution(held),
@@ -57,13 +58,15 @@ impl Opened {
         }
     }
 
-    /// May nothing of it be executed now, be it by its kind or by its mount? `None` if no descriptor is held that could tell.
+    /// Returns `true` if nothing of it may be executed now, by its kind or by its mount. Returns
+    /// `None` if no descriptor is held that could show it.
     pub(crate) fn is_noexec_now(&self) -> Option<bool> {
         self.held.as_ref().map(refuses_execution)
     }
 
-    /// Closes what is held. A process that serves the file is told of that, and whoever closes waits for its answer, even when killed: that is another thread, since the
-    /// server may stand still, or wait for this one. Only the end of this program waits for it all the same.
+    /// Closes the held descriptors. A process that serves the file is notified, and the closing
+    /// thread waits for its answer, even when killed. That is another thread, because the server
+    /// may stand still, or wait for this one. Only the end of this program still waits for it.
     pub(crate) fn release(&mut self) {
         let held = self.held.take();
         if held.is_some() && self.served {
@@ -71,7 +74,8 @@ impl Opened {
         }
     }
 
-    /// Is it the one behind this descriptor of a stopped thread? `None` if none is held.
+    /// Returns `true` if it is the one behind this descriptor of a stopped thread, and `None` if
+    /// none is held.
     pub(crate) fn is(&self, tid: Tid, descriptor: i32) -> Option<bool> {
         Some(match self.compared(tid, descriptor)? {
             // The kernel was built without it.
@@ -85,7 +89,8 @@ impl Opened {
         self.compared(tid, descriptor) == Some(0)
     }
 
-    /// What `kcmp` says: 0 if they are the same, -1 if it does not know. `None` if none is held.
+    /// Returns the result of `kcmp`: 0 if they are the same, -1 if it does not know. Returns `None`
+    /// if none is held.
     fn compared(&self, tid: Tid, descriptor: i32) -> Option<libc::c_long> {
         const KCMP_FILE: libc::c_int = 0;
         let held = self.held.as_ref()?;
@@ -121,7 +126,7 @@ fn refuses_execution(file: &OwnedFd) -> bool {
     if mapped == libc::MAP_FAILED {
         return std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM);
     }
-    // SAFETY: the mapping made above, which nobody else knows.
+    // SAFETY: the mapping made above, which no other code knows.
     unsafe { libc::munmap(mapped, 1) };
     false
 }

@@ -11,7 +11,7 @@ use super::faulting::Faults;
 
 /// The longest of the pauses in which a page fault may come to its end, each twice as long as the one before.
 const LONGEST_PAUSE: Duration = Duration::from_millis(64);
-/// How many pauses a thread gets to run as long as a fault takes: eight seconds.
+/// The number of pauses in which a thread may run for the duration of a fault: eight seconds.
 const PAUSES: u32 = 128;
 
 /// The samples for the call that is under way.
@@ -57,8 +57,9 @@ impl Samples {
         );
     }
 
-    /// Looks likewise when the kernel has performed `call` already, and nobody saw it begin: what is found written may have been before, or only since.
-    /// True if anything is.
+    /// Reads the same after the kernel has performed `call`, if its beginning was not seen: pages
+    /// that are found written may have been written before, or only since. Returns `true` if there
+    /// are any.
     pub(crate) fn take_late(
         &mut self,
         engine: &AddressSpace,
@@ -73,8 +74,9 @@ impl Samples {
         !self.after.is_empty()
     }
 
-    /// Does `call` take pages away where nothing was written yet? Who writes there before the kernel comes to the call leaves no page behind by which to
-    /// tell. The heap ends at `brk`.
+    /// Returns `true` if `call` takes pages away where nothing was written yet. A write there
+    /// before the kernel's part of the call leaves no page behind that would show it. The heap ends
+    /// at `brk`.
     pub(crate) fn may_be_lost(&self, call: &Call, brk: u64) -> bool {
         let taken = taken(call, brk);
         let lost = |sample: &Sample| taken.iter().any(|range| overlap(sample, *range).is_some());
@@ -115,7 +117,7 @@ impl Samples {
         changed
     }
 
-    /// Is anything left of which nothing showed when the call had returned?
+    /// Returns `true` if pages are left that had not shown when the call had returned.
     pub(crate) fn leave_open(&self) -> bool {
         self.open().next().is_some()
     }
@@ -134,8 +136,9 @@ impl Samples {
                 .is_err()
     }
 
-    /// What shows by now, and did not when the call had returned. A page fault gives an area its owner first and its page later, much later if the page
-    /// must be read from a disk: these may have been under way when the kernel came to the call.
+    /// Returns the pages that show now and did not when the call had returned. A page fault gives
+    /// an area its owner first and its page later, much later if the page must be read from a disk.
+    /// These faults may have been under way during the kernel's part of the call.
     pub(crate) fn shown_late(&self, pagemap: &mut Pagemap) -> Vec<(u64, u64)> {
         self.open()
             .filter(|&(start, end)| pagemap.written(start, end).unwrap_or(false))
@@ -166,7 +169,8 @@ impl Samples {
         !late.is_empty()
     }
 
-    /// What was written at the entry and, if other threads may have written meanwhile (`overlapped`), at the last [look](Self::look_again).
+    /// Returns the pages that were written at the entry and, if other threads may have written
+    /// since (`overlapped`), at the last [look](Self::look_again).
     pub(crate) fn evidence(&self, overlapped: bool) -> Evidence<'_> {
         Evidence {
             before: &self.before,
@@ -262,12 +266,12 @@ fn sample(start: u64, end: u64, pagemap: &mut Pagemap) -> Sample {
     }
 }
 
-/// The samples, and the pages themselves for what nobody thought of before the call.
+/// The samples, and the pages themselves for ranges that were not sampled before the call.
 #[derive(Debug)]
 pub(crate) struct Known<'a> {
     pub(crate) samples: &'a Samples,
     pub(crate) pagemap: &'a mut Pagemap,
-    /// What nobody thought of and was written.
+    /// Written ranges that were not sampled.
     pub(crate) missed: Vec<(u64, u64)>,
 }
 

@@ -72,12 +72,12 @@ impl Machine {
         self.config.task_size
     }
 
-    /// Does a program that is started go on as `PR_SET_MEMORY_MERGE` has it?
+    /// Returns `true` if an executed program keeps the setting of `PR_SET_MEMORY_MERGE`.
     pub(crate) fn keeps_memory_merge(&self) -> bool {
         self.config.kernel >= KernelVersion::new(6, 7)
     }
 
-    /// What a program that is started from here may make executable.
+    /// Returns the rule for executable memory of a program that is executed from here.
     pub(crate) fn mdwe(&self) -> Mdwe {
         const PR_GET_MDWE: i32 = 66;
         // SAFETY: asks for a number.
@@ -110,7 +110,7 @@ fn total_memory() -> u64 {
     units.saturating_mul(told.mem_unit.into())
 }
 
-/// What may be promised to all processes together, in bytes.
+/// Returns the commit limit of all processes together, in bytes.
 fn commit_limit() -> u64 {
     let meminfo = samara_linux::proc_file::read_text_piece("/proc/meminfo").unwrap_or_default();
     memory_line(&meminfo, "CommitLimit:")
@@ -126,7 +126,7 @@ fn memory_line(meminfo: &str, name: &str) -> u64 {
 /// First address above user space, asked with a page of our own: with page tables of five levels there is room above 47 bits.
 fn end_of_user_space() -> u64 {
     const ABOVE: u64 = 1 << 48;
-    // SAFETY: maps and unmaps a page of this process that nobody else knows.
+    // SAFETY: maps and unmaps a page of this process that no other code knows.
     unsafe {
         let hint = std::ptr::without_provenance_mut(ABOVE as usize);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -141,10 +141,10 @@ fn end_of_user_space() -> u64 {
     Config::default().task_size
 }
 
-/// Does the kernel know names of anonymous areas? Asked with a page of our own.
+/// Returns `true` if the kernel knows names of anonymous areas. It is asked with a page of our own.
 fn anonymous_names() -> bool {
     const PR_SET_VMA: i32 = 0x5356_4d41;
-    // SAFETY: maps, names and unmaps a page of this process that nobody else knows.
+    // SAFETY: maps, names and unmaps a page of this process that no other code knows.
     unsafe {
         let page = libc::mmap(
             std::ptr::null_mut(),
@@ -174,7 +174,7 @@ pub(crate) enum Moment {
     Again { layout: Layout, shows_end: bool },
 }
 
-/// What a stopped process is asked for once, and several look at.
+/// Facts that a stopped process is asked for once, and that several functions use.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) standing: Standing,
@@ -210,7 +210,7 @@ impl Asked {
         }
     }
 
-    /// What exec has set.
+    /// Returns the layout that exec has set.
     pub(crate) fn numbers(&self) -> io::Result<ProgramLayout> {
         self.numbers.as_ref().copied().map_err(|error| {
             let number = error.raw_os_error();
@@ -318,7 +318,7 @@ pub(crate) fn seed(
     let mut files = Files::default();
     let mut areas = Vec::with_capacity(map.areas().len());
     for area in map.areas() {
-        // At exec each file was opened once, by the kernel; later nobody can tell.
+        // At exec each file was opened once, by the kernel. Later this cannot be known.
         let description = || {
             if !matches!(moment, Moment::Exec) {
                 return None;
@@ -348,7 +348,7 @@ pub(crate) fn seed(
     })
 }
 
-/// What the kernel keeps for each thread, and looks at when that thread calls.
+/// The settings that the kernel keeps for each thread, and uses for that thread's calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
     capabilities: Capabilities,
@@ -392,7 +392,7 @@ impl Standing {
         }
     }
 
-    /// Does `config` say the same?
+    /// Returns `true` if `config` has the same settings.
     pub(crate) fn is_in(&self, config: &Config) -> bool {
         (
             config.capabilities,
@@ -440,13 +440,14 @@ pub(crate) fn limits(tid: Tid) -> io::Result<Limits> {
 
 const AT_BASE: u64 = 7;
 
-/// Does nothing that every program has lie where placement begins? Without a loader it is the vdso, which 6.12 was the first to place so.
+/// Returns `true` if no area that every program has lies where placement begins. Without a loader
+/// it is the vdso, which 6.12 was the first to place there.
 pub(crate) fn base_is_hidden(asked: &Asked, kernel: KernelVersion) -> bool {
     asked.auxiliary(AT_BASE).unwrap_or(0) == 0 && kernel < KernelVersion::new(6, 12)
 }
 
-/// What the kernel itself placed first, where placement begins: start and end of the dynamic loader, or, without one, of the vdso and what
-/// belongs to it.
+/// Returns the area that the kernel itself placed first, where placement begins: start and end of
+/// the dynamic loader, or, without one, of the vdso and its neighbours.
 fn first_placed(asked: &Asked, map: &Map) -> Option<(u64, u64)> {
     const AT_SYSINFO_EHDR: u64 = 33;
     let loader = asked.auxiliary(AT_BASE).unwrap_or(0);
@@ -481,7 +482,8 @@ fn first_placed(asked: &Asked, map: &Map) -> Option<(u64, u64)> {
     Some((first.start, areas[vdso].end))
 }
 
-/// What lies nearest to where placement begins: below the stack, or at a third of the addresses.
+/// Returns the area nearest to where placement begins: below the stack, or at a third of user
+/// space.
 fn nearest_to_the_base(map: &Map, upwards: bool, stack: u64) -> Option<(u64, u64)> {
     let mut areas = map.areas().iter();
     let area = match upwards {
@@ -491,7 +493,7 @@ fn nearest_to_the_base(map: &Map, upwards: bool, stack: u64) -> Option<(u64, u64
     area.map(|area| (area.start, area.end))
 }
 
-/// Where the heap ends in the kernel's map.
+/// Returns the end of the heap in the kernel's map.
 pub(crate) fn heap_end(map: &Map, start_brk: u64) -> Option<u64> {
     map.areas()
         .iter()
@@ -501,7 +503,7 @@ pub(crate) fn heap_end(map: &Map, start_brk: u64) -> Option<u64> {
         .filter(|end| *end >= start_brk)
 }
 
-/// Is the area a part of the file, or of its zeroed data behind it?
+/// Returns `true` if the area is a part of the file, or of its zeroed data behind it.
 fn belongs(area: &Area, map: &Map, inode: u64) -> bool {
     area.inode == inode || area.inode == 0 && map.name(area).is_empty()
 }

@@ -13,7 +13,7 @@ use samara_mm::{Counted, File, FileId, FileKind, PAGE_SIZE, ShmSegment};
 #[derive(Debug, Default)]
 pub(crate) struct Segments(HashMap<Listed, (FileId, FileKind)>);
 
-/// What the list of segments tells of one: identifier, key and size in bytes.
+/// A segment in the list of segments: identifier, key and size in bytes.
 type Listed = (i64, i64, u64);
 
 impl Segments {

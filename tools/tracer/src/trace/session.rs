@@ -1,4 +1,5 @@
-//! What all traced address spaces share: settings, files, counters, the record, the scratch map.
+//! The state that all traced address spaces share: settings, files, counters, the record, the
+//! scratch map.
 
 use std::cell::LazyCell;
 

@@ -1,8 +1,10 @@
 //! Waiting for a stop that is about to come: of a call that has just been let run, and most likely returns at once.
 //!
-//! The tracer does not fall asleep for that, only to be woken again: it looks, since a thread that is let run may take the processor at once and be back
-//! already, lets it run, if that is waiting for the same processor, and looks again.
-//! Where others want the processor, too, they would get it for all of their turn each time: then the tracer sleeps as ever, for so many calls.
+//! The tracer does not sleep at once, only to be woken again. It polls, because a thread that is
+//! let go may run at once and have stopped again already. If the thread waits for the same
+//! processor, the tracer yields it, and polls again. If other processes want the processor, too,
+//! each yield would give them a whole time slice. Then the tracer sleeps as usual, for a number of
+//! calls.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,7 +14,7 @@ use samara_linux::ptrace::{self, Stop};
 
 /// So long it looks again and again: the thread's own processor may have to wake first. To wake twice would take longer.
 const LONGEST: Duration = Duration::from_micros(30);
-/// Who gets the processor back so late has shared it with others.
+/// A processor that comes back after this time has been shared with others.
 const CROWDED: Duration = Duration::from_micros(500);
 /// Calls to sleep for after that, at first and at most.
 const LEAST: u32 = 64;
@@ -22,7 +24,7 @@ const MOST: u32 = 1 << 16;
 pub(crate) struct Shortly {
     /// Calls still to sleep for.
     asleep: u32,
-    /// How many it will be the next time.
+    /// The number of calls to sleep the next time.
     pause: u32,
 }
 

@@ -1,8 +1,8 @@
-//! A traced address space: the engine beside the kernel's, and the order of calls on it.
+//! A traced address space: the engine compared with the kernel's, and the order of calls on it.
 //!
-//! All threads that share an address space share one of these. Calls on it happen one at a time: while one is under way (`holder`), other
-//! threads that stop at the entry of theirs wait in `waiting`, stopped, so that the order in which the engine performs is the
-//! kernel's own order.
+//! All threads that share an address space share one of these. Calls on it happen one at a time:
+//! while one is under way (`holder`), other threads that stop at the entry of theirs wait in
+//! `waiting`, stopped. So the engine performs calls in the kernel's own order.
 
 mod bases;
 mod compare;
@@ -51,7 +51,8 @@ const PARTED: &str = "after a disagreement";
 /// No process has this number.
 const NOBODY: Tid = 0;
 
-/// Who acts: a thread, by which `/proc` is asked (the first thread of a process may have ended before the others), and its process.
+/// The acting thread, by which `/proc` is asked (the first thread of a process may have ended
+/// before the others), and its process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Who {
     pub(crate) tid: Tid,
@@ -81,17 +82,18 @@ pub(crate) struct Space {
     calls_since_whole: u64,
     /// A thread was killed within a call: whether the kernel completed it, only its map tells.
     interrupted: bool,
-    /// Where the heap would end if it was such a call that sets that.
+    /// The end of the heap if the call was one that sets it.
     ends_at: Option<u64>,
-    /// Between the return of a call and its end here: another thread wrote to a page meanwhile.
+    /// Between the return of a call and its end here: another thread wrote to a page.
     ambiguous: bool,
     /// No other thread runs until the call under way has returned.
     others_held: bool,
-    /// Between the return of a call and its end here: where to faults of other threads have grown areas meanwhile.
+    /// Between the return of a call and its end here: the starts to which faults of other threads
+    /// have grown areas.
     grown_meanwhile: Vec<u64>,
-    /// Where accesses found nothing while the call is under way.
+    /// The addresses at which accesses found nothing while the call is under way.
     nothing_at: Vec<u64>,
-    /// Where the set of nodes lies that the call under way names, and the bits that it has.
+    /// The address of the set of nodes that the call under way names, and its bits.
     pub(crate) nodes_at: Option<NodeMask>,
     /// Others could write what the call under way points to.
     racing: bool,
@@ -99,11 +101,11 @@ pub(crate) struct Space {
     nodes_before: u64,
     /// Between the return of a call and its end here: what another thread may have made of it.
     nodes_meanwhile: Vec<u64>,
-    /// Where the rings of `io_setup` lie, and their lengths in bytes.
+    /// The addresses of the rings of `io_setup`, and their lengths in bytes.
     rings: Vec<(u64, u64)>,
     /// Those of `io_uring`.
     urings: uring::Rings,
-    /// Where calls of the other table place, once it is known.
+    /// The bases of placement for calls of the other table, once they are known.
     own_bases: Option<bases::Hidden>,
     other_table: tables::OtherTable,
     /// A userfaultfd watches areas.
@@ -165,7 +167,7 @@ impl Space {
             waiting: VecDeque::new(),
             samples: Samples::default(),
             growing,
-            // Perhaps: nobody saw.
+            // Possibly: it was not seen.
             forked: reason == Reason::Adopted,
             limits_of: tid,
             calls_since_compare: 0,
@@ -285,13 +287,15 @@ impl Space {
         Ok(space)
     }
 
-    /// Would it be lost what other threads write while `call`, which was [prepared](Self::prepare), begins?
+    /// Returns `true` if writes of other threads while `call`, which was [prepared](Self::prepare),
+    /// begins would be lost.
     pub(crate) fn may_lose_writes(&self, call: &Call) -> bool {
         let brk = self.checker.engine().layout().brk;
         self.users > 1 && !self.watched && self.samples.may_be_lost(call, brk)
     }
 
-    /// Is each file that is mapped before `call`, or that it names, mapped after it? (Then no descriptor that is held of one need be looked at.)
+    /// Returns `true` if each file that is mapped before `call`, or that it names, is mapped after
+    /// it. (Then no held descriptor need be checked.)
     pub(crate) fn leaves_files(&self, call: &Call, returned: i64) -> bool {
         match call {
             Call::Mmap { flags, .. } => returned > 0 && flags & MAP_FIXED == 0,
@@ -362,8 +366,9 @@ impl Space {
         self.checker.engine()
     }
 
-    /// When the kernel has performed a call: looks at what must be seen before the thread runs on. True if the thread may do so before
-    /// [`finish`](Self::finish): no map is to be read for this call.
+    /// Reads, when the kernel has performed a call, everything that must be read before the thread
+    /// runs on. Returns `true` if the thread may do so before [`finish`](Self::finish): no map must
+    /// be read for this call.
     pub(crate) fn look_at_return(
         &mut self,
         call: &mut Call,
@@ -461,7 +466,7 @@ impl Space {
         self.finish(call, who, 0, false, session);
     }
 
-    /// The limits of `process` may have changed, or another process's are to be used.
+    /// Notes that the limits of `process` may have changed, or that another process's must be used.
     pub(crate) fn limits_changed(&mut self, who: Who, session: &mut Session) {
         let Ok(limits) = seeding::limits(who.tid) else {
             // A thread that has ended tells nothing: whose call comes next is asked.
@@ -483,12 +488,12 @@ impl Space {
         self.checker.set_config(config);
     }
 
-    /// Whether executable memory may come to be in a program that is started from here.
+    /// Returns the rule for executable memory in a program that is executed from here.
     pub(crate) fn mdwe_at_exec(&self) -> Mdwe {
         self.checker.engine().config().mdwe.inherited()
     }
 
-    /// Whether `PR_SET_MEMORY_MERGE` holds.
+    /// Returns `true` if `PR_SET_MEMORY_MERGE` is set.
     pub(crate) fn merges_any(&self) -> bool {
         self.checker.engine().config().merge_any
     }

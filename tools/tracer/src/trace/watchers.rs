@@ -17,10 +17,12 @@ pub(crate) struct Watchers {
 
 #[derive(Debug)]
 struct Watcher {
-    /// Each has an inode of its own (observed from 6.1 on). It tells which one a descriptor stands for when nobody is left of those who used others.
+    /// Each has an inode of its own (observed from 6.1 on). It identifies a descriptor's
+    /// userfaultfd when the process that made it is gone.
     inode: u64,
     number: NonZeroU32,
-    /// The address space that it is for: of who made it, whoever uses it. `None` where nobody saw that, until it is seen to watch something.
+    /// Its address space: that of its maker, whichever process uses it. `None` if its creation was
+    /// not traced, until it is seen to watch a range.
     owner: Option<u32>,
 }
 

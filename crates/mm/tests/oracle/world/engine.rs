@@ -32,8 +32,8 @@ impl Watch for Written {
 }
 
 impl World {
-    /// Has the page at `addr`, which is mapped, something behind it? An area that the kernel installed is never cut, and so the page's number in
-    /// it is the same wherever it was moved to.
+    /// Returns `true` if the mapped page at `addr` has a page behind it. An area that the kernel
+    /// installed is never split, so the page's number in it is the same wherever it was moved.
     fn is_backed(&self, space: &AddressSpace, addr: u64) -> bool {
         let Some(area) = space.lookup(addr) else {
             return true;
@@ -149,7 +149,8 @@ impl World {
     }
 }
 
-/// Does a userfaultfd watch the area at `addr`, or the one that is to grow down to it?
+/// Returns `true` if a userfaultfd watches the area at `addr`, or the one that would grow down to
+/// it.
 fn is_watched(space: &AddressSpace, addr: u64) -> bool {
     let area = space.find(addr);
     area.is_some_and(|area| {

@@ -11,21 +11,23 @@ use crate::generate::PAGE;
 use crate::kernel::look::raw;
 use crate::kernel::map_new;
 
-/// Does the kernel remember where guard markers were (since about Linux 6.18), and show it?
+/// Returns `true` if the kernel remembers where guard markers were (since about Linux 6.18), and
+/// shows it.
 pub(super) fn shows_guarded() -> bool {
     const GUARD_INSTALL: u64 = 102;
     static SHOWS: OnceLock<bool> = OnceLock::new();
     *SHOWS.get_or_init(|| shows(VmFlags::GUARDED, libc::SYS_madvise, GUARD_INSTALL))
 }
 
-/// Does the kernel show which pages are locked when they are faulted in? (It has such for longer.)
+/// Returns `true` if the kernel shows which pages are locked when they are faulted in. (It has the
+/// feature for longer.)
 pub(super) fn shows_lock_on_fault() -> bool {
     static SHOWS: OnceLock<bool> = OnceLock::new();
     let on_fault = u64::from(libc::MLOCK_ONFAULT);
     *SHOWS.get_or_init(|| shows(VmFlags::LOCKONFAULT, libc::SYS_mlock2, on_fault))
 }
 
-/// Does smaps show the flag of a page for which the call was made?
+/// Returns `true` if smaps shows the flag for a page on which the call was made.
 fn shows(flag: VmFlags, call: i64, argument: u64) -> bool {
     let page = map_new(libc::MAP_PRIVATE, PAGE as usize) as u64;
     raw(call, [page, PAGE, argument, 0, 0, 0]);

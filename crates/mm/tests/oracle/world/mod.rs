@@ -96,12 +96,12 @@ impl World {
         areas.filter(|area| within.contains(&area.0)).collect()
     }
 
-    /// Is the kernel the newest with which the engine was compared?
+    /// Returns `true` if the kernel is the newest with which the engine was compared.
     pub(crate) fn is_newest(&self) -> bool {
         self.base.config().kernel >= KernelVersion::NEWEST
     }
 
-    /// Are there addresses of 57 bits?
+    /// Returns `true` if there are addresses of 57 bits.
     pub(crate) fn is_wide(&self) -> bool {
         self.base.config().task_size > 1 << 47
     }

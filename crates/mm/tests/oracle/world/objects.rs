@@ -36,7 +36,8 @@ fn file(
     .unwrap()
 }
 
-/// Does a file lie in tmpfs, whose mappings are not aligned for huge pages unless it is told to use such?
+/// Returns `true` if a file lies in tmpfs, whose mappings are not aligned for huge pages unless it
+/// is mounted so.
 fn in_memory(path: &std::path::Path) -> bool {
     const TMPFS: i64 = 0x0102_1994;
     let path = std::ffi::CString::new(path.to_str().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-/// What the engine answers, as the kernel would: a value, or minus the error number.
+/// Returns the engine's result in the kernel's form: a value, or minus the error number.
 fn answer(space: &mut AddressSpace, call: Call) -> i64 {
     match space.perform(&call) {
         Ok(value) => value as i64,

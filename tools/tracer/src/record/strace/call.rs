@@ -9,7 +9,7 @@ use samara_mm::{Call, Counted, DriverFlags, Errno, File, FileArg, FileId, FileKi
 
 use super::line::{self, Argument, Complaint, Text};
 
-/// What a call is for an address space.
+/// The meaning of a call for an address space.
 #[derive(Debug)]
 pub(super) enum Decoded {
     Call(Call),
@@ -62,7 +62,7 @@ fn kind(name: &str) -> FileKind {
     }
 }
 
-/// Does the call whose text begins so make a thread or a process?
+/// Returns `true` if the call whose text begins so makes a thread or a process.
 pub(super) fn makes(text: &str) -> bool {
     matches!(
         line::name(text),
@@ -70,12 +70,12 @@ pub(super) fn makes(text: &str) -> bool {
     )
 }
 
-/// Does the call whose text begins so start a program?
+/// Returns `true` if the call whose text begins so executes a program.
 pub(super) fn starts(text: &str) -> bool {
     matches!(line::name(text), Some("execve" | "execveat"))
 }
 
-/// Is the call whose text begins so one that may change the map?
+/// Returns `true` if the call whose text begins so may change the map.
 pub(super) fn on_memory(text: &str) -> bool {
     let name = line::name(text).unwrap_or_default();
     NAMES.contains(&name) && !makes(text)
@@ -105,13 +105,14 @@ fn flags(text: &str) -> Option<u64> {
     Some(word.split('|').fold(0, |sum, name| sum | flag(name)))
 }
 
-/// Whether it shares the address space, and whether it makes a thread. `None`: its flags are behind a pointer.
+/// Returns whether it shares the address space, and whether it makes a thread, or `None` if its
+/// flags are behind a pointer.
 pub(super) fn sharing(text: &str) -> Option<(bool, bool)> {
     let flags = flags(text)?;
     Some((flags & VM != 0, flags & THREAD != 0))
 }
 
-/// Does the caller stand still until the child ends or starts a program?
+/// Returns `true` if the caller waits until the child ends or executes a program.
 pub(super) fn waits(text: &str) -> bool {
     flags(text).is_some_and(|flags| flags & VFORK != 0)
 }

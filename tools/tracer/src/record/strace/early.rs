@@ -2,16 +2,17 @@
 
 use super::line::Text;
 
-/// How many lines of a thread wait. If nobody has made it by then it is one that strace attached to: who made it is not told.
+/// The number of lines of one thread that wait. If no call has made it by then, strace attached to
+/// it, and the call that made it is not in the text.
 const MOST: usize = 256;
-/// How many threads wait. Each may have made the next.
+/// The number of threads that wait. Each may have made the next.
 const THREADS: usize = 64;
 
 /// A thread's lines that wait.
 #[derive(Debug)]
 pub(super) struct Lines {
     pub(super) lines: Vec<Text>,
-    /// How many records there were before the first.
+    /// The number of records before the first.
     pub(super) since: usize,
 }
 
@@ -56,7 +57,7 @@ impl Early {
         true
     }
 
-    /// Who came first.
+    /// Returns the thread that came first.
     pub(super) fn first(&self) -> Option<u32> {
         self.0.first().map(|(number, _)| *number)
     }

@@ -50,7 +50,7 @@ impl Text {
         }
     }
 
-    /// What is told of a call that goes on in another line.
+    /// Returns the known part of a call that goes on in another line.
     pub(super) fn begun(&self) -> Option<Self> {
         let begun = self.text.strip_suffix("<unfinished ...>")?;
         let mut kept = self.clone();
@@ -58,7 +58,7 @@ impl Text {
         Some(kept)
     }
 
-    /// What is wrong at a place.
+    /// Returns a complaint about a place in the line.
     pub(super) fn wrong(&self, at: usize, what: impl Into<String>) -> Complaint {
         let piece = self.pieces.iter().rev().find(|piece| piece.0 <= at);
         let &(start, line, column) = piece.unwrap_or(&(0, 0, 0));
@@ -194,7 +194,7 @@ pub(super) fn arguments(text: &Text, open: usize) -> Result<(Vec<Argument<'_>>, 
     }
 }
 
-/// What a call returned, behind its closing parenthesis. `None`: it never did.
+/// Returns the result of a call, behind its closing parenthesis, or `None` if it never returned.
 pub(super) fn result(
     text: &Text,
     close: usize,

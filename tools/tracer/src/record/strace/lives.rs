@@ -26,13 +26,13 @@ pub(super) struct Thread {
     pub(super) child_seen: bool,
     /// Another thread's call on the same memory was under way at the same time.
     pub(super) overlapped: bool,
-    /// How many records there were before it, and whether any line is of it.
+    /// The number of records before it, and a flag for any line of it.
     pub(super) since: usize,
     pub(super) heard: bool,
 }
 
 impl Making {
-    /// Who a line is of. Strace names threads as soon as there are several.
+    /// Returns the thread of a line. Strace names threads as soon as there are several.
     pub(super) fn thread(&mut self, told: Option<u32>) -> u32 {
         let number = match (told, self.first) {
             (Some(number), _) => number,
@@ -69,7 +69,8 @@ impl Making {
         number
     }
 
-    /// Has the call that made it not been told of so far, neither where it begins nor where it ends?
+    /// Returns `true` if neither the beginning nor the end of the call that made it has appeared so
+    /// far.
     pub(super) fn is_early(&self, number: u32) -> bool {
         let known = self.threads.contains_key(&number) || self.maker().is_some();
         let others = self.first.is_some() && !self.first_is_unnamed;
@@ -88,7 +89,7 @@ impl Making {
         for line in &early.lines {
             self.line(line)?;
         }
-        // Others had their calls meanwhile.
+        // Others had their calls in between.
         if let Some(space) = space.filter(|space| self.users.get(space) > Some(&1)) {
             let space = self.spaces[space].number;
             untold::mark_each(space, &mut self.records[early.since..]);
@@ -178,7 +179,7 @@ impl Making {
         }
         let process = if is_thread { thread.process } else { child };
         let space = if shares {
-            // Whoever calls vfork waits for its child.
+            // The caller of vfork waits for its child.
             if !call::waits(text) {
                 let number = self.spaces[thread.space].number;
                 self.of_several.push((number, self.records.len()));

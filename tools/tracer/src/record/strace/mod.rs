@@ -28,7 +28,7 @@ const LONGEST: u64 = 1 << 20;
 /// No text is.
 const MOST: usize = 1 << 30;
 
-/// Could this be the start of such a text?
+/// Returns `true` if this may be the start of such a text.
 pub(super) fn looks_like(head: &[u8]) -> bool {
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line.get(..200).unwrap_or(line));
@@ -38,7 +38,7 @@ pub(super) fn looks_like(head: &[u8]) -> bool {
     line::name(rest).is_some() || other.iter().any(|start| rest.starts_with(start))
 }
 
-/// What a text holds.
+/// The contents of a text.
 #[derive(Debug)]
 pub(super) struct Whole {
     pub(super) records: Vec<Record>,
@@ -112,7 +112,7 @@ pub(super) fn read(mut from: impl BufRead, kernel: KernelVersion) -> Result<Whol
 
 #[derive(Default)]
 struct Making {
-    /// Whose rules are followed: strace does not tell.
+    /// The version whose rules are followed. strace does not report it.
     kernel: KernelVersion,
     records: Vec<Record>,
     words: Vec<String>,
@@ -122,7 +122,7 @@ struct Making {
     files: Files,
     /// Threads that strace has said it attached to when they were made.
     announced: HashSet<u32>,
-    /// The first thread of all. Its number is 0 as long as it is not told.
+    /// The first thread of all. Its number is 0 until it is known.
     first: Option<u32>,
     first_is_unnamed: bool,
     processes: u64,
@@ -131,11 +131,12 @@ struct Making {
     untold: Untold,
     /// Lines tell of calls that make threads and processes, or that start programs.
     tells_of_lives: bool,
-    /// Whose line came last, if that begins a call: with `-z` what follows may go on with it, and name nobody.
+    /// The thread whose line came last, if that begins a call. With `-z` the next line may continue
+    /// it, and name no thread.
     just_begun: Option<u32>,
     early: Early,
-    /// A call was broken off for another's line. No text without threads needs that; of threads, `-z` never does it, and nobody knows then in which order
-    /// their calls began.
+    /// A call was broken off for another's line. No text without threads needs that. With threads,
+    /// `-z` never does it, and the order in which their calls began is unknown then.
     breaks_off: bool,
     /// Address spaces of several threads, and how many records there were before the second.
     of_several: Vec<(u32, usize)>,
@@ -221,7 +222,8 @@ impl Making {
         self.call(thread, &text)
     }
 
-    /// A call on memory begins or returns: beside those that are under way on the same, nobody knows the order.
+    /// A call on memory begins or returns: its order with others that are under way on the same
+    /// address space is unknown.
     fn overlap(&mut self, number: u32, text: &Text) {
         let Some(space) = self.threads.get(&number).map(|thread| thread.space) else {
             return;
@@ -306,7 +308,7 @@ impl Making {
         Ok(())
     }
 
-    /// What it did is not known if no line is of it.
+    /// Notes that its effects are unknown if no line is of it.
     fn note_untold(&mut self, thread: &Thread) {
         if !thread.heard {
             let space = self.spaces[thread.space].number;
@@ -314,7 +316,7 @@ impl Making {
         }
     }
 
-    /// What a call tells of where things begin.
+    /// Learns addresses from a call.
     fn learn(&mut self, index: usize, call: &Call, returned: i64) {
         let space = &mut self.spaces[index];
         let Some(Record::Seed { seed, .. }) = self.records.get_mut(space.seed) else {

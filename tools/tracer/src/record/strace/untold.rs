@@ -1,4 +1,4 @@
-//! What threads do that no line tells of: from where on answers may depend on it.
+//! Threads whose actions are in no line: the record from which on results may depend on them.
 //!
 //! A text may hold one thread of several (`-ff`), calls on memory alone (`-e trace=memory`), or numbers in place of flags (`-e raw=all`): who shares memory
 //! with whom is not known then.
@@ -28,7 +28,7 @@ impl Untold {
         *known = from.min(*known);
     }
 
-    /// Says so in the records, as if another thread's call was under way beside each.
+    /// Marks the records, as if another thread's call was under way during each.
     pub(super) fn mark(mut self, records: &mut [Record]) {
         for (index, record) in records.iter_mut().enumerate() {
             let unknown = |space: &u32| self.one.get(space).is_some_and(|from| *from <= index);
@@ -47,7 +47,7 @@ impl Untold {
     }
 }
 
-/// Says of all calls on one address space that another thread's was under way beside them.
+/// Marks all calls on one address space: another thread's call was under way during each.
 pub(super) fn mark_each(of: u32, records: &mut [Record]) {
     for record in records {
         if let Record::Call { space, after, .. } = record

@@ -1,4 +1,4 @@
-//! What calls are called.
+//! The names of calls.
 
 use crate::trace::entry::Entry;
 use crate::trace::filter::{self, mark};

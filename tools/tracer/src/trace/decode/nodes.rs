@@ -12,11 +12,11 @@ pub(crate) struct NodeMask {
     pointer: u64,
     /// One more than the kernel looks at.
     count: u64,
-    /// Is it a set of the i386 table, of words of 32 bits?
+    /// `true` for a set of the i386 table, of words of 32 bits.
     narrow: bool,
 }
 
-/// What `mbind` finds in a set of nodes.
+/// The contents of a set of nodes, as `mbind` reads them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nodes {
     These(u64),
@@ -90,7 +90,7 @@ impl NodeMask {
     }
 }
 
-/// Where the node mask lies that a call names.
+/// Returns the address of the node mask that a call names.
 pub(crate) fn nodes_at(entry: &Entry) -> Option<NodeMask> {
     let is_mbind = entry.mark != mark::X32 && entry.nr as i64 == libc::SYS_mbind;
     (is_mbind && entry.args[3] != 0).then(|| NodeMask::of(entry))

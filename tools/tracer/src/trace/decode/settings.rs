@@ -1,4 +1,4 @@
-//! What a process says of itself: `prctl(2)` and `seccomp(2)`.
+//! The settings that a process changes by `prctl(2)` and `seccomp(2)`.
 
 use std::ops::RangeInclusive;
 
@@ -75,7 +75,8 @@ pub(super) fn seccomp(tid: Tid, entry: &Entry) -> Decoded {
     }
 }
 
-/// Has the thread no filter but this tracer's? (Linux 5.9 and later tell.)
+/// Returns `true` if the thread has no filter except this tracer's. (Linux 5.9 and later report
+/// it.)
 fn has_no_filter(tid: Tid) -> bool {
     proc::filters(tid).is_ok_and(|filters| filters <= 1)
 }

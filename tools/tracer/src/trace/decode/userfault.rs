@@ -1,4 +1,4 @@
-//! What is asked of a userfaultfd: `ioctl_userfaultfd(2)`.
+//! Requests to a userfaultfd: `ioctl_userfaultfd(2)`.
 
 use samara_linux::Tid;
 use samara_linux::memory;
@@ -9,18 +9,20 @@ use crate::trace::entry::Entry;
 use crate::trace::filter;
 use crate::trace::watchers::{self, Watchers};
 
-/// What a userfaultfd is to fill in.
+/// A range that a userfaultfd should fill in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Filling {
     pub(crate) start: u64,
     /// In bytes.
     pub(crate) length: u64,
-    /// If the pages are to be poisoned: where the kernel leaves how many bytes of them were.
+    /// If the pages should be poisoned: the address at which the kernel reports the number of
+    /// poisoned bytes.
     pub(crate) poison: Option<u64>,
 }
 
 impl Filling {
-    /// How many bytes from its start on may have been filled in, when the call has returned. `None` if nothing was.
+    /// Returns the number of bytes from its start on that may have been filled in when the call has
+    /// returned, or `None` if none were.
     pub(crate) fn done(&self, tid: Tid, returned: i64) -> Option<u64> {
         const PAGE: u64 = 0x1000;
         let aligned = self.start.is_multiple_of(PAGE) && self.length.is_multiple_of(PAGE);

@@ -2,8 +2,8 @@
 //!
 //! # Rules
 //! - Its address space is read while all its threads are stopped, and before any of them is answered.
-//! - It is let go in a state in which nobody could tell: what was changed of a call's arguments is put back, a signal on its way is delivered, a
-//!   call that was not begun begins.
+//! - It is detached in a state that shows no trace: changed arguments of a call are restored, a
+//!   signal on its way is delivered, and a call that was held at its entry begins.
 
 use std::collections::HashMap;
 use std::thread::sleep;
@@ -23,13 +23,14 @@ use super::lifetimes::clone_flags;
 use super::task::{State, Task};
 use super::{Ending, Tracer};
 
-/// How long threads are waited for that cannot stop, as the parent of a vfork until its child has gone on.
+/// The time to wait for threads that cannot stop, as the parent of a vfork until its child has gone
+/// on.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl<'s> Tracer<'s> {
     /// Takes over a process of which all threads are stopped, and lets it run on.
     pub(crate) fn attached_to(attached: &Attached, session: &'s mut Session) -> Self {
-        // What it has become before, nobody saw.
+        // Its history before the trace is unknown.
         exec::read_aside();
         let mut tracer = Self::with_pace(attached.process, Pace::EveryCall, session);
         tracer.started = true;
@@ -91,7 +92,7 @@ impl<'s> Tracer<'s> {
         // Stopped, and the signal that each is to get.
         let mut stopped: HashMap<Tid, i32> = HashMap::new();
         for space in self.spaces.iter_mut().flatten() {
-            // They are at the entry of a call that nobody has begun.
+            // They are at the entry of a call that has not begun.
             stopped.extend(space.waiting.drain(..).map(|(tid, _)| (tid, 0)));
         }
         stopped.extend(self.hold.take_still().into_iter().map(|tid| (tid, 0)));

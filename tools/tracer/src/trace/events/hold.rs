@@ -1,8 +1,9 @@
 //! Threads that stand still while another's call takes pages away, or tells a userfaultfd what to watch.
 //!
-//! What they write where pages are taken away, between the look at its entry and the kernel's part of it, would leave no trace but in the area, where nobody sees
-//! it. And they could exchange the userfaultfd of a descriptor before the kernel looks. Only threads that run are stopped: who sleeps in a call writes nothing,
-//! and some calls would return early.
+//! Writes to pages that are taken away, between the look at a call's entry and the kernel's part of
+//! the call, would leave no trace except in the area, where nothing shows it. And other threads
+//! could exchange the userfaultfd of a descriptor before the kernel looks. Only running threads are
+//! stopped: a thread that sleeps in a call writes nothing, and some calls would return early.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,14 +23,14 @@ use crate::trace::making::waits_for_others;
 /// Between two looks at whether a thread is dead.
 const SHORTLY: Duration = Duration::from_micros(100);
 
-/// Who stands still, and for whom.
+/// The threads that stand still, and the call for which they do.
 #[derive(Debug, Default)]
 pub(super) struct Hold {
     /// The thread whose call is under way, and its address space.
     by: Option<(Tid, usize)>,
     /// Stopped for it, to be let run when it has returned.
     still: Vec<Tid>,
-    /// What others have stopped for by themselves: answered later.
+    /// Stops of other threads for reasons of their own: answered later.
     stops: VecDeque<(Tid, Stop)>,
 }
 
@@ -42,22 +43,24 @@ impl Hold {
         }
     }
 
-    /// The threads that stand still, which is for somebody else to end now.
+    /// Takes the threads that stand still. The caller must let them go on.
     pub(super) fn take_still(&mut self) -> Vec<Tid> {
         std::mem::take(&mut self.still)
     }
 }
 
-/// The next stop of a thread that has been interrupted. `None` if it is gone, or cannot stop now: one that has gone to sleep until the child of its vfork
-/// goes on, which may be the one whose call is under way, stops before it runs again; so does one that waits in exec for the others to end. The first thread of a
-/// process may be dead and not be told of before the others are.
+/// Returns the next stop of a thread that has been interrupted. Returns `None` if it is gone, or
+/// cannot stop now. One that sleeps until the child of its vfork goes on, which may be the thread
+/// whose call is under way, stops before it runs again. So does one that waits in exec for the
+/// others to end. The first thread of a process may be dead, and is not reported before the others
+/// are.
 fn interrupted(tid: Tid) -> Option<(Tid, Stop)> {
     loop {
         if let stop @ Some(_) = ptrace::wait(tid, true).ok()? {
             return stop;
         }
         if waits_for_others(tid) || proc::is_dead(tid) {
-            // Asleep, or stopped meanwhile.
+            // Asleep, or stopped since.
             return ptrace::wait(tid, true).ok()?;
         }
         thread::yield_now();
@@ -84,8 +87,9 @@ impl Tracer<'_> {
             return Ok(stops.remove(next));
         }
         loop {
-            // Who is killed once more while it reports its end is gone without a word, and if it is the first of its threads, nothing is told of it until the others
-            // are gone, too: these may wait here for its call to return.
+            // A thread that is killed once more while it reports its end disappears without a
+            // report. If it is the first of its threads, nothing is reported of it until the others
+            // are gone, too, and these may wait here for its call to return.
             let may_be_lost = self.hold.stops.iter().any(|(_, stop)| stop.ends());
             let stop = ptrace::wait(-1, may_be_lost)?;
             match stop {
@@ -100,8 +104,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// Threads beside `tid`, whose call returns, may have stopped and told of accesses in vain, and wait to be heard: these came before the kernel's part
-    /// of the call, or after.
+    /// Handles the stops of other threads than `tid`, whose call returns. They may have reported
+    /// accesses in vain, which came before the kernel's part of the call, or after.
     pub(super) fn hear_others(&mut self, tid: Tid, index: usize) {
         if !matches!(&self.spaces[index], Some(space) if space.users > 1) {
             return;
@@ -127,7 +131,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// Stops the threads that run on address space `index` beside `tid`, until its call returns. False if that is not possible.
+    /// Stops the other running threads of address space `index` until the call of `tid` returns.
+    /// Returns `false` if that is not possible.
     pub(super) fn hold_others(&mut self, tid: Tid, index: usize) -> bool {
         if self.hold.by.is_some() || self.pace == Pace::Hold {
             return false;
@@ -155,7 +160,7 @@ impl Tracer<'_> {
         true
     }
 
-    /// Looks at the pages once more, which nobody changes now.
+    /// Reads the pages once more, while no thread changes them.
     pub(super) fn look_beside_held(&mut self, call: &Call, index: usize) {
         if let Some(space) = &mut self.spaces[index] {
             space.look_beside_held(call, self.session);

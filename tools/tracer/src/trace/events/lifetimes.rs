@@ -59,7 +59,7 @@ impl Tracer<'_> {
         let is_thread = flags & libc::CLONE_THREAD as u64 != 0;
         let shares = flags & libc::CLONE_VM as u64 != 0;
         let process = if is_thread { parent_process } else { child };
-        // One that had to be taken over without its parent's event is left as it is.
+        // A process that was taken over without its parent's event stays unchanged.
         let adopted = self
             .tasks
             .get(&child)
@@ -352,7 +352,7 @@ impl Tracer<'_> {
     }
 }
 
-/// What `/proc` says of a process that was killed meanwhile.
+/// Returns `true` for the error that `/proc` gives for a process that was killed since.
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }

@@ -1,11 +1,12 @@
-//! Processes that have stopped for the first time, and of whose making nobody has told.
+//! Processes that have stopped for the first time without an event of their parent.
 //!
 //! As a rule the event of the thread that made one comes at once. If that was killed before, nothing else tells, and the process has another parent: perhaps one that
 //! is followed (`PR_SET_CHILD_SUBREAPER`, the first process of a namespace), and that never made it. So what counts is who may be in the midst of making a process.
 //!
 //! # Rules
-//! - Who has made a process stops before anything else, and for that: whoever has stopped for something since is not the one.
-//! - A process is taken over as it is once nobody is left who may have made it.
+//! - The maker of a process stops before anything else, and for that event. So a thread that has
+//!   stopped for another reason since is not the maker.
+//! - A process is taken over once no possible maker is left.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -24,12 +25,13 @@ use super::task::{State, Task};
 /// So long the event of the maker is waited for before anybody is asked.
 const USUAL: Duration = Duration::from_millis(1);
 
-/// A thread or process that nobody has announced.
+/// A thread or process that no event has announced.
 #[derive(Debug)]
 pub(super) struct Orphan {
     tid: Tid,
     since: Instant,
-    /// Who may have made it, and has not stopped since; `None` if nobody has been looked for.
+    /// The threads that may have made it and have not stopped since. `None` if none have been
+    /// searched.
     makers: Option<Vec<Tid>>,
 }
 
@@ -64,7 +66,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// Notes who may have made those of whom nobody is known. Those that run are made to stop, to be sure.
+    /// Finds the possible makers of processes without a known one. Running ones are stopped, to be
+    /// sure.
     fn look_for_makers(&mut self) {
         let announced = |task: &Task| !matches!(task.state, State::Unannounced);
         let tasks = self.tasks.iter().filter(|(_, task)| announced(task));

@@ -280,8 +280,9 @@ impl Tracer<'_> {
         Some(Who { tid, process })
     }
 
-    /// A thread has used a userfaultfd of which nobody saw who made it, and that is of another process: one that forked its own, as a rule. The call is performed
-    /// where it has changed something.
+    /// Handles a thread's use of a userfaultfd of another process whose creation was not traced:
+    /// usually the other process forked this one. The call is performed in the address space that
+    /// it has changed.
     fn watched_elsewhere(&mut self, call: Call, who: Who, index: usize, returned: i64) {
         let (Call::UffdRegister { context, .. } | Call::UffdUnregister { context, .. }) = call
         else {
@@ -308,7 +309,7 @@ impl Tracer<'_> {
             let Some(space) = &mut self.spaces[other] else {
                 continue;
             };
-            // Of a call that is under way there, nobody knows which of the two was first.
+            // Of two calls under way there, the order is unknown.
             if space.holder.is_some() {
                 continue;
             }
@@ -346,7 +347,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// The limits of the process of a thread are to be taken anew.
+    /// Notes that the limits of a thread's process must be read again.
     pub(super) fn limits_changed(&mut self, target: Tid) {
         let found = self
             .user(target)
@@ -359,7 +360,8 @@ impl Tracer<'_> {
     }
 }
 
-/// Was the descriptor that `call` names closed by another thread between its reading here and the kernel's? Something else may be at its number.
+/// Returns `true` if another thread may have closed the descriptor that `call` names between the
+/// tracer's look and the kernel's. Another object may then have its number.
 fn has_lost_its_descriptor(call: &Call, returned: i64) -> bool {
     let error = -returned as i32;
     match call {

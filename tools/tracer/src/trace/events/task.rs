@@ -8,7 +8,7 @@ use crate::trace::entry::Entry;
 use crate::trace::seeding::Standing;
 use crate::trace::space::Registering;
 
-/// What a thread's call under way will need when it returns.
+/// The state of a thread's call under way that is needed when it returns.
 #[derive(Debug)]
 pub(super) enum Doing {
     Perform(Call),
@@ -32,13 +32,13 @@ pub(super) enum Doing {
     },
     /// Holds no order: a userfaultfd will have been made.
     WatcherMade,
-    /// Holds no order: what the caller may do is to be looked at anew.
+    /// Keeps no order: the caller's settings must be read again.
     Settings,
     /// Holds no order: to be counted if it is refused.
     Tracing,
     /// Was passed over, and holds no order: the thread has nothing left but four calls.
     Strict,
-    /// Holds no order either: a filter decides about calls that nobody else sees.
+    /// Keeps no order either: a filter decides about calls that the tracer does not see.
     Listener,
     /// The address of the ring will be at `pointer`.
     RingSetUp {
@@ -62,7 +62,7 @@ pub(super) enum Doing {
     Bounds(Bounds),
     /// Its arguments lie below an area that grows, and could not be read yet.
     Unread(Entry),
-    /// What its descriptor stands for was no userfaultfd, or not ready, and may be when the kernel looks.
+    /// Its descriptor was no userfaultfd, or not ready, and may be one when the kernel looks.
     Unmade(Entry),
     Unmodelled {
         name: &'static str,
@@ -70,11 +70,11 @@ pub(super) enum Doing {
     },
 }
 
-/// What a userfaultfd of another address space is told.
+/// A request to a userfaultfd of another address space.
 #[derive(Debug)]
 pub(super) enum Told {
     Perform(Call),
-    /// What the engine cannot follow.
+    /// A request that the engine cannot follow.
     Unmodelled(&'static str),
 }
 
@@ -96,13 +96,13 @@ pub(super) struct Task {
     /// Index into the spaces; `None` if it is not followed, or has left its address space.
     pub(super) space: Option<usize>,
     pub(super) state: State,
-    /// Where the result of its call will be, if the call does not return it.
+    /// The address of its call's result, if the call does not return it.
     pub(super) result_at: Option<u64>,
-    /// Its clone asked for a child that is not traced: what was changed of that is to be put back.
+    /// Its clone asked for a child that is not traced: the changed argument must be restored.
     pub(super) untraced: bool,
     /// The flags that its `clone3` was called with, if its last call was one.
     pub(super) clone_flags: Option<u64>,
-    /// What the kernel looks at when it calls; `None` if that may have changed.
+    /// The settings that the kernel uses for its calls, or `None` if they may have changed.
     pub(super) standing: Option<Standing>,
     /// It has left itself `read`, `write`, `exit` and `rt_sigreturn`, as of `SECCOMP_SET_MODE_STRICT`.
     pub(super) strict: bool,

@@ -14,7 +14,7 @@ use crate::trace::space::{Space, Who};
 const PAGE: u64 = 0x1000;
 
 impl Tracer<'_> {
-    /// What a call was, which returns.
+    /// Returns the call that returns, which could not be read at its entry.
     pub(super) fn read_at_last(
         &mut self,
         entry: &Entry,
@@ -42,9 +42,11 @@ impl Tracer<'_> {
         }
     }
 
-    /// A call that told a userfaultfd what to watch, and returns: other threads may have closed it meanwhile and made another one, or changed what the call points
-    /// to. What it is now it was for the kernel, if that explains what the kernel did, and what it was at the entry does not. `None` if the kernel has
-    /// found another one that was not ready.
+    /// Returns the meaning of a returning call that registered ranges with a userfaultfd, or
+    /// unregistered them. Other threads may have closed the userfaultfd and made another one, or
+    /// changed the arguments. The present meaning counts if it explains the kernel's result and the
+    /// one at the entry does not. Returns `None` if the kernel has found another userfaultfd that
+    /// was not ready.
     pub(super) fn as_made(
         &mut self,
         call: Call,
@@ -77,7 +79,8 @@ impl Tracer<'_> {
 }
 
 impl Space {
-    /// May the arguments that a call points to come to be when the kernel reads them?
+    /// Returns `true` if another thread may still write the arguments to which a call points before
+    /// the kernel reads them.
     pub(super) fn may_be_read_later(&self, entry: &Entry) -> bool {
         let Some(at) = decode::points_to(entry) else {
             return false;

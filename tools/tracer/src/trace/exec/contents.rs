@@ -1,4 +1,4 @@
-//! What is in the files that a program is made of.
+//! The contents of a program's files.
 
 use std::fs::File as DiskFile;
 use std::io;
@@ -18,8 +18,9 @@ use crate::trace::files;
 
 static ASIDE: AtomicBool = AtomicBool::new(false);
 
-/// From now on, files of programs are read aside, and given up if that takes long: a program that is asked for each file that is opened or read (`fanotify(7)`), or that
-/// is the file system (`fuse(4)`), may be traced itself, and stand still until this tracer goes on.
+/// From now on, reads files of programs in another thread, and gives up if that takes long. A
+/// process that is asked about each file that is opened or read (`fanotify(7)`), or that serves the
+/// file system (`fuse(4)`), may be traced itself, and stand still until this tracer goes on.
 pub(crate) fn read_aside() {
     ASIDE.store(true, Ordering::Relaxed);
 }
@@ -27,7 +28,7 @@ pub(crate) fn read_aside() {
 /// A file of the machine.
 pub(super) struct OnDisk(pub(super) Rc<Contents>);
 
-/// What is in it.
+/// Its contents.
 #[derive(Debug)]
 pub(crate) struct Contents {
     file: DiskFile,
@@ -43,7 +44,7 @@ impl Contents {
         Self::soon(move || Self::of(DiskFile::open(path)?))
     }
 
-    /// What can be had soon, once [somebody may be asked](read_aside).
+    /// Returns the contents that can be had soon, once [another process may be asked](read_aside).
     pub(super) fn soon(
         read: impl FnOnce() -> io::Result<Self> + Send + 'static,
     ) -> io::Result<Self> {

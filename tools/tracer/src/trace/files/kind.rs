@@ -1,4 +1,4 @@
-//! What kind of file a descriptor of a traced program stands for, as far as `/proc`, `stat` and `statfs` tell.
+//! The kind of file behind a descriptor of a traced program, from `/proc`, `stat` and `statfs`.
 
 use std::ffi::{CStr, CString};
 use std::fs;
@@ -107,7 +107,7 @@ pub(in crate::trace) fn kind_of_mapped(tid: Tid, area: &Area) -> Option<FileKind
     }
 }
 
-/// Is it a socket that the thread's network namespace lists as one of packets?
+/// Returns `true` if it is a socket that the thread's network namespace lists as one of packets.
 fn is_packet_socket(tid: Tid, object: &libc::stat64) -> bool {
     if object.st_mode & libc::S_IFMT != libc::S_IFSOCK {
         return false;
@@ -130,7 +130,8 @@ fn file_system(path: &CStr) -> Option<libc::statfs64> {
     (unsafe { libc::statfs64(path.as_ptr(), &mut answer) } == 0).then_some(answer)
 }
 
-/// May a file only be appended to (`chattr +a`)? File systems that cannot say it have no such files.
+/// Returns `true` if a file can only be appended to (`chattr +a`). File systems without this
+/// attribute have no such files.
 pub(super) fn is_append_only(path: &CStr) -> bool {
     // SAFETY: all zeros is a valid value of this struct of integers.
     let mut answer: libc::statx = unsafe { std::mem::zeroed() };
@@ -145,7 +146,8 @@ fn is_noexec(system: Option<&libc::statfs64>) -> bool {
     system.is_some_and(|system| system.f_flags as u64 & ST_NOEXEC != 0)
 }
 
-/// The seals of a file in memory; only memfds have any that can be added. They are the file's, whoever has it open.
+/// Returns the seals of a file in memory. Only memfds may get seals. They belong to the file, and
+/// not to an open file description.
 pub(super) fn seals(path: &CStr, name: &[u8]) -> u32 {
     if !name.starts_with(b"/memfd:") {
         return 0;

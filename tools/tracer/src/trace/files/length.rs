@@ -1,4 +1,4 @@
-//! How long a mapped file is, told without asking a process that serves it.
+//! The length of a mapped file, without a request to a process that serves it.
 
 use std::ffi::CString;
 
@@ -9,7 +9,7 @@ use samara_mm::{FileId, PAGE_SIZE};
 use super::{Files, stat, stat_of};
 
 impl Files {
-    /// How many pages a file has that a thread has mapped there, if that can be seen.
+    /// Returns the number of pages of a file that a thread has mapped there, if that can be seen.
     pub(crate) fn pages_of(
         &mut self,
         tid: Tid,

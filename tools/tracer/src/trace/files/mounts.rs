@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use samara_linux::Tid;
 
-/// What is known of file systems by their device numbers.
+/// The known facts about file systems, by their device numbers.
 #[derive(Debug, Default)]
 pub(super) struct Served {
     /// Those that the kernel serves itself. If such a number comes to stand for another one, `statfs(2)` tells, if it is answered.
@@ -12,12 +12,12 @@ pub(super) struct Served {
 }
 
 impl Served {
-    /// Does a process serve what was told of here, which is a regular file?
+    /// Returns `true` if a process serves this object, and it is a regular file.
     pub(super) fn holds_file(&mut self, tid: Tid, object: &libc::stat64) -> bool {
         object.st_mode & libc::S_IFMT == libc::S_IFREG && self.holds(tid, object.st_dev)
     }
 
-    /// Does a process serve this file system, where the thread sees it mounted?
+    /// Returns `true` if a process serves this file system, where the thread sees it mounted.
     pub(super) fn holds(&mut self, tid: Tid, device: u64) -> bool {
         // What has a disk is asked for with `statfs(2)`: hardly any of those is served by a process.
         if libc::major(device) != 0 || self.by_kernel.contains(&device) {
@@ -31,7 +31,7 @@ impl Served {
     }
 }
 
-/// Is it FUSE by `/proc/PID/mountinfo` (proc_pid_mountinfo(5))?
+/// Returns `true` if it is FUSE by `/proc/PID/mountinfo` (proc_pid_mountinfo(5)).
 fn is_fuse(tid: Tid, device: u64) -> bool {
     let device = format!("{}:{}", libc::major(device), libc::minor(device));
     let listed = samara_linux::proc_file::read_text(format!("/proc/{tid}/mountinfo"));

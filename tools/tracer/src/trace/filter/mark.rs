@@ -1,5 +1,6 @@
-//! What a stop is for: the data of `SECCOMP_RET_TRACE`, which the tracer reads back. Of two filters that both want a tracer, the one that was added last is heard,
-//! and that of a program may say anything: so what is said here is drawn by lot each time.
+//! The reason of a stop: the data of `SECCOMP_RET_TRACE`, which the tracer reads back. If two
+//! filters want a tracer, the one that was added last decides, and a program's filter may return
+//! any data. So the data here is random for each trace.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::OnceLock;

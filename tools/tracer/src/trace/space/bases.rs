@@ -1,4 +1,4 @@
-//! Where placement begins, in a program that shows nothing of it when it starts.
+//! The bases of placement in a program that shows nothing of them when it starts.
 //!
 //! A program that is linked statically has nothing at the base of mappings on kernels before 6.12, which put the vdso near the stack. The first place that the
 //! kernel chooses tells the base; or a bound of it, if that place is aligned.
@@ -13,7 +13,7 @@ use crate::trace::seeding::{Asked, base_is_hidden};
 use crate::trace::session::Session;
 
 const PAGE: u64 = 4096;
-/// What is as long may be aligned to a huge page.
+/// The length from which on a mapping may be aligned to a huge page.
 const HUGE: u64 = 2 << 20;
 
 /// A base that is not known, or only to a bound.
@@ -34,7 +34,7 @@ impl Hidden {
         }
     }
 
-    /// That of a program that was found running. The engine begins at what lies nearest.
+    /// Returns the base of a program that was found running. The engine begins at the nearest area.
     pub(super) fn of_a_running(asked: &Asked, seed: &Seed) -> Option<Self> {
         let layout = seed.layout;
         let mut starts = seed.areas.iter().map(|area| area.start);

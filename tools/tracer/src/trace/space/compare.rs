@@ -1,4 +1,4 @@
-//! The engine's map beside the kernel's, and a new engine where they have parted.
+//! Comparing the engine's map with the kernel's, and replacing an engine whose map differs.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -190,8 +190,9 @@ impl Space {
         }
     }
 
-    /// What has been read of a process that came by a fork, and that was not followed from there, does not tell which of its private areas have owners, and which of these
-    /// were its parent's: such do not join what is mapped beside them.
+    /// Notes unknown owners. For a process that came from a fork and was not followed from there,
+    /// it does not show which of its private areas have owners, and which of these were its
+    /// parent's. Such areas do not merge with new mappings next to them.
     pub(super) fn doubt_owners(&mut self, seed: &Seed, session: &mut Session) {
         if !self.forked {
             return;

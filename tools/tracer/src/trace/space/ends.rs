@@ -1,8 +1,10 @@
 //! Stores of the kernel's beyond the end of a private file mapping, or where a userfaultfd answers the program alone: `read(2)` into it, say.
 //!
-//! They fail, and nobody is told of a fault; no page is there, before or after. But the area has its `anon_vma` from then on, and joins others no more that it would
-//! have joined. So whatever is mapped beyond the end of its file, or is watched, and may be written, is followed with such a store and without one, from the moment
-//! on when it is seen. Files that become shorter later are looked at where the maps have parted.
+//! Such stores fail, no fault is reported, and no page is there, before or after. But the area has
+//! its `anon_vma` from then on, and no longer merges with areas that it would have merged with. So
+//! any writable area that is mapped beyond the end of its file, or is watched, is followed with
+//! such a store and without one from the moment on when it is seen. Files that become shorter later
+//! are examined where the maps have parted.
 //!
 //! What the program may not write there is written even so through `/proc/PID/mem`, by itself or another. That is rare, and who owns such an area is in doubt only:
 //! whatever becomes of it, and of its file, from then on.
@@ -22,7 +24,8 @@ const MAP_TYPE: u64 = 0xf;
 const MAP_PRIVATE: u64 = 2;
 const MAP_ANONYMOUS: u64 = 0x20;
 
-/// What a call has mapped, or made writable, in which files may end, or has had watched.
+/// Returns the range that a call has mapped, or made writable, or had watched, and in which files
+/// may end.
 fn concerned(call: &Call, returned: i64) -> Option<Range> {
     if (-4095..0).contains(&returned) {
         return None;
@@ -96,7 +99,7 @@ impl Space {
         }
     }
 
-    /// Whether anything of a range was written nobody can tell.
+    /// Notes that it is unknown if anything of a range was written.
     fn doubted(&mut self, start: u64, end: u64, session: &mut Session) {
         self.checker.doubt(start, end);
         if let Some(record) = &mut session.record {
@@ -129,8 +132,9 @@ impl Space {
         }
     }
 
-    /// What was written of files where the program may not write (through `/proc/PID/mem`) is looked for only where the maps have parted, and where a call is about to
-    /// let the program write there: afterwards nobody could tell the one from the other.
+    /// Notes writes to files where the program may not write (through `/proc/PID/mem`). They are
+    /// searched only where the maps have parted, and where a call is about to let the program write
+    /// there: afterwards the two could not be told apart.
     pub(super) fn doubt_forced(&mut self, (low, high): Range, session: &mut Session) {
         let unwritable = |area: &Area<'_>| {
             let flags = area.vma.flags & (VmFlags::WRITE | VmFlags::SHARED);
@@ -152,7 +156,7 @@ impl Space {
     }
 }
 
-/// What a call is about to make writable.
+/// Returns the range that a call is about to make writable.
 pub(super) fn opened(call: &Call) -> Option<Range> {
     match *call {
         Call::Mprotect {

@@ -6,7 +6,7 @@ use super::{MAP_GROWSDOWN, Space};
 use crate::trace::session::Session;
 
 impl Space {
-    /// Does the call depend on areas that faults may have grown?
+    /// Returns `true` if the call depends on areas that faults may have grown.
     pub(super) fn near_growth(&self, call: &Call) -> bool {
         let engine = self.checker.engine();
         // What has grown counts, wherever it is: the call may be too much then.
@@ -49,15 +49,16 @@ impl Space {
         }
     }
 
-    /// Would an access there grow the area above it?
+    /// Returns `true` if an access there would grow the area above it.
     pub(crate) fn lies_below_growth(&self, address: u64) -> bool {
         let above = self.checker.engine().find_intersection(address, u64::MAX);
         above
             .is_some_and(|area| area.start > address && area.vma.flags.contains(VmFlags::GROWSDOWN))
     }
 
-    /// Learns how far stacks have grown, the highest first: so one that ends where the one above has grown to may have found its owner there. That it had one of its
-    /// own before is followed beside it.
+    /// Learns the growth of stacks, the highest first: an area that ends where the one above has
+    /// grown to may have found its owner there. The other hypothesis, that it had an owner before,
+    /// is followed, too.
     pub(super) fn sync_growth(&mut self, session: &mut Session) {
         let engine = self.checker.engine();
         let grows = |area: &samara_mm::Area<'_>| area.vma.flags.contains(VmFlags::GROWSDOWN);
@@ -83,8 +84,10 @@ impl Space {
         self.note_grown(session);
     }
 
-    /// Where to areas have grown since the entry of `call`, which returns. The call may have changed them, too: all that the kernel has, and
-    /// the engine has not, directly below the former start counts, and what lies below a hole that the call has made there; not what it has mapped.
+    /// Finds the starts to which areas have grown since the entry of `call`, which returns. The
+    /// call may have changed them, too. Counted is the part directly below the former start that
+    /// the kernel has and the engine has not, and the part below a hole that the call has made
+    /// there, but no new mapping.
     pub(super) fn look_for_growth(&mut self, call: &Call, returned: i64) {
         let emptied = emptied(call);
         let mapped = mapped(call, returned);
@@ -148,7 +151,8 @@ impl Space {
     }
 }
 
-/// Whether other areas than that of the stack's first byte grow by faults: mapped so, or parts of the stack that were moved or cut off.
+/// Returns `true` if other areas than that of the stack's first byte grow by faults: mapped so, or
+/// parts of the stack that were moved or cut off.
 pub(super) fn grows_beside_stack(engine: &AddressSpace) -> bool {
     let top = engine.layout().stack_top.saturating_sub(1);
     engine
@@ -187,8 +191,10 @@ fn mapped(call: &Call, returned: i64) -> (u64, u64) {
     )
 }
 
-/// How far an area that began at `start` reaches down now, holes in the range `emptied` counted in and not what is `mapped` now; `start` if nothing new is there. Below
-/// what was mapped lies what it had grown by before, unless that has grown itself.
+/// Returns the present start of an area that began at `start`. Holes in the range `emptied` count
+/// as grown, and new mappings (`mapped`) do not. Returns `start` if nothing new is there. Below a
+/// new mapping lies the part by which the area had grown before, unless the mapping has grown
+/// itself.
 fn grown_to(
     start: u64,
     emptied: (u64, u64),

@@ -43,8 +43,8 @@ impl Space {
             pagemap: &mut self.pagemap,
             missed: Vec::new(),
         };
-        // Where the kernel drew the place by lot, nobody could look at the pages around it before. Elsewhere the engine need not
-        // ask again if there was nothing.
+        // If the kernel drew the place by lot, the pages around it could not be read before.
+        // Elsewhere the engine need not ask again if there was nothing.
         let nothing_new = evidence.before.is_empty() && !placed_at_random(&call, returned);
         let facts_or_none: &mut dyn Pages = if nothing_new {
             &mut NoPages
@@ -154,7 +154,8 @@ impl Space {
         }
     }
 
-    /// What was written since the last call may have been under way when the kernel came to that.
+    /// Notes that writes since the last call may have been under way during the kernel's part of
+    /// it.
     pub(super) fn doubt_late(&mut self, session: &mut Session) {
         for (start, end) in self.samples.shown_late(&mut self.pagemap) {
             self.checker.doubt(start, end);

@@ -1,4 +1,5 @@
-//! What only shows when a call returns: which object was mapped, and what other threads made of its arguments.
+//! Facts that only show when a call returns: the mapped object, and the changes of other threads to
+//! its arguments.
 
 use samara_linux::Tid;
 use samara_linux::maps;
@@ -30,7 +31,7 @@ impl Space {
         self.nodes_before = nodes;
     }
 
-    /// What only the map shows of the object that was mapped.
+    /// Learns from the map which object was mapped.
     pub(super) fn confirm_object(
         &mut self,
         call: &mut Call,
@@ -93,8 +94,9 @@ impl Space {
         size.unwrap_or(PAGE_SIZE)
     }
 
-    /// Where file systems show another device in maps than `fstat` tells, the map is right: asked once for each file. So it is where a name
-    /// is too long for a link.
+    /// Learns the identity of a file from the map, once for each file: some file systems show
+    /// another device there than `fstat` returns, and the map is right. It also is where a name is
+    /// too long for a link.
     pub(super) fn confirm_file(
         &mut self,
         file: &mut Counted<File>,

@@ -1,8 +1,10 @@
 //! Comparing what a call can have changed, in maps that take long to read.
 //!
-//! With `--verify each` the whole map is read after every call while it has few areas. Of many areas, those are compared that the call has named or made, with
-//! their neighbours, by `PROCMAP_QUERY`; and the whole map after so many calls that its areas, spread over these, come to [`SHARE`] for each call. The whole map is
-//! read at once where the part differs, where a call can change anything anywhere, and wherever it was read before besides: at fork, exec and exit.
+//! With `--verify each` the whole map is read after every call while it has few areas. With many
+//! areas, `PROCMAP_QUERY` compares those that the call has named or made, with their neighbours.
+//! The whole map follows after a number of calls, so that on average [`SHARE`] of its areas are
+//! read for each. The whole map is read at once if the part differs, if a call can change anything
+//! anywhere, and at fork, exec and exit as before.
 //!
 //! Records have whole maps only.
 
@@ -13,15 +15,16 @@ use super::Space;
 use crate::trace::session::Session;
 use crate::trace::session::Verify;
 
-/// A map of at most so many areas is compared whole each time.
+/// The most areas of a map that is compared whole each time.
 const FEW: usize = 256;
-/// So many areas of whole maps are read for each call, on an average.
+/// The number of areas of whole maps that are read for each call, on average.
 const SHARE: usize = 16;
 /// A part of more areas than these is not asked for one by one.
 const MOST: usize = 256;
 const PMD_SIZE: u64 = 2 << 20;
 
-/// Where a call that has returned can have changed the map. `None`: anywhere, or it is not known where.
+/// Returns the ranges that a call which has returned can have changed, or `None` if that is
+/// anywhere, or unknown.
 fn changed(call: &Call, returned: i64, heap: u64) -> Option<Vec<Range>> {
     const FIXED: u64 = libc::MAP_FIXED as u64;
     const HUGETLB: u64 = libc::MAP_HUGETLB as u64;
@@ -84,7 +87,8 @@ fn changed(call: &Call, returned: i64, heap: u64) -> Option<Vec<Range>> {
 }
 
 impl Space {
-    /// Compares what `call` can have changed. Returns `false` if the whole map is to be compared instead: its time has come, or the part differs.
+    /// Compares the ranges that `call` can have changed. Returns `false` if the whole map must be
+    /// compared instead: its time has come, or the part differs.
     pub(super) fn compare_part(
         &mut self,
         call: &Call,

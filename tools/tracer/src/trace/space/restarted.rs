@@ -1,9 +1,12 @@
 //! Calls that the kernel breaks off halfway, to make them again.
 //!
-//! Where a signal is pending, or a tracer wants the thread to stop, some calls end with a wish to be made again (`ERESTARTSYS` and its kin), which the program
-//! never sees. As a rule they have done nothing by then. A `mremap` that shrinks and moves has unmapped what it will no more need, and what is in its way, when it
-//! comes to part pages that were merged (`PR_SET_MEMORY_MERGE`), which is where it is broken off (observed). One that moves several areas has moved those below the
-//! one whose pages are to be parted, and finds a hole there the next time. Others' calls come in between.
+//! If a signal is pending, or a tracer wants the thread to stop, some calls end with a request to
+//! be made again (`ERESTARTSYS` and the like), which the program never sees. Usually they have done
+//! nothing by then. The exception is a `mremap` that must part merged pages
+//! (`PR_SET_MEMORY_MERGE`), where it is broken off (observed). One that shrinks and moves has by
+//! then unmapped the part that it no longer needs, and whatever is in its way. One that moves
+//! several areas has moved those below the one whose pages must be parted, and finds a hole there
+//! the next time. Other threads' calls may come in between.
 
 use samara_conformance::checker::{Checker, Evidence};
 use samara_conformance::replica::halves;
@@ -63,7 +66,7 @@ impl Space {
     }
 }
 
-/// Has the kernel's map, which has been read, the areas that the engine has?
+/// Returns `true` if the kernel's map, which has been read, has the engine's areas.
 fn is_as_told(checker: &mut Checker, session: &mut Session) -> bool {
     checker
         .compare(&session.map, &mut session.grown, &mut session.tally.renamed)

@@ -72,7 +72,7 @@ impl Space {
             ..File::new(id, name.into())
         };
         let len = area.end - area.start;
-        // One that was there before has lost its place, though nobody has destroyed it.
+        // An earlier ring has lost its place, although it was not destroyed.
         self.rings.retain(|(start, _)| *start != address);
         self.rings.push((address, len));
         Some((Self::ring(Some((counted(file), len))), address))

@@ -13,7 +13,7 @@ use crate::trace::session::Session;
 
 const PAGE: u64 = 4096;
 
-/// Where calls of the other table place.
+/// The bases of placement for calls of the other table.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct OtherTable {
     bases: Option<Bases>,
@@ -24,7 +24,7 @@ struct Bases {
     mmap_base: u64,
     legacy_base: u64,
     end: u64,
-    /// How far apart, in bytes, the places are where a base may be, as long as it is not known.
+    /// The distance, in bytes, of the possible places of a base, until the base is known.
     span: u64,
 }
 
@@ -70,7 +70,7 @@ impl Bases {
 }
 
 impl Space {
-    /// What the engine must know of the table that a call comes from.
+    /// Returns the facts about a call's table that the engine needs.
     pub(super) fn calls(&mut self, is_i386: bool, tid: Tid, session: &mut Session) -> Calls {
         let engine = self.checker.engine();
         let config = engine.config();

@@ -1,9 +1,12 @@
-//! What cannot be known of a call, looked for where engine and kernel differ, or noted where it may matter later.
+//! Unknown facts about a call: searched where engine and kernel differ, or noted where they may
+//! matter later.
 //!
 //! # Arguments in memory
-//! The kernel reads what a call points to (sets of nodes, ranges, names) while it performs the call. Where another thread, or another process that shares the
-//! memory, can write there, nobody knows what it read: the answer to such a call is undecided if it differs, and so is what becomes of the memory that the
-//! call names. Nothing is asked for that: the engine knows who could write.
+//! The kernel reads the arguments to which a call points (sets of nodes, ranges, names) while it
+//! performs the call. If another thread, or another process that shares the memory, can write
+//! there, it is unknown what the kernel read. A different result of such a call is undecided then,
+//! and so is the memory that the call names. This costs no request: the engine knows which threads
+//! could write.
 
 use samara_conformance::replica::may_be_sealed;
 use samara_conformance::undecided::Unknown;
@@ -129,9 +132,10 @@ impl Space {
         changed.then_some(config)
     }
 
-    /// Returns `true` if the areas are so many that their limit decides: the engine's or this one.
+    /// Returns `true` if the number of areas is near a limit: the engine's or this
+    /// one.
     fn is_near(&self, other: &Config) -> bool {
-        /// A call makes at most so many.
+        /// The most areas that one call makes.
         const MORE: usize = 3;
         let engine = self.checker.engine();
         let limit = engine.config().max_map_count.min(other.max_map_count);

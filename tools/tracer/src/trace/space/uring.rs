@@ -43,10 +43,10 @@ const PATIENCE: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone)]
 struct Ring {
     number: u32,
-    /// What it was made with, until another one is made with that.
+    /// The descriptor with which it was made, until another one is made with the same number.
     descriptor: Option<i32>,
     params: [u32; PARAMS / 4],
-    /// Where the program has mapped its parts, which may be at 0.
+    /// The addresses of its parts in the program, which may be 0.
     submissions: Option<u64>,
     completions: Option<u64>,
     entries: Option<u64>,
@@ -71,7 +71,7 @@ mod at {
 #[derive(Debug, Clone)]
 struct Advice {
     call: Call,
-    /// What its completion will be known by.
+    /// The value by which its completion will be recognised.
     data: u64,
     ring: Ring,
     /// The tail of the completions before it was submitted.
@@ -84,15 +84,15 @@ struct Advice {
 #[derive(Debug, Default)]
 pub(super) struct Rings {
     rings: Vec<Ring>,
-    /// How many there have been.
+    /// The number of rings so far.
     made: u32,
-    /// What a thread calls a ring that it has registered, and that ring's number.
+    /// The numbers that threads use for registered rings, and those rings' numbers.
     registered: Vec<(Tid, u32, u32)>,
     /// Part of a ring that is being mapped: its descriptor, and the offset.
     mapping: Option<(i32, u64)>,
-    /// Whose completion has not shown.
+    /// Advice whose completion has not shown.
     pending: Vec<Advice>,
-    /// There may be advice that nobody sees.
+    /// `true` if there may be advice that cannot be seen.
     blind: bool,
     /// Calls have been judged while some was pending.
     open: bool,
@@ -111,7 +111,7 @@ impl Ring {
         u32::try_from(memory::read_half(tid, address).ok()?).ok()
     }
 
-    /// Whether all of it is mapped where it can be read.
+    /// Returns `true` if all of it is mapped where it can be read.
     fn is_readable(&self) -> bool {
         self.flags() & SETUP_SQPOLL == 0
             && self.flags() & !SETUP_KNOWN == 0
@@ -120,7 +120,7 @@ impl Ring {
             && self.entries.is_some()
     }
 
-    /// Whether completions come to be in it while the program stands still.
+    /// Returns `true` if completions appear in it while the program stands still.
     fn completes_alone(&self) -> bool {
         self.flags() & (SETUP_IOPOLL | SETUP_DEFER_TASKRUN) == 0
     }
@@ -209,7 +209,7 @@ impl Rings {
         self.registered.extend(ring.map(|ring| (tid, number, ring)));
     }
 
-    /// What has neither a descriptor nor a number any more nobody can use.
+    /// Forgets rings without a descriptor and a number, which no thread can use.
     fn forget(&mut self) {
         let registered = &self.registered;
         self.rings.retain(|ring| {
@@ -226,7 +226,7 @@ impl Advice {
         }
     }
 
-    /// What came of it, and at which place among the completions, if that shows.
+    /// Returns its result and its place among the completions, if it shows.
     fn result(&self, tid: Tid) -> Option<(u32, i64)> {
         let ring = &self.ring;
         let tail = ring.completed(tid)?;
@@ -292,7 +292,8 @@ impl Space {
         self.urings.forget();
     }
 
-    /// When rings have been registered, or no longer are: so many of those that were named.
+    /// Handles the registration of rings, or its end: the result is the number of named rings that
+    /// were.
     pub(crate) fn urings_registered(&mut self, asked: Registering, returned: i64, who: Who) {
         let done = u64::try_from(returned).unwrap_or(0);
         for index in 0..done.min(asked.count.into()) {
@@ -346,7 +347,8 @@ impl Space {
         }
     }
 
-    /// `io_uring_enter` begins. Whether there is advice among what is submitted: then its return is to be seen.
+    /// Handles the entry of `io_uring_enter`. Returns `true` if advice is among the submissions:
+    /// then the tracer must see the return.
     pub(crate) fn uring_enters(
         &mut self,
         (descriptor, count, flags): (i32, u32, u32),
@@ -392,7 +394,7 @@ impl Space {
         true
     }
 
-    /// `io_uring_enter` has returned: so many entries were submitted.
+    /// Handles the return of `io_uring_enter`: `returned` entries were submitted.
     pub(crate) fn uring_entered(&mut self, returned: i64, who: Who, session: &mut Session) {
         // A call that fails has submitted nothing.
         let count = u64::try_from(returned).unwrap_or(0);
@@ -445,7 +447,7 @@ impl Space {
         }
     }
 
-    /// Whether advice may have been given, or not: what differs then is undecided.
+    /// Returns `true` if it is unknown whether advice was given: a difference is then undecided.
     pub(super) fn is_advice_open(&mut self) -> bool {
         self.urings.open |= !self.urings.pending.is_empty();
         self.urings.blind || self.urings.open

@@ -54,7 +54,8 @@ impl Space {
             .map(|area| area.vma.uffd)
     }
 
-    /// A call has returned something else than the engine would have: what a userfaultfd watched it may have found watched no more, which was closed meanwhile.
+    /// Handles a result that the engine would not have returned: ranges that a userfaultfd watched
+    /// may no longer be watched, because it was closed concurrently.
     pub(super) fn close_those_in_doubt(
         &mut self,
         call: &Call,
@@ -83,7 +84,8 @@ impl Space {
         }
     }
 
-    /// Where `call` has watched something, or given it up, that another userfaultfd watched, that one has been closed while the call was on its way.
+    /// Notes that another userfaultfd was closed while `call` was on its way, if `call` has
+    /// registered ranges, or unregistered them, that it watched.
     pub(super) fn close_those_in_the_way(
         &mut self,
         call: &Call,
@@ -119,7 +121,8 @@ impl Space {
         self.ambiguous = self.samples.take_late(engine, call, &mut self.pagemap);
     }
 
-    /// A userfaultfd was to fill in pages; in so many bytes of them it may have. False if it is to be seen that it filled in none.
+    /// Handles the return of a call by which a userfaultfd filled in pages: `done` bytes of them
+    /// may have been filled in. Returns `false` if it shows that none were.
     pub(crate) fn filled(
         &mut self,
         filling: &Filling,
@@ -161,27 +164,30 @@ impl Space {
         !runs.is_empty()
     }
 
-    /// Does a userfaultfd watch the area at `address`?
+    /// Returns `true` if a userfaultfd watches the area at `address`.
     pub(crate) fn is_watched_at(&self, address: u64) -> bool {
         let area = self.engine().lookup(address);
         area.is_some_and(|area| area.vma.flags.intersects(VmFlags::UFFD))
     }
 
-    /// Does it begin as a copy of another one, whose userfaultfds it has descriptors of?
+    /// Returns `true` if it begins as a copy of another address space, with descriptors of that
+    /// one's userfaultfds.
     pub(crate) fn is_forked(&self) -> bool {
         self.forked
     }
 
-    /// A userfaultfd was to fill in what lies at `start`. Private memory has an owner from then on, even if nothing came of it, and even where nobody watches.
-    /// Older kernels look at more before.
+    /// Handles a failed attempt to fill in pages at `start`. Private memory has an owner from then
+    /// on, even if no page was filled in, and even if no userfaultfd watches it. Older kernels
+    /// check more before.
     pub(crate) fn filled_in_vain(&mut self, start: u64, session: &mut Session) {
         if !self.broken {
             self.perhaps_written(start, session);
         }
     }
 
-    /// Whether it is this address space in which the kernel has begun to watch what a call has registered, given up what it could have watched, or refused what
-    /// it would. Not if the userfaultfd is of another process, which forked this one. One that watches something here is not.
+    /// Returns `true` if this is the address space in which a call has registered ranges,
+    /// unregistered them, or been refused. It is not if the userfaultfd is of another process,
+    /// which forked this one. One that watches something here is not of another process.
     pub(crate) fn is_own_watcher(
         &self,
         call: &Call,
@@ -207,7 +213,7 @@ impl Space {
         !self.forked || self.engine().areas().any(watches) || self.foretells(call, returned)
     }
 
-    /// Would the engine answer as the kernel has?
+    /// Returns `true` if the engine's result would be the kernel's.
     pub(crate) fn foretells(&self, call: &Call, returned: i64) -> bool {
         let answer = |mut trial: AddressSpace| {
             samara_conformance::describe::returned(trial.perform(call)) == returned
@@ -215,8 +221,10 @@ impl Space {
         self.engine().try_clone().is_ok_and(answer)
     }
 
-    /// Is something watched here now that was not, where a call has registered it? A thread of the address space is `tid`. Smaps tells of starts: where an area ends,
-    /// the engine knows. What lies in no area here is not watched here, and what another userfaultfd watches the call has not registered.
+    /// Returns `true` if a range is watched here now that was not, where a call has registered it.
+    /// `tid` is a thread of the address space. Smaps has the starts, and the engine knows the ends
+    /// of areas. A range in no area here is not watched here, and the call has not registered
+    /// ranges that another userfaultfd watches.
     pub(crate) fn shows_registered(&self, call: &Call, tid: Tid) -> bool {
         let Call::UffdRegister {
             context, addr, len, ..
