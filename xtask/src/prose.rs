@@ -254,6 +254,9 @@ fn of_comments(text: &str) -> Vec<Paragraph> {
             ("//!", Some(rest))
         } else if let Some(rest) = line.strip_prefix("//") {
             ("//", Some(rest))
+        } else if line.starts_with("#[doc") {
+            // A line of the item's documentation that a macro makes: a code block goes on behind it.
+            (kind, None)
         } else {
             ("", None)
         };
@@ -354,6 +357,15 @@ mod tests {
     fn a_noun_clause_is_refused_only_where_it_opens_an_item() {
         let source = "/// Whether it is empty.\nfn a() {}\n/// Returns the size.\n///\n/// What follows is free.\nfn b() {}\n";
         assert_eq!(findings(&of_comments(source)), ["begins with \"Whether\""]);
+    }
+
+    #[test]
+    fn code_goes_on_behind_documentation_from_a_macro() {
+        let source =
+            "/// Stores.\n///\n/// ```\n#[doc = $setup]\n/// nobody()?;\n/// ```\nfn store() {}\n";
+        assert!(findings(&of_comments(source)).is_empty());
+        let source = "/// Is it there?\nfn is_there() {}\n";
+        assert_eq!(findings(&of_comments(source)), ["begins with a question"]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! The same system calls on an `AddressSpace`, on a `RwLock<BTreeMap>` of areas as one writes it by hand, and on the crate `memory_set`,
-//! in turn and in one run: nanoseconds a call (a pair counts as one), the median and the minimum of several runs.
+//! The same system calls on an `AddressSpace`, on a hand-written `RwLock<BTreeMap>` of areas, and
+//! on the crate `memory_set`, in turn and in one run. Prints nanoseconds a call (a pair counts as
+//! one), the median and the minimum of several runs.
 //!
 //! `cargo run --release -p samara-areas [-- --json]`. The rivals do less: neither has limits, files, page offsets, owners of private
 //! pages or Linux's errors; `memory_set` joins nothing.

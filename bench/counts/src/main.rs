@@ -1,5 +1,7 @@
-//! Performs one operation of the maple tree or of the boot allocator, or one sequence of system calls on an address space, many times, always the same way, within the function [`measured`]: what
-//! callgrind counts below it, divided by the number of calls that is printed, is the operation's cost in instructions.
+//! Performs one operation of the maple tree or of the boot allocator, or one sequence of system
+//! calls on an address space, many times, always in the same way, within the function [`measured`].
+//! The instructions that callgrind counts below it, divided by the printed number of calls, are the
+//! operation's cost.
 //!
 //! `samara-counts` lists the operations (those of [`rival`] are not among them); `samara-counts NAME [REPEATS]` performs one. Nothing here depends on time, on
 //! addresses, on the environment or on random state. `cargo xtask gate` compares the counts with the committed ones.

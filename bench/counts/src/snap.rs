@@ -69,7 +69,7 @@ fn replace() -> u32 {
     WRITES as u32
 }
 
-/// So many writes after a snapshot, which is then dropped; again and again.
+/// Makes `count` writes after a snapshot, which is then dropped, again and again.
 fn after_each(count: usize, write: fn(&mut Tree, &Item)) -> u32 {
     let (mut tree, items) = filled();
     // The first time makes the memory ready.

@@ -5,7 +5,7 @@ use crate::Random;
 /// A range, `first..end`, and its value.
 pub type Item = (u64, u64, u32);
 
-/// Every so many entries there is a hole of more than 4,096 pages.
+/// The number of entries from one hole of more than 4,096 pages to the next.
 const WIDE_HOLE_EVERY: u64 = 1000;
 
 /// Ranges of 1 to 64 pages, half of them followed by a hole of 1 to 64 pages, in page numbers.

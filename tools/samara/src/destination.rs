@@ -55,7 +55,7 @@ impl Destination {
         })
     }
 
-    /// Writes all that is to be in it.
+    /// Writes the whole contents.
     ///
     /// # Errors
     /// What to complain of.

@@ -1,5 +1,5 @@
-//! What others write and this program reads: text of `/proc`, recordings, text of strace. Each is taken as a whole, or refused with the place that is
-//! wrong; nothing panics, whatever it is.
+//! Reading input from outside: text of `/proc`, recordings, text of strace. Each input is taken as
+//! a whole, or refused with the place of the error. No input causes a panic.
 //!
 //! The commands read through the same doors. These functions are for tests and fuzz targets.
 
@@ -63,7 +63,7 @@ fn told(map: &Map, more: impl Fn(usize) -> String) -> String {
     text
 }
 
-/// What was recorded of a program, by `samara trace --record` or by strace.
+/// A recording of a program, by `samara trace --record` or by strace.
 pub struct Recording(Reader);
 
 impl Recording {

@@ -1,11 +1,11 @@
-//! What an area is to a person: a part of the program, of a library, a stack …
+//! The kind of an area in a person's terms: a part of the program, of a library, a stack …
 //!
 //! A line of a map tells most of it. `show` looks at whole maps and at threads, and knows more.
 
 use samara_mm::{MapsLine, VmFlags};
 use serde::Serialize;
 
-/// What an area is.
+/// The kind of an area.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
@@ -13,7 +13,7 @@ pub(crate) enum Kind {
     Program,
     /// Files of which a part is executable, the dynamic loader among them.
     Library,
-    /// What the program break has grown.
+    /// The area of the program break.
     Heap,
     /// The first thread's, and those of others with what guards them.
     Stack,
@@ -29,7 +29,7 @@ pub(crate) enum Kind {
     Anonymous,
     /// Without any access, and with nothing in it: room that is kept, and guards.
     Reserved,
-    /// What the kernel installs.
+    /// An area that the kernel installs.
     Special,
 }
 
@@ -64,7 +64,7 @@ impl Kind {
         }
     }
 
-    /// What a line tells by itself, given the path of the program's file.
+    /// Returns the kind that a line shows by itself, given the path of the program's file.
     pub(crate) fn of(line: &MapsLine<'_>, program: &str) -> Self {
         let name = line.name;
         let executable = line.flags.contains(VmFlags::EXEC);

@@ -19,7 +19,7 @@ mod usage;
 use clap::{Parser, Subcommand};
 use usage::Described;
 
-/// Linux's address spaces, beside Linux's own.
+/// Linux's address spaces, compared with Linux itself.
 #[derive(Debug, Parser)]
 #[command(name = "samara", version, about, arg_required_else_help = true)]
 struct Cli {
@@ -51,7 +51,8 @@ enum Command {
     /// that the tree allows.
     #[command(after_long_help = codes::BOOT)]
     Boot(Described<boot::BootOptions>),
-    /// Write a core file of a live process, which is stopped meanwhile and then runs on, or of a recording.
+    /// Write a core file of a live process, which is stopped during the dump and then runs on, or
+    /// of a recording.
     ///
     /// /proc/PID/coredump_filter and MADV_DONTDUMP decide what goes into the file, as for the kernel's own cores.
     #[command(after_long_help = codes::LOOK)]
@@ -68,7 +69,7 @@ enum Command {
     Top(Described<top::TopOptions>),
 }
 
-/// What exit codes mean, as `--help` lists them.
+/// The meanings of exit codes, as `--help` lists them.
 mod codes {
     pub(super) const TRACE: &str = "\
 Exit codes:

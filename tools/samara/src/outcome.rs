@@ -27,7 +27,8 @@ pub(crate) fn of_verdict(verdict: Verdict) -> i32 {
     }
 }
 
-/// Whether two paths name one file, which need not exist yet. Devices and pipes may be named twice.
+/// Returns `true` if two paths name one file, which need not exist yet. Devices and pipes may be
+/// named twice.
 fn same_file(a: &Path, b: &Path) -> bool {
     if let (Ok(a), Ok(b)) = (fs::metadata(a), fs::metadata(b)) {
         return a.is_file() && (a.dev(), a.ino()) == (b.dev(), b.ino());

@@ -2,7 +2,7 @@
 
 use std::{panic, thread};
 
-/// What no command needs.
+/// More stack than any command needs.
 const ENOUGH: usize = 1 << 20;
 
 /// Does the work where there is room for it: here, or else in a thread of its own.

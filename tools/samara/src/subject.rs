@@ -1,4 +1,5 @@
-//! What `show` and `core` look at: a process by its number, or a recording at a call. A file's name may have any bytes.
+//! The subject of `show` and `core`: a process by its number, or a recording at a call. A file's
+//! name may have any bytes.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

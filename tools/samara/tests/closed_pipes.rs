@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use common::{fresh, samara};
 
-/// Runs a command whose output nobody reads any more.
+/// Runs a command whose output is not read any more.
 fn unread(args: &[&str]) -> Output {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);

@@ -127,7 +127,7 @@ fn it_has_the_memory_that_the_process_had() {
     let metadata = fs::metadata(&file).unwrap();
     assert!(metadata.len() > 5 << 28 && metadata.blocks() * 512 < 4 << 20);
     assert_eq!(metadata.mode() & 0o777, 0o600);
-    // All that is dumped is as /proc/PID/mem has it; the program goes on meanwhile, waiting.
+    // All dumped bytes are those of /proc/PID/mem. The program goes on, waiting.
     let pid = waiting.0.id();
     let memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
     let mut compared = 0;
@@ -287,7 +287,7 @@ fn others_processes_and_files_are_refused() {
     }
 }
 
-/// What gdb says of a core, with some commands.
+/// Returns gdb's output for a core, with some commands.
 fn gdb(program: &Path, core: &Path, commands: &[&str]) -> String {
     // What a distribution's scripts for the program would say is of no matter.
     let mut command = Command::new("gdb");
@@ -388,7 +388,8 @@ fn programs_of_many_kinds_have_cores() {
     }
 }
 
-/// Sanitizers reserve more than a file can have: what nobody wrote at the ends is left out where that is so.
+/// Sanitizers reserve more than a file can have: parts at the ends that were never written are left
+/// out then.
 #[test]
 fn programs_with_terabytes_of_shadow_have_cores() {
     if !has("gdb") {
@@ -412,7 +413,7 @@ fn programs_with_terabytes_of_shadow_have_cores() {
             return;
         };
         let (waiting, said) = looked_at(sanitizer, &mut Command::new(program), true);
-        // Nobody waits until terabytes have gone where zeroes take as long as other bytes.
+        // Where zeroes take as long as other bytes, terabytes are not written.
         let output = core(waiting.0.id(), Path::new("/dev/null"));
         let told = String::from_utf8_lossy(&output.stderr);
         let told_so = ["left out", "give --output a file"];
@@ -423,7 +424,7 @@ fn programs_with_terabytes_of_shadow_have_cores() {
     }
 }
 
-/// A recording has all areas, and the memory that nobody could write to.
+/// A recording has all areas, and the memory that no process could write to.
 #[test]
 fn a_recording_has_a_core_of_what_is_known() {
     let record = fresh("record");
@@ -481,7 +482,7 @@ fn a_recording_has_a_core_of_what_is_known() {
     assert!(told.contains("name one file"), "{told}");
 }
 
-/// What eu-readelf says of each note: its kind with its size, and the lines below.
+/// Returns eu-readelf's output for each note: its kind with its size, and the lines below.
 fn notes(core: &Path) -> Vec<(String, Vec<String>)> {
     let output = Command::new("eu-readelf").arg("-n").arg(core).output();
     let output = output.unwrap();

@@ -1,4 +1,5 @@
-//! The traced program behaves as if nobody watched, and what cannot be traced is told in one line.
+//! The traced program behaves as without a tracer, and a program that cannot be traced is reported
+//! in one line.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -126,7 +127,8 @@ fn programs_for_other_machines_are_refused() {
     }
 }
 
-/// What was compared agreed, and why the rest was not compared is told.
+/// Asserts that everything compared agreed, and that the reason why the rest was not compared is
+/// reported.
 fn assert_not_all_compared(traced: &Traced, why: &str) {
     assert_eq!(traced.output.status.code(), Some(69), "{}", traced.stderr());
     assert_eq!(traced.summary["agreed"], false);
@@ -191,7 +193,8 @@ fn the_soft_limit_on_descriptors_is_the_programs_own() {
     assert_eq!(output.stdout, b"16\n");
 }
 
-/// What `sh` makes of a command line in which `$0` is this program. The environment, which takes room on the stack, is small.
+/// Returns the output of `sh` for a command line in which `$0` is this program. The environment,
+/// which takes space on the stack, is small.
 fn under_shell(script: &str) -> std::process::Output {
     std::process::Command::new("sh")
         .args(["-c", script, env!("CARGO_BIN_EXE_samara")])

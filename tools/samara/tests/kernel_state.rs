@@ -1,4 +1,5 @@
-//! What the kernel keeps for threads, processes, open files and whole address spaces, which no map shows.
+//! The kernel's state for threads, processes, open files and whole address spaces that no map
+//! shows.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -248,7 +249,8 @@ fn areas_that_could_not_grow_have_an_owner() {
     ];
     assert_eq!(traced.stdout(), all.concat());
     assert_eq!(traced.summary["started_anew"], serde_json::json!({}));
-    // Of what the kernel accesses nobody is told. One page below the first area is room to grow, which shows.
+    // The kernel's own accesses are not reported. One page below the first area is space to grow,
+    // which shows.
     let program = [program.as_os_str(), "kernel".as_ref()];
     let traced = trace_with(&["--verify", "each"], &program, scratch());
     assert_eq!(traced.output.status.code(), Some(69), "{}", traced.stderr());
@@ -328,7 +330,7 @@ fn which_of_two_areas_grew_first_decides_their_owners() {
     }
 }
 
-/// What the program of advice through a ring says, of each kind of ring.
+/// The output of the program that gives advice through a ring, for each kind of ring.
 const ADVISED: &str = "areas 10\nfailed 22\nareas 12\nchild 11\nchild 12\nareas 10\n";
 
 #[test]

@@ -27,7 +27,7 @@ struct Program {
     child: Child,
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
-    /// Where it has a page of 0x5a.
+    /// The address of a page of 0x5a.
     known: u64,
 }
 
@@ -85,7 +85,7 @@ impl Program {
         }
     }
 
-    /// What the kernel says of its map, by a thread that lives.
+    /// Returns the number of areas in the kernel's map, read through a living thread.
     fn areas(&self) -> usize {
         let tid = *self.others().last().unwrap();
         let maps = fs::read_to_string(format!("/proc/{tid}/maps")).unwrap();
@@ -313,7 +313,8 @@ impl Tracer {
     }
 }
 
-/// By its own number and by a thread's; the thread by which its map is read may end meanwhile.
+/// By its own number and by a thread's. The thread by which its map is read may end during the
+/// reading.
 #[test]
 fn it_is_attached_to_and_let_go() {
     let Some(mut program) = Program::start() else {

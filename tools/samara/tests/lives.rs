@@ -1,4 +1,5 @@
-//! How processes begin, live and end: what makes and kills them, and what they share.
+//! The beginning, life and end of processes: the calls that make and kill them, and what they
+//! share.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,7 +20,7 @@ use common::{
     Traced, agrees, compiled, compiled_with, copy_program, fresh, samara, scratch, trace_with,
 };
 
-/// What could be compared agreed.
+/// Asserts that everything that could be compared agreed.
 fn assert_nothing_wrong(traced: &Traced) {
     for name in ["wrong_results", "wrong_predictions", "wrong_maps"] {
         assert_eq!(traced.count(name), 0, "{name}: {}", traced.stderr());

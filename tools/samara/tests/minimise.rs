@@ -58,7 +58,7 @@ fn minimise(record: &Path, prefix: &Path) -> (Output, String) {
     (output, text)
 }
 
-/// How many steps the last line tells of.
+/// Returns the number of steps in the last line.
 fn steps(text: &str) -> usize {
     let line = text.lines().last().unwrap();
     assert!(line.contains(" steps suffice: "), "{text}");
@@ -127,7 +127,7 @@ fn rust_shows_it(prefix: &Path) {
     assert!(text.contains("the kernel's a"), "{text}");
 }
 
-/// Does this machine's kernel have the rules that the older one lacks?
+/// Returns `true` if this machine's kernel has the rules that the older one lacks.
 fn is_new_enough() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(['.', '-']).map(|n| n.parse().unwrap_or(0));

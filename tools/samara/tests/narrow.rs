@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use common::{Traced, compiled, compiled_with, fresh, has, samara, scratch, trace_with};
 
-/// Whether this machine can make programs with 32-bit addresses, and run them.
+/// Returns `true` if this machine can build programs with 32-bit addresses, and run them.
 fn is_possible() -> bool {
     let program = fresh("nothing");
     let made = Command::new("cc")
@@ -121,7 +121,7 @@ fn policies_of_nodes_that_are_not_there() {
     }
 }
 
-/// What was recorded of them is compared again.
+/// Their recordings are compared again.
 #[test]
 fn records_know_the_tables() {
     let Some(program) = compiled("both_tables").filter(|_| is_possible()) else {

@@ -291,7 +291,7 @@ fn names_that_are_html_do_nothing() {
     }
 }
 
-/// What made an area, cut it and joined it is named.
+/// The calls that made, split and merged an area are named.
 #[test]
 #[ignore = "needs Chromium: cargo xtask test --tier pages"]
 fn the_calls_that_made_cut_and_joined_are_named() {

@@ -328,12 +328,13 @@ fn writes_that_show_late() {
     };
     let file = fresh("cold");
     agrees(&[&program, &file]);
-    // Without a look after each call nobody can tell what came first.
+    // Without a check after each call the order cannot be known.
     let seldom = trace_with(&["--verify", "exit"], &[&program, &file], scratch());
     assert_eq!(seldom.count("wrong_maps"), 0, "{}", seldom.stderr());
 }
 
-/// A thread may wait within its fault until the call beside it has returned, and longer: nothing but the map shows the owner that its area has got.
+/// A thread may wait within its fault until the concurrent call has returned, and longer: only the
+/// map shows the owner that its area has got.
 #[test]
 fn writes_that_wait_for_their_page() {
     let Some(program) = compiled("written_slowly") else {
@@ -351,7 +352,8 @@ fn tree_of_forks_and_execs() {
     agrees(&[program.to_str().unwrap(), "3"]);
 }
 
-/// Of maps with many areas, what a call can have changed is compared, and the whole once in so many calls as their sixteenth.
+/// Of maps with many areas, the parts that a call can have changed are compared, and the whole map
+/// once in a sixteenth as many calls as it has areas.
 #[test]
 fn large_maps_are_compared_in_parts() {
     let Some(program) = compiled("thirty_thousand") else {

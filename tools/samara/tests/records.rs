@@ -106,8 +106,9 @@ fn the_full_version_of_the_kernel_is_told_first() {
     }
 }
 
-/// What is said of one map, without how the nodes of its tree are filled: a trace keeps its maps open to other threads, a
-/// replay does not, and then leaves share their slots with their neighbours in place.
+/// Returns the summary of one map, without the fill of its tree's nodes. A trace keeps its maps
+/// open to other threads, and a replay does not. Without concurrent readers, leaves share their
+/// slots with their neighbours in place.
 fn of_the_map(summary: &Value, name: &str) -> Value {
     let mut map = summary[name].clone();
     let figures = map.as_object_mut().unwrap();
@@ -287,7 +288,7 @@ fn a_killed_tracer_leaves_what_it_recorded() {
     }
 }
 
-/// What cannot be written on the way does not hide how the program ended.
+/// A failure to write the record does not hide the program's exit status.
 #[test]
 fn a_record_that_cannot_be_written_leaves_the_programs_status() {
     let file = fresh("limited");

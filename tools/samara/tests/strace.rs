@@ -1,4 +1,5 @@
-//! What strace wrote is replayed: results are compared, and what the text does not tell is said to be unknown.
+//! Text of strace is replayed: results are compared, and facts that are not in the text are
+//! reported as unknown.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -33,7 +34,7 @@ fn written(text: &str) -> PathBuf {
     file
 }
 
-/// What strace writes of a program, into a file or on standard error. None without strace.
+/// Returns strace's output for a program, in a file or on standard error, or `None` without strace.
 fn straced(options: &[&str], program: &[&str], to_file: bool) -> Option<PathBuf> {
     if !has("strace") {
         return None;
@@ -189,7 +190,7 @@ fn what_several_threads_do_at_once_is_not_judged() {
     assert_eq!(summary["on_unknown"], 1, "{told}");
 }
 
-/// Where a text leaves out what some threads do, what differs since then is unknown.
+/// Differences after a place where a text leaves out some threads' actions are unknown.
 #[test]
 fn threads_that_are_not_told_of_are_reckoned_with() {
     if !has("python3") || !has("strace") {

@@ -171,7 +171,7 @@ fn terminal(columns: u16, rows: u16) -> (File, OwnedFd) {
     unsafe { (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) }
 }
 
-/// What a terminal shows: places the cursor, prints, and passes over all else.
+/// The contents of a terminal: handles the cursor's position and text, and ignores all else.
 struct Screen {
     rows: Vec<Vec<char>>,
     at: (usize, usize),

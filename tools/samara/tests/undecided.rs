@@ -1,5 +1,5 @@
-//! What docs/limits.md says the engine does not know is never a disagreement: each of it that can be made here is undecided, with its reason, in the trace and in
-//! what it has recorded.
+//! The unknowns of docs/limits.md are never disagreements: each one that can be produced here is
+//! undecided, with its reason, in the trace and in its recording.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -63,7 +63,7 @@ fn undecided<S: AsRef<OsStr>>(verify: &str, program: &[S], reason: &str) -> Opti
     Some(traced)
 }
 
-/// Whether one of the calls races is chance; that none of them disagrees is not.
+/// A race in any one call is chance. That none of them disagrees is not.
 #[test]
 fn arguments_that_another_thread_writes_are_not_judged() {
     if let Some(program) = compiled("written_arguments") {
@@ -93,7 +93,7 @@ fn what_was_sealed_after_it_had_been_mapped_is_undecided() {
     }
 }
 
-/// Where only parts of the map are compared, they show it as soon.
+/// Comparisons of parts of the map show it as soon.
 #[test]
 fn what_differs_in_a_part_of_a_map_is_noticed_at_once() {
     let Some(program) = compiled("sealed_before_anew") else {
@@ -127,7 +127,8 @@ fn a_limit_of_areas_that_was_raised_meanwhile_is_read_anew() {
     }
 }
 
-/// A memory cgroup of this test's own, in which the kernel kills nobody, and which is removed at the end; and the arguments of the program that joins it.
+/// A memory cgroup of this test's own, in which the kernel kills no process, and which is removed
+/// at the end; and the arguments of the program that joins it.
 struct Group {
     folder: PathBuf,
     arguments: [&'static str; 3],

@@ -1,4 +1,4 @@
-//! What happens to a process between its calls, and is not of its own doing, or leaves nothing to be seen.
+//! Changes of a process between its calls that it has not made itself, or that leave no trace.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
@@ -6,7 +6,8 @@ mod common;
 
 use common::{agrees, compiled, fresh, samara, scratch, trace_with};
 
-/// Nobody can tell of a store that was forced: a map that differs for it is undecided, in the trace and in what it has recorded.
+/// A forced store is not reported: a map that differs because of it is undecided, in the trace and
+/// in its recording.
 #[test]
 fn stores_that_were_forced_where_no_page_is_are_undecided() {
     let Some(program) = compiled("forced") else {
@@ -117,7 +118,8 @@ fn what_others_have_watched_comes_in_the_order_of_calls() {
     is_followed("watched_during_calls");
 }
 
-/// What a userfaultfd watches that tells of forks is not followed: its owner's map is taken anew, whoever has used it.
+/// Ranges of a userfaultfd that reports forks are not followed: its owner's map is read anew,
+/// whichever process has used it.
 #[test]
 fn what_a_child_has_watched_with_events_is_taken_anew_in_its_parent() {
     let Some(program) = compiled("watched_with_events") else {
@@ -130,7 +132,7 @@ fn what_a_child_has_watched_with_events_is_taken_anew_in_its_parent() {
     }
 }
 
-/// Who waits for its turn among the calls of a process goes on when that is no more.
+/// A thread that waits for its turn among the calls of a process goes on when that process is gone.
 #[test]
 fn whose_memory_is_watched_by_another_ends_or_becomes_another_program() {
     is_followed("owner_ends");

@@ -1,9 +1,12 @@
-//! The experiment of the idea's author: Linux's own tests of memblock were run 100 times under a profiler before and after
-//! the change, and the share of the time spent in `memblock_add_range` compared. Here a mix of the same kind of work is run as
-//! often with either scheme: regions added, reserved, removed and freed in every relation to each other, arrays that double,
-//! allocations from memory that is filled beforehand and checked afterwards, and everything reset in between. Time in adding
-//! is taken with the processor's time stamp counter around each addition, less what reading it costs. A stretch between two
-//! readings that is far longer than any of them can be was spent off the processor and is left out, as a profiler leaves it out.
+//! The experiment of the idea's author: Linux's own tests of memblock were run 100 times under a
+//! profiler before and after the change, and the shares of time in `memblock_add_range` compared.
+//! Here a mix of the same kind of work is run as often with either scheme. Regions are added,
+//! reserved, removed and freed in every relation to each other, arrays double, memory is allocated,
+//! filled before and checked afterwards, and everything is reset in between.
+//!
+//! The time of adding is read from the processor's time stamp counter around each addition, less
+//! the cost of reading it. A stretch between two readings that is far longer than any addition was
+//! spent off the processor. It is left out, as a profiler leaves it out.
 
 use samara_bench::Report;
 use samara_memblock::{NodeId, Region};

@@ -119,9 +119,9 @@ fn filled<M: RangeMap>(items: &[Item]) -> M {
     map
 }
 
-/// Entries of all copies that are made before they are dropped. They fit the first-level cache, as
-/// where a copy is
-/// used as soon as it is made. Copies are dropped outside of the time, and their memory is used again.
+/// The entries of all copies that exist at a time. They fit into the first-level cache, as if a
+/// copy is used right after it is made. Copies are dropped outside of the measured time, and their
+/// memory is used again.
 pub(crate) const IN_CACHE: usize = 536;
 
 /// Nanoseconds that looking at the clock takes, the least of many.

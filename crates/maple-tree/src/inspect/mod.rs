@@ -1,4 +1,5 @@
-//! Looking at a whole tree from outside: is it sound ([`check`]), what is in it ([`dump`]), and what does it cost ([`stats`])?
+//! Views of a whole tree from outside: its soundness ([`check`]), its contents ([`dump`]), and its cost
+//! ([`stats`]).
 //!
 //! May know: [`base`](crate::base) and [`node`](crate::node). Nothing that works on trees depends on it.
 

@@ -41,7 +41,7 @@ struct Piece {
 pub(super) struct Allocation {
     pub(super) size: u64,
     pub(super) align: u64,
-    /// Where it is, if there was memory for it.
+    /// Its address, if there was memory for it.
     #[serde(serialize_with = "as_optional_hex")]
     pub(super) base: Option<u64>,
 }
@@ -54,7 +54,7 @@ pub(super) struct Placement {
     align: u64,
     no_map: bool,
     reusable: bool,
-    /// Where it is, if one of its ranges had room.
+    /// Its address, if one of its ranges had space.
     #[serde(serialize_with = "as_optional_hex")]
     pub(super) base: Option<u64>,
 }

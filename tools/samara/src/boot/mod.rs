@@ -84,7 +84,7 @@ pub(crate) fn run(options: &BootOptions) -> i32 {
     }
 }
 
-/// What to print, and whether all allocations found memory.
+/// Performs the operations. Returns the text to print, and whether all allocations found memory.
 fn carry_out(options: &BootOptions) -> Result<(String, bool), String> {
     let map = Map::read(options)?;
     let mut storage: Box<Storage<REGIONS>> = Box::default();

@@ -8,7 +8,7 @@ use super::numbers::human;
 
 const WIDTH: u64 = 64;
 
-/// How much of a cell is free, and whether any of it must not be mapped.
+/// Returns the character of a cell, by its free bytes, and whether any of it must not be mapped.
 fn mark(free: u64, nomap: u64, size: u64) -> char {
     match (free, nomap) {
         (f, 0) if f == size => '·',
@@ -63,7 +63,7 @@ pub(super) fn draw(boot: &Memblock<'_>) -> String {
     text
 }
 
-/// How many bytes of `from..to` lie within sorted ranges.
+/// Returns the number of bytes of `from..to` within sorted ranges.
 fn shared(ranges: &[(u64, u64)], from: u64, to: u64) -> u64 {
     let first = ranges.partition_point(|r| r.1 <= from);
     ranges[first..]

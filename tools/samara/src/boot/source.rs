@@ -1,4 +1,4 @@
-//! Where the memory map comes from.
+//! The sources of a memory map.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read};

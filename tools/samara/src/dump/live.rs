@@ -1,4 +1,4 @@
-//! The core of a live process, which stops meanwhile.
+//! The core of a live process, which is stopped during the dump.
 
 use std::fs;
 use std::path::Path;
@@ -34,7 +34,7 @@ pub(super) fn dump(named: i32, path: &Path) -> Result<(), String> {
     living.ask(|tid| live::smaps(pid, tid, &name))?;
     let stopped = living.ask(|tid| Stopped::all(pid, tid));
     let stopped = stopped.map_err(|error| live::refusal(pid, &error))?;
-    // None of those that stand still ends meanwhile, unless all are killed.
+    // None of the stopped threads ends during the dump, unless all are killed.
     let tid = stopped.first();
     let smaps = live::smaps(pid, tid, &name)?;
     let space = live::engine(

@@ -10,7 +10,7 @@ use samara_mm::observe::core_file::Source;
 
 const PAGE: u64 = 4096;
 
-/// How the pages of an area that are worth reading are found.
+/// The way to find the pages of an area that are worth reading.
 #[derive(Debug)]
 enum Finding {
     /// Runs of pages that were written, ascending; others are zeroes.
@@ -21,13 +21,13 @@ enum Finding {
     All,
 }
 
-/// What is to be known of an area.
+/// The facts about an area that a dump needs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) offset: u64,
-    /// Private memory without a file: pages that nobody has written are zeroes.
+    /// Private memory without a file: pages that were never written are zeroes.
     pub(super) anonymous: bool,
     pub(super) shared: bool,
 }
@@ -56,13 +56,14 @@ impl Memory {
         })
     }
 
-    /// Whether an ELF file begins here.
+    /// Returns `true` if an ELF file begins here.
     pub(super) fn is_elf(&self, addr: u64) -> bool {
         let mut magic = [0; 4];
         self.file.read_exact_at(&mut magic, addr).is_ok() && &magic == b"\x7fELF"
     }
 
-    /// Where zeroes begin that go on to `end`, as far as that is known: of the area that begins at `start`.
+    /// Returns the start of the zeroes that go on to `end`, as far as is known, for the area that
+    /// begins at `start`.
     pub(super) fn written_end(&mut self, start: u64, end: u64) -> u64 {
         if self.next(start, end).is_none() {
             return start;
@@ -106,7 +107,7 @@ impl Memory {
 
 /// The first offset from `from` on where the file has data; `Ok(None)` if it has none.
 fn data(file: &File, from: u64) -> io::Result<Option<u64>> {
-    // SAFETY: asks only; nobody else uses the descriptor's position.
+    // SAFETY: a query only. No other code uses the descriptor's position.
     let found = unsafe { libc::lseek(file.as_raw_fd(), from as i64, libc::SEEK_DATA) };
     if found >= 0 {
         return Ok(Some(found as u64));

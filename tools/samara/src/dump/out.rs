@@ -62,12 +62,13 @@ impl Out {
         }
     }
 
-    /// Whether each byte must be written, also those that are zero.
+    /// Returns `true` if each byte must be written, zeroes included.
     pub(super) fn is_stream(&self) -> bool {
         !self.sparse
     }
 
-    /// Whether the file can have so many bytes and what describes them. Nobody waits for terabytes of zeroes to go through a pipe.
+    /// Returns `true` if the file can have this many bytes and their description. Terabytes of
+    /// zeroes through a pipe would take too long.
     pub(super) fn holds(&self, bytes: u64) -> bool {
         const DESCRIPTION: u64 = 256 << 20;
         const STREAM: u64 = 64 << 30;

@@ -1,7 +1,9 @@
 //! The core of a recording: its areas, and what of their memory can be known without having been recorded.
 //!
-//! That is what nobody could write to: a mapping of a part of a file which no process of the recording ever mapped writable has what is in the file, if that is
-//! still the same one and has not changed since the recording. Areas of which nothing is known are in the core as those with `MADV_DONTDUMP` are.
+//! That is the memory that no process could write to. A mapping of a part of a file which no
+//! process of the recording ever mapped writable has the file's contents, if the file is still the
+//! same one and has not changed since the recording. Areas of which nothing is known are in the
+//! core as those with `MADV_DONTDUMP` are.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -150,8 +152,8 @@ pub(super) fn dump(file: &Path, call: Option<u64>, path: &Path) -> Result<Option
     Ok(reader.cut)
 }
 
-/// The memory of an area, if it can be known. `writable` are parts of files that somebody could write to in memory; `unchanged` tells of a file that it is
-/// as it was.
+/// Returns the memory of an area, if it can be known. `writable` are the parts of files that a
+/// process could write to in memory. `unchanged` says of a file that it is unchanged.
 fn known(
     area: &Area<'_>,
     writable: &[(&str, u64, u64)],

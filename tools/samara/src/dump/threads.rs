@@ -21,7 +21,7 @@ pub(super) struct Thread {
     pub(super) status: ThreadStatus,
     pub(super) floating: Option<Vec<u8>>,
     pub(super) extended: Option<Vec<u8>>,
-    /// What it was told of the signal that it got, or else of the stop in which it is.
+    /// The signal information that it got, or otherwise that of its stop.
     pub(super) signal: Vec<u8>,
 }
 
@@ -33,8 +33,8 @@ pub(super) struct Stopped {
 }
 
 impl Stopped {
-    /// Stops all threads of a process, those that others start meanwhile, too: first of all this
-    /// one.
+    /// Stops all threads of a process, this one first, including those that others start during the
+    /// stop.
     ///
     /// # Errors
     /// The first one of attaching to that thread.
@@ -53,7 +53,7 @@ impl Stopped {
                     let _ = stopped.one(tid);
                 }
             }
-            // Who is stopped starts none: nobody was left to.
+            // Stopped threads start no others, and none was left to do so.
             if stopped.tids.len() == known {
                 return Ok(stopped);
             }
@@ -86,7 +86,8 @@ impl Stopped {
         }
     }
 
-    /// What each of them was doing, the first one first. Those that were killed meanwhile are left out.
+    /// Returns the state of each of them, the first one first. Those that were killed since are
+    /// left out.
     pub(super) fn look(&self, process: Ids) -> Vec<Thread> {
         let look = |&(tid, signal): &(Tid, i32)| thread(process, tid, signal).ok();
         self.tids.iter().filter_map(look).collect()

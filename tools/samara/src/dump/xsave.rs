@@ -5,7 +5,8 @@
 //! Intel's processors have them (Software Developer's Manual, volume 1, chapter 13). They complain even of the kernel's own core files where that is not
 //! so, and show wrong registers. So what is written here has that layout, as it has in the files of gdb's `generate-core-file`.
 
-/// Where the kernel says which components there are, and where the processor says which are in use.
+/// The offset at which the kernel notes the present components, and the one at which the processor
+/// notes the used ones.
 const PRESENT: usize = 464;
 const USED: usize = 512;
 /// The x87 and SSE registers and the header, which are in one place everywhere.
@@ -16,7 +17,8 @@ const TILES: u64 = 3 << 17;
 /// A component: its number, where it is, and how long.
 type Component = (u32, usize, usize);
 
-/// Where debuggers expect them: AVX, bounds registers and their settings, AVX-512's three, protection keys, settings and bytes of tiles.
+/// The offsets that debuggers expect: AVX, bounds registers and their settings, AVX-512's three,
+/// protection keys, settings and bytes of tiles.
 const EXPECTED: [Component; 9] = [
     (2, 576, 256),
     (3, 960, 64),
@@ -51,7 +53,7 @@ pub(super) fn for_debuggers(area: Vec<u8>) -> Vec<u8> {
     arranged(&area, kept, &here).unwrap_or(area)
 }
 
-/// Where this processor has a component.
+/// Returns this processor's offset of a component.
 fn place(component: u32) -> Component {
     #[allow(unused_unsafe, reason = "the call is safe in newer releases of Rust")]
     // SAFETY: the processor saves extended registers, so that it has the instruction, and its leaf 13 says where each component is.
@@ -81,7 +83,7 @@ fn arranged(area: &[u8], kept: u64, here: &[Component]) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// An area of so many bytes, none of them alike within 251.
+    /// Returns an area of `len` bytes, none of them alike within 251.
     fn area(len: usize, present: u64, used: u64) -> Vec<u8> {
         let mut area: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
         area[PRESENT..PRESENT + 8].copy_from_slice(&present.to_le_bytes());

@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(mapped[1].looks, [2]);
     }
 
-    /// Random ranges beside an array with a cell for each address.
+    /// Random ranges, compared with an array with a cell for each address.
     #[test]
     fn the_first_value_stays_and_equal_neighbours_join() {
         let mut state = 3_u64;

@@ -51,7 +51,7 @@ pub(super) fn encode(film: &Film) -> Vec<u8> {
     out.0
 }
 
-/// What belongs to one address space, in the order in which it is told.
+/// The data of one address space, in order of time.
 pub(super) struct OneLife {
     pub(super) space: u32,
     /// Global numbers, ascending.

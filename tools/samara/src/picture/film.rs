@@ -1,4 +1,4 @@
-//! What happened to address spaces: steps, and the areas that stayed between them.
+//! The history of address spaces: steps, and the areas that stayed between them.
 
 mod stays;
 
@@ -13,7 +13,7 @@ use super::reach::{self, Reach};
 use super::texts::{Text, Texts};
 use crate::kind::Kind;
 
-/// What is to be known of a step besides its text.
+/// A property of a step in addition to its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Flag {
@@ -37,7 +37,7 @@ pub(super) struct Step {
     pub(super) text: Text,
 }
 
-/// How an area looks: all but its place.
+/// The looks of an area: everything except its place.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Look {
     pub(super) kind: Kind,
@@ -85,7 +85,7 @@ pub(super) struct Life {
     brk: u64,
 }
 
-/// What of an area is in memory, in bytes.
+/// The resident parts of an area, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Held {
     pub(crate) resident: u64,
@@ -93,7 +93,7 @@ pub(crate) struct Held {
     pub(crate) swapped: u64,
 }
 
-/// An area as it is at one moment.
+/// An area at one moment.
 #[derive(Debug)]
 pub(crate) struct Shown {
     pub(crate) start: u64,
@@ -112,7 +112,7 @@ pub(crate) struct Shown {
 /// Everything that a picture shows.
 #[derive(Debug, Default)]
 pub(crate) struct Film {
-    /// What was started, and the kernel that it ran on.
+    /// The program that was started, and the kernel on which it ran.
     pub(super) title: String,
     pub(super) kernel: String,
     pub(super) steps: Vec<Step>,

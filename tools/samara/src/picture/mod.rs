@@ -27,7 +27,7 @@ use crate::destination::Destination;
 
 pub(crate) use film::{Film, Held, Shown};
 
-/// What is drawn of a recording.
+/// The pictures to draw of a recording.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PictureOptions {
     /// Write a picture of what is shown, as one self-contained page for a browser (`-`: standard output).
@@ -40,7 +40,7 @@ pub(crate) struct PictureOptions {
 }
 
 impl PictureOptions {
-    /// Is anything to be drawn?
+    /// Returns `true` if there is anything to draw.
     pub(crate) fn any(&self) -> bool {
         self.html.is_some() || self.svg.is_some()
     }

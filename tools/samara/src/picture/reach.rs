@@ -1,4 +1,4 @@
-//! Where an event can have changed areas, so that only these are looked at again.
+//! The areas that an event can have changed, so that only these are examined again.
 //!
 //! A call changes areas in the range that it names or returns, and may join them with the neighbours of that range. Few calls reach further.
 

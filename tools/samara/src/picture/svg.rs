@@ -11,7 +11,7 @@ use crate::kind::Kind;
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 620.0;
-/// Where the picture itself begins: at the left are names, above is the title.
+/// The left edge of the picture itself: names are at the left, and the title is above.
 const LEFT: f64 = 170.0;
 const TOP: f64 = 46.0;
 const RIGHT: f64 = 12.0;

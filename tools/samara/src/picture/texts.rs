@@ -97,7 +97,8 @@ impl Texts {
     }
 }
 
-/// The number at the start of a text, if it would be printed again as it is: its value, its mark, its length in bytes.
+/// Returns the number at the start of a text, if it would be printed the same way again: its value,
+/// its mark, its length in bytes.
 fn number(text: &str) -> Option<(u64, char, usize)> {
     let (digits, radix, mark, prefix) = match text.strip_prefix("0x") {
         Some(digits) => (digits, 16, HEXADECIMAL, 2),

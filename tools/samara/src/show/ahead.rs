@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 /// Bytes that are handed over at once.
 const CHUNK: usize = 128 << 10;
-/// So many chunks wait at most.
+/// The most chunks that wait.
 const WAITING: usize = 8;
 
 /// A chunk that was read.
@@ -16,7 +16,7 @@ type Filled = io::Result<Vec<u8>>;
 pub(crate) struct Ahead {
     chunk: Vec<u8>,
     at: usize,
-    /// Where full chunks come from, and empty ones go to.
+    /// The source of full chunks, and the destination of empty ones.
     rest: Option<(Receiver<Filled>, Sender<Vec<u8>>)>,
 }
 
@@ -54,7 +54,7 @@ impl Ahead {
     }
 }
 
-/// Reads until the end, an error, or until nobody takes any more.
+/// Reads until the end, an error, or until the receiver is gone.
 fn fetch(from: &mut impl Read, full: &SyncSender<Filled>, empties: &Receiver<Vec<u8>>) {
     loop {
         let mut chunk = empties.try_recv().unwrap_or_default();
@@ -83,7 +83,7 @@ impl BufRead for Ahead {
             // The thread has ended behind the last chunk.
             && let Ok(next) = fulls.recv()
         {
-            // Nobody to take it back is no matter.
+            // A receiver that is gone does not matter.
             let _ = empty.send(std::mem::replace(&mut self.chunk, next?));
             self.at = 0;
         }
@@ -99,7 +99,7 @@ impl BufRead for Ahead {
 mod tests {
     use super::*;
 
-    /// So many bytes, a few at a time, and then an error or none.
+    /// Gives this many bytes, a few at a time, and then an error or none.
     struct Drops {
         left: usize,
         fails: bool,

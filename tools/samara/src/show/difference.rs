@@ -1,4 +1,4 @@
-//! What two address spaces, or one at two moments, have differently.
+//! The differences of two address spaces, or of one at two moments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -14,7 +14,7 @@ use super::grid::{Column, Grid, Paper};
 use super::snapshot::{Gap, Snapshot, Sum};
 use crate::kind::Kind;
 
-/// So many lines are shown if not all are asked for.
+/// The number of lines that are shown by default.
 const LINES: usize = 30;
 
 /// A change of one area, or of what has one name.
@@ -74,7 +74,8 @@ fn pairs<'a>(first: &'a Snapshot, second: &'a Snapshot) -> Vec<Pair<'a>> {
     }
 }
 
-/// How a pair differs, if it does. Pages in memory are compared only between processes.
+/// Returns the difference of a pair, if there is one. Pages in memory are compared only between
+/// processes.
 fn change(pair: &Pair<'_>) -> Option<Change> {
     let (a, b) = match pair {
         (Some(a), Some(b)) => (a, b),
@@ -92,7 +93,8 @@ fn change(pair: &Pair<'_>) -> Option<Change> {
     (attributes(a) != attributes(b) || a.name != b.name || pages).then_some(Change::Other)
 }
 
-/// Whether the two are one address space at two moments, or a process and its child: most begins where it did.
+/// Returns `true` if the two are one address space at two moments, or a process and its child: most
+/// areas have the same start.
 fn related(pairs: &[Pair<'_>]) -> bool {
     let both = pairs
         .iter()
@@ -101,7 +103,7 @@ fn related(pairs: &[Pair<'_>]) -> bool {
     both * 2 > pairs.len()
 }
 
-/// What has one name, in one of them.
+/// The areas of one name, in one of the two.
 type Named<'a> = BTreeMap<&'a [u8], (Sum, Sum)>;
 
 fn by_name<'a>(first: &'a Snapshot, second: &'a Snapshot) -> Named<'a> {
@@ -281,7 +283,8 @@ fn areas(pairs: &[Pair<'_>], known: bool, limit: usize, paper: Paper) -> (String
     (grid.text(paper), changed.len().saturating_sub(limit))
 }
 
-/// What differs by name, where addresses say nothing; and how many are left out.
+/// Lists the differences by name, where addresses say nothing, with the number of those that are
+/// left out.
 fn names(named: &Named<'_>, known: bool, limit: usize, paper: Paper) -> (String, usize) {
     let differs = |(a, b): &(Sum, Sum)| {
         a.areas != b.areas || a.bytes != b.bytes || resident(a) != resident(b)

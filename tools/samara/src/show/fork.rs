@@ -1,4 +1,4 @@
-//! What a fork costs: an estimate from areas, pages and what was measured of each.
+//! The cost of a fork: an estimate from areas, pages and the measured cost of each.
 
 use serde::Serialize;
 
@@ -25,7 +25,7 @@ const PAGE: u64 = 4096;
 /// Bytes that a last-level table maps.
 const STRETCH: u64 = 2 << 20;
 
-/// What a fork has to do, and how long that takes at about.
+/// The work of a fork, and its approximate time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Fork {
     /// Areas that the child gets.

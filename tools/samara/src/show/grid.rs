@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 
 use samara_conformance::names::printable;
 
-/// Where a table goes.
+/// The destination of a table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Paper {
     /// Columns of the terminal.
@@ -24,7 +24,7 @@ impl Paper {
         }
     }
 
-    /// One of so many columns, without colours.
+    /// Returns paper of this many columns, without colours.
     pub(crate) fn of_width(width: Option<usize>) -> Self {
         Self {
             width,
@@ -340,7 +340,7 @@ mod tests {
         }
     }
 
-    /// Where a column goes, the others have its room.
+    /// If a column is left out, the others get its space.
     #[test]
     fn texts_are_no_shorter_than_they_must_be() {
         let mut grid = Grid::new(&[Column::text("name"), Column::number("rest", 1)]);

@@ -1,4 +1,4 @@
-//! What is shown, for programs. Addresses are strings: JSON's numbers do not hold 64 bits everywhere.
+//! The output for programs. Addresses are strings: JSON's numbers do not hold 64 bits everywhere.
 
 use samara_linux::smaps::Figures;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What areas of a whole map are, with what else is known of a process.
+//! The kinds of all areas of a map, with what else is known of a process.
 
 use std::collections::HashMap;
 
@@ -8,12 +8,12 @@ use samara_mm::VmFlags;
 
 use crate::kind::{Kind, is_library};
 
-/// What is known of a process beside its map.
+/// The known facts about a process besides its map.
 #[derive(Debug, Default)]
 pub(crate) struct Hints {
     /// The name of the file that was executed.
     pub(crate) program: Option<Vec<u8>>,
-    /// Where the program break began.
+    /// The start of the heap.
     pub(crate) start_brk: u64,
     /// Stack pointers of threads.
     pub(crate) stack_pointers: Vec<u64>,

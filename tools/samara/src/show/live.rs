@@ -19,9 +19,9 @@ use super::ahead::Ahead;
 use super::kinds::{self, Hints};
 use super::snapshot::{Border, Snapshot};
 
-/// A map that changes while it is read is read again so many times.
+/// The number of times that a map which changes during the reading is read again.
 const TRIES: u32 = 5;
-/// Of so many threads the stack pointers are asked for.
+/// The most threads whose stack pointers are read.
 const THREADS: usize = 10_000;
 
 /// Looks at a process, which any of its threads may name.
@@ -189,7 +189,8 @@ fn heap_end(map: &Map) -> Option<u64> {
     map.areas().iter().rev().find(heap).map(|area| area.end)
 }
 
-/// Where the stacks of threads are, of those that wait in the kernel: others are running, and nobody can tell.
+/// Returns the stack pointers of threads that wait in the kernel. Those of running threads cannot
+/// be known.
 fn stack_pointers(pid: i32) -> Vec<u64> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return Vec::new();
@@ -260,7 +261,7 @@ mod tests {
         Some(own.map(str::to_owned).collect())
     }
 
-    /// How the engine's map differs from the kernel's; `None` if there is nothing to compare.
+    /// Compares the engine's map with the kernel's. Returns `None` if there is nothing to compare.
     fn compared(pid: i32) -> Option<Result<(), String>> {
         let before = kernels(pid)?;
         let snapshot = look(pid).ok()?;
@@ -274,7 +275,7 @@ mod tests {
         if engine == before {
             return Some(Ok(()));
         }
-        // It has made a call meanwhile.
+        // It has made a call since.
         if kernels(pid)? != before {
             return None;
         }

@@ -103,7 +103,7 @@ fn carry_out<'o>(options: &'o ShowOptions, cuts: &mut Cuts<'o>) -> Result<String
         canvases.draw(&picture::film(&look(&options.subject, cuts)?))?;
         return Ok(String::new());
     }
-    // The program ends when all is printed: nobody needs the memory of what is shown back.
+    // The program ends when everything is printed: its memory need not be freed.
     let first = ManuallyDrop::new(look(&options.subject, cuts)?);
     let paper = Paper::stdout();
     if let Some(other) = &options.other {
@@ -144,7 +144,7 @@ fn pretty(value: &serde_json::Value) -> Result<String, String> {
     Ok(text + "\n")
 }
 
-/// What a subject names. A recording that was interrupted is added to `cuts`.
+/// Reads the subject. A recording that was interrupted is added to `cuts`.
 fn look<'o>(subject: &'o OsStr, cuts: &mut Cuts<'o>) -> Result<Snapshot, String> {
     if let Some(pid) = subject::process(subject)? {
         return live::look(pid);

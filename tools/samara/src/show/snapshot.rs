@@ -13,20 +13,20 @@ use crate::kind::Kind;
 /// An address space at one moment.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    /// What it is of, in a few words.
+    /// The subject, in a few words.
     pub(crate) title: String,
     pub(crate) map: Map,
     /// Of each area.
     pub(crate) kinds: Vec<Kind>,
     /// Of each area.
     pub(crate) told: Vec<(VmFlags, Figures)>,
-    /// Whether anything is known of pages: of a recording nothing is.
+    /// `true` if pages are known: those of a recording are not.
     pub(crate) known: bool,
     /// Of each area but the first that borders on the one below it: why they are two, by the engine's rule. `None` for others.
     pub(crate) borders: Vec<Option<Border>>,
     pub(crate) config: Config,
     pub(crate) layout: Layout,
-    /// The same map in the engine, once somebody asks for the tree.
+    /// The same map in the engine, once the tree is needed.
     pub(crate) engine: OnceCell<AddressSpace>,
     pub(crate) threads: Option<u64>,
     /// Bytes in page tables.
@@ -86,7 +86,8 @@ pub(crate) struct Gaps {
     pub(crate) count: u64,
     pub(crate) bytes: u64,
     pub(crate) largest: u64,
-    /// Those below 1 GiB. Nobody misses what is in larger ones: the program, the heap and what is mapped lie far from each other.
+    /// Those below 1 GiB. Larger ones are no fragments: the program, the heap and mappings lie far
+    /// from each other.
     pub(crate) fragments: u64,
     pub(crate) fragment_bytes: u64,
 }
@@ -202,7 +203,7 @@ impl Snapshot {
         Ok(self.engine.get_or_init(|| engine))
     }
 
-    /// How many borders there are of each sort.
+    /// Returns the number of borders of each sort.
     pub(crate) fn border_counts(&self) -> BTreeMap<Border, u64> {
         let mut counts = BTreeMap::new();
         for border in self.borders.iter().copied().flatten() {

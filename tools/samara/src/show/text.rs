@@ -1,4 +1,4 @@
-//! What is shown, for people.
+//! The output for people.
 
 use std::fmt::Write;
 
@@ -30,7 +30,7 @@ pub(crate) fn title(snapshot: &Snapshot) -> String {
     format!("── samara ── {}{threads}\n", printable(&snapshot.title))
 }
 
-/// The groups, and what is to be said of the whole.
+/// Returns the groups, and the lines about the whole.
 pub(crate) fn summary(snapshot: &Snapshot, paper: Paper) -> String {
     let (kinds, all) = snapshot.sums();
     let known = snapshot.known;
@@ -140,7 +140,7 @@ fn fork_line(snapshot: &Snapshot) -> Option<String> {
     ))
 }
 
-/// What a fork would do.
+/// Describes the work of a fork.
 pub(super) fn fork(snapshot: &Snapshot, paper: Paper) -> String {
     let Some(fork) = Fork::of(snapshot) else {
         return "nothing is known of the pages of a recording, so that a fork cannot be estimated\n"
@@ -171,7 +171,7 @@ pub(super) fn fork(snapshot: &Snapshot, paper: Paper) -> String {
     lines.map(|(label, line)| paper.fold(label, line)).concat()
 }
 
-/// How the area differs from the one below it that it touches, in a few words.
+/// Returns the difference between the area and the adjacent one below it, in a few words.
 fn border_text(snapshot: &Snapshot, at: usize, border: Option<Border>) -> String {
     let Some(border) = border else {
         return String::new();

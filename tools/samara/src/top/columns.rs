@@ -1,4 +1,4 @@
-//! What is told of each process, and the order in which they come.
+//! The columns of each process, and the order of processes.
 
 use std::cmp::Ordering;
 
@@ -62,7 +62,7 @@ impl Column {
         }
     }
 
-    /// What it means.
+    /// Returns its meaning.
     pub(super) fn meaning(self) -> &'static str {
         match self {
             Column::Pid => "number of the process",
@@ -102,7 +102,7 @@ impl Column {
         }
     }
 
-    /// Whether the largest come first, unless a person wants otherwise.
+    /// Returns `true` if the largest come first by default.
     pub(super) fn descends(self) -> bool {
         !matches!(
             self,
@@ -160,7 +160,8 @@ impl Order {
         }
     }
 
-    /// What is not known comes last, whatever the direction; what is equal, by the number of the process.
+    /// Compares two processes. Unknown values come last in either direction, and equal ones are
+    /// ordered by the number of the process.
     fn compare(self, a: &Process, b: &Process, limit: u64) -> Ordering {
         let turned = |order: Ordering| {
             if self.descending {

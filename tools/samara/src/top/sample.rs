@@ -1,4 +1,4 @@
-//! What is known of all processes at one moment.
+//! The known facts about all processes at one moment.
 //!
 //! Reading smaps takes the kernel microseconds for each area and each page. Of many processes, again and again, only maps and status are read:
 //! counts of areas and gaps are exact, and a fork is estimated from the pages that status counts.
@@ -18,7 +18,7 @@ use crate::show::snapshot::{Gaps, gaps};
 
 use super::users::Users;
 
-/// What a process's map tells.
+/// The facts in a process's map.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Mapped {
     pub(super) areas: u64,
@@ -52,7 +52,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// How many may not be looked at.
+    /// Returns the number of processes that may not be read.
     pub(super) fn closed(&self) -> usize {
         let closed = |process: &&Process| process.mapped.is_none();
         self.processes.iter().filter(closed).count()
@@ -67,7 +67,7 @@ pub(super) struct Sampler {
     users: Users,
 }
 
-/// What status says of a process.
+/// The facts in a process's status.
 #[derive(Debug, Default)]
 struct Status {
     name: String,
@@ -82,7 +82,8 @@ struct Status {
 }
 
 impl Sampler {
-    /// Looks at all processes of `/proc`, or of a folder like it. Those that end meanwhile are left out, and so is who has no memory.
+    /// Reads all processes of `/proc`, or of a folder like it. Those that end during the reading
+    /// are left out, and so are those without memory.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -188,7 +189,7 @@ impl Sampler {
 }
 
 /// Returns a process's name from `/proc/PID/status`, where line feeds and backslashes are escaped,
-/// as it is.
+/// without the escapes.
 fn of_status(escaped: &str) -> String {
     let mut out = String::with_capacity(escaped.len());
     let mut rest = escaped.chars();

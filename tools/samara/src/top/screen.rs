@@ -11,7 +11,7 @@ use samara_tracer::quantity::{grouped, number_of};
 use super::columns::Column;
 use super::view::{Mode, View};
 
-/// Names are cut at so many columns only where the terminal ends.
+/// The length of names that are cut only where the terminal ends.
 const NAME: usize = 15;
 
 /// Draws all of it, and tells the view how much room there is.
@@ -128,7 +128,7 @@ fn table(frame: &mut Frame<'_>, view: &View, heading: Rect, list: Rect) {
         .iter()
         .map(|(cells, chosen, areas)| {
             let mut style = Style::new();
-            // Near the limit, without a colour that somebody might not see.
+            // Near the limit, with a sign in addition to the colour.
             if *areas * 10 >= limit * 9 {
                 style = style.add_modifier(Modifier::BOLD);
             }

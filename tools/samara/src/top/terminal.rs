@@ -1,4 +1,4 @@
-//! The terminal, and a thread that looks at processes meanwhile, so that keys never wait.
+//! The terminal, and a thread that reads processes concurrently, so that keys never wait.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ const GLANCE: Duration = Duration::from_millis(100);
 /// Terminals with more cells do not exist: their size is a mistake, and memory for their cells would be taken all the same.
 const CELLS: u32 = 4_000_000;
 
-/// Somebody wants the program to end.
+/// `true` if the program should end.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn end(_: libc::c_int) {
@@ -137,7 +137,7 @@ fn believed(columns: u16, rows: u16) -> std::io::Result<()> {
     )))
 }
 
-/// What `samara show` prints of a process on a terminal of so many columns.
+/// Returns the output of `samara show` for a process on a terminal of this many columns.
 fn details(pid: i32, columns: u16) -> Vec<String> {
     let paper = Paper::of_width(Some(columns.into()));
     let text = match live::look(pid) {

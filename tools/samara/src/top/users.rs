@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ffi::CStr;
 use std::sync::Arc;
 
-/// What is known of users so far. Whoever tells may be asked over a network: of each only once.
+/// The known users. A name may need a request over a network, so each is asked for only once.
 #[derive(Debug, Default)]
 pub(super) struct Users(HashMap<u32, Arc<str>>);
 
@@ -43,7 +43,7 @@ mod tests {
     fn users_have_names_or_numbers() {
         let mut users = Users::default();
         assert_eq!(&*users.name(0), "root");
-        // Reserved: nobody has it.
+        // Reserved: no user has it.
         assert_eq!(&*users.name(u32::MAX - 1), "4294967294");
         assert_eq!(&*users.name(0), "root");
     }

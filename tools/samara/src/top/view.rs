@@ -1,11 +1,11 @@
-//! What a person looks at, and what keys do to it. Nothing here knows a terminal.
+//! The state of the screen, and the effects of keys on it. Nothing here knows a terminal.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::columns::{Column, Order};
 use super::sample::{Process, Sample};
 
-/// What is open above the list, or below it.
+/// The part that is open above or below the list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Mode {
     List,
@@ -20,7 +20,7 @@ pub(super) enum Mode {
     Details(Vec<String>, usize),
 }
 
-/// What has to be done besides.
+/// A further action after a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wish {
     Nothing,
@@ -29,7 +29,7 @@ pub(super) enum Wish {
     Details(i32),
 }
 
-/// The list as it is looked at.
+/// The view of the list.
 #[derive(Debug)]
 pub(super) struct View {
     sample: Sample,
@@ -264,7 +264,7 @@ impl View {
     }
 }
 
-/// Has the name, or the number, this text?
+/// Returns `true` if the name or the number contains this text.
 fn matches(process: &Process, text: &str) -> bool {
     let name = || process.name.to_lowercase().contains(&text.to_lowercase());
     text.is_empty() || name() || process.pid.to_string() == text

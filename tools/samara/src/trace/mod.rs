@@ -23,7 +23,7 @@ pub(crate) use options::TraceOptions;
 use pictured::Pictured;
 use progress::ProgressLine;
 
-/// Whom to trace.
+/// The program to trace.
 enum Source {
     Program(PathBuf),
     Process(Tid),
@@ -124,7 +124,7 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
     }
 }
 
-/// What is written at the end.
+/// The files that are written at the end.
 struct Outputs {
     json: Option<Destination>,
     pictures: Option<Pictured>,

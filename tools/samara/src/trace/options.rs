@@ -1,4 +1,4 @@
-//! What a person asks of `samara trace`.
+//! The options of `samara trace`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -23,10 +23,10 @@ fn parse_verify(text: &str) -> Result<Verify, String> {
 pub(crate) struct TraceOptions {
     /// Compare maps after `each` call, after every N calls, or only at `exit` (and exec). Results are always compared.
     ///
-    /// `each` compares whole maps of up to 256 areas. Of larger ones it compares what the call can have changed, and the
-    /// whole map once in as many calls as a sixteenth of its areas (once in 1,875 calls at 30,000 areas), at fork, exec and
-    /// exit, and wherever a part differs. Before Linux 6.11, which cannot be asked for a part, it compares the whole map
-    /// each time.
+    /// `each` compares whole maps of up to 256 areas. Of larger ones it compares what the call can
+    /// have changed. It compares the whole map once in as many calls as a sixteenth of its areas
+    /// (once in 1,875 calls at 30,000 areas), at fork, exec and exit, and wherever a part differs.
+    /// Before Linux 6.11, which cannot be asked for a part, it compares the whole map each time.
     #[arg(long, value_name = "each|exit|N", default_value = "exit", value_parser = parse_verify)]
     pub(crate) verify: Verify,
 

@@ -44,7 +44,7 @@ impl Pictured {
         }))
     }
 
-    /// Where the record is to be written.
+    /// Returns the path of the record.
     pub(super) fn record(&self) -> &Path {
         &self.record
     }
@@ -67,6 +67,6 @@ fn memory() -> io::Result<OwnedFd> {
     if descriptor < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the descriptor is open and nobody else's.
+    // SAFETY: the descriptor is open, and no other code owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }

@@ -16,7 +16,7 @@ use samara_tracer::trace::Progress;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The line is drawn no more often than this.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The clock is looked at once in so many events, or after so many areas have been compared.
+/// The number of events, or of compared areas, between two readings of the clock.
 const EVENTS: u64 = 512;
 const AREAS: u64 = 1 << 15;
 
@@ -28,7 +28,7 @@ pub(super) struct ProgressLine {
     begun: Instant,
     drawn: Option<Instant>,
     events: u64,
-    /// What had been done when the clock was looked at last.
+    /// The work that had been done when the clock was read last.
     known: u64,
 }
 

@@ -44,14 +44,16 @@ pub(crate) fn fresh(name: &str) -> PathBuf {
     scratch().join(format!("{number}-{name}"))
 }
 
-/// Copies a program that is to be executed. By another process: while a thread of this one has the copy open to write, a child that another thread has just
-/// forked has it open, too, and until that executes something the kernel executes the copy for nobody (`ETXTBSY`).
+/// Copies a program that will be executed, in another process. While a thread of this process has
+/// the copy open for writing, a child that another thread has just forked has it open, too. Until
+/// that child executes something, the kernel refuses to execute the copy (`ETXTBSY`).
 pub(crate) fn copy_program(from: impl AsRef<OsStr>, to: &Path) {
     let copied = Command::new("cp").arg(from.as_ref()).arg(to).status();
     assert!(copied.unwrap().success(), "{}", to.display());
 }
 
-/// Waits until all threads of a program sleep, in a read of its input or in `pause`: its memory stays as it is.
+/// Waits until all threads of a program sleep, in a read of its input or in `pause`: its memory
+/// then stays the same.
 pub(crate) fn settle(pid: u32) {
     until_all(pid, |call| {
         call.starts_with("0 0x0 ") || call.starts_with("34 ")
@@ -69,7 +71,7 @@ pub(crate) fn settle_in(pid: u32, calls: &[i64]) {
 /// Waits until what the kernel tells of the call of a thread (proc_pid_syscall(5)) is so of all threads of a process.
 fn until_all(pid: u32, is_so: impl Fn(&str) -> bool) {
     let told = |task: std::io::Result<std::fs::DirEntry>| {
-        // A thread may end meanwhile.
+        // A thread may end at the same time.
         std::fs::read_to_string(task.unwrap().path().join("syscall"))
     };
     let tasks = || std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
@@ -96,7 +98,7 @@ pub(crate) fn samara_in_front() -> Command {
     command
 }
 
-/// Is there such a program? If not, says that the test is skipped.
+/// Returns `true` if there is such a program. Otherwise prints that the test is skipped.
 pub(crate) fn has(program: &str) -> bool {
     let found = std::env::var_os("PATH").is_some_and(|path| {
         std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
@@ -170,7 +172,7 @@ pub(crate) fn built_by_go(name: &str) -> Option<PathBuf> {
     Some(out)
 }
 
-/// What a traced run gave.
+/// The result of a traced run.
 pub(crate) struct Traced {
     pub(crate) output: Output,
     pub(crate) summary: Value,

@@ -1,4 +1,5 @@
-//! What others write and this program reads, damaged in every way: it is taken, or refused with the place that is wrong, and nothing panics.
+//! Input from outside, damaged in every way: it is taken, or refused with the place of the error,
+//! and nothing panics.
 //!
 //! Each input of `tests/inputs` is cut at every length, and changed at random places some hundred times. What is taken is used: recordings are performed
 //! again and drawn. What fuzz targets have kept is tried, too.
@@ -65,7 +66,7 @@ fn damaged(folder: &str, rounds: usize, take: impl Fn(&[u8])) {
     }
 }
 
-/// What a fuzz target has kept.
+/// Runs the corpus of a fuzz target.
 fn kept(target: &str, take: impl Fn(&[u8])) {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");
     for file in corpus.join(target).read_dir().into_iter().flatten() {

@@ -1,4 +1,5 @@
-//! What is expected of each reader, whatever the bytes are. The fuzz targets `cli_maps`, `cli_smaps`, `cli_records` and `cli_strace` ask for the same.
+//! The expectations of each reader, for any bytes. The fuzz targets `cli_maps`, `cli_smaps`,
+//! `cli_records` and `cli_strace` use the same.
 
 use std::io::BufReader;
 

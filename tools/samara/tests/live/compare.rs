@@ -1,4 +1,4 @@
-//! The engine's maps and smaps beside the kernel's, field by field.
+//! The engine's maps and smaps, compared with the kernel's field by field.
 //!
 //! | fields | compared |
 //! |---|---|
@@ -22,7 +22,7 @@ use samara_mm::{AddressSpace, VmFlags};
 use crate::pages;
 use crate::still::Told;
 
-/// What was compared.
+/// Counters of compared fields.
 #[derive(Default, Clone, Copy, Debug)]
 pub(crate) struct Compared {
     pub(crate) areas: u64,
@@ -169,7 +169,7 @@ const SUMS: [&str; 4] = [
     "Private_Clean",
     "Private_Dirty",
 ];
-/// What others have to do with.
+/// Fields that other processes influence.
 const SHARED: [&str; 7] = [
     "Pss",
     "Pss_Dirty",
@@ -179,9 +179,9 @@ const SHARED: [&str; 7] = [
     "Private_Dirty",
     "Locked",
 ];
-/// What the kernel does by itself.
+/// Fields that the kernel changes by itself.
 const FREE: [&str; 3] = ["Referenced", "AnonHugePages", "LazyFree"];
-/// What depends on no page.
+/// Fields that depend on no page.
 const OF_THE_MAP: [&str; 5] = [
     "Size",
     "KernelPageSize",
@@ -190,18 +190,18 @@ const OF_THE_MAP: [&str; 5] = [
     "VmFlags",
 ];
 
-/// Whether huge pages come to who has asked for them, and to nobody else.
+/// Returns `true` if only areas that have asked for them get huge pages.
 fn huge_by_advice() -> bool {
     std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled")
         .is_ok_and(|text| text.contains("[madvise]"))
 }
 
-/// Whether the field may be compared by a rule.
+/// Returns `true` if the field may be compared by a rule.
 pub(crate) fn is_open(label: &str) -> bool {
     SHARED.contains(&label) || FREE.contains(&label) || label == "THPeligible" && !huge_by_advice()
 }
 
-/// Holds of each block on its own, whoever has written it.
+/// Checks rules that hold in each block alone, the kernel's or the engine's.
 fn rules(block: &Block<'_>) -> Result<(), String> {
     let number = |label: &str| block.number(label);
     let (resident, anonymous) = (number("Rss")?, number("Anonymous")?);
@@ -232,7 +232,7 @@ fn rules(block: &Block<'_>) -> Result<(), String> {
     }
 }
 
-/// Both smaps. `alone`: nobody else has private pages of the program.
+/// Compares both smaps. `alone`: no other process has private pages of the program.
 pub(crate) fn smaps(space: &AddressSpace, told: &Told, alone: bool) -> Result<Compared, String> {
     let text = pages::smaps(space, told.pages.as_deref().unwrap_or_default())?;
     smaps_as(&text, told, alone)

@@ -1,4 +1,5 @@
-//! Live processes, followed from their exec: maps and smaps of the engine beside the kernel's, field by field (`compare` says which how).
+//! Live processes, followed from their exec: maps and smaps of the engine, compared with the
+//! kernel's field by field (`compare` has the rule of each field).
 //!
 //! Each program is traced until it waits, and stopped there. What `/proc` tells of its processes then is compared with what the engine makes of the
 //! record of the trace, which ends when they are killed: none of them runs in between.
@@ -27,7 +28,7 @@ use compare::Compared;
 use programs::Program;
 use still::{Followed, Told};
 
-/// What was found of some programs.
+/// The results for some programs.
 #[derive(Default)]
 struct Report {
     processes: u64,
@@ -37,8 +38,8 @@ struct Report {
     differences: Vec<String>,
 }
 
-/// The address space of each process: the last in which its threads have called, or, of one that has not called since it was forked, one of
-/// those that nobody has called in.
+/// Returns the address space of each process: the last one in which its threads have called. For a
+/// process without a call since its fork, it is one of those without a call.
 fn spaces_of(told: &[Told], mut spaces: Vec<Ended>) -> Vec<Option<Ended>> {
     let mut found: Vec<Option<Ended>> = Vec::new();
     for process in told {
@@ -140,7 +141,7 @@ fn all(programs: &[Program]) -> Report {
     report
 }
 
-/// What is compared exactly cannot be otherwise by a digit or a letter.
+/// A field that is compared exactly must not differ by a digit or a letter.
 #[test]
 fn no_field_can_be_otherwise() {
     let Some(program) = programs::few().into_iter().next() else {

@@ -38,7 +38,8 @@ impl PageSource for Blank {
     }
 }
 
-/// What the engine takes over. Each area has its file for itself, so that no fault finds a page that another area has brought in.
+/// Returns the area that the engine takes over. Each area has a file of its own, so that no fault
+/// finds a page that another area has brought in.
 fn seed(line: &MapsLine<'_>) -> SeedVma {
     let shmem = [
         "/dev/zero (deleted)",

@@ -8,7 +8,7 @@ use crate::common::{compiled, compiled_with, fresh, has, scratch, source};
 pub(crate) struct Program {
     pub(crate) name: String,
     pub(crate) words: Vec<String>,
-    /// At least so many processes there are then.
+    /// The number of processes that there are at least.
     pub(crate) processes: usize,
 }
 

@@ -11,7 +11,8 @@ use std::time::Duration;
 use crate::common::{fresh, samara};
 use crate::programs::Program;
 
-/// How often it is looked whether a map has stayed as it was, before a program counts as waiting; and whether it does at all.
+/// The number of times that a map must be unchanged before a program counts as waiting, and the
+/// number of attempts.
 const STILL: u32 = 8;
 const LOOKS: u32 = 600;
 const BETWEEN: Duration = Duration::from_millis(100);
@@ -24,7 +25,7 @@ pub(crate) struct Followed {
     told: PathBuf,
 }
 
-/// What the kernel tells of a process that is stopped.
+/// The kernel's view of a stopped process.
 #[derive(Clone)]
 pub(crate) struct Told {
     pub(crate) pid: i32,
@@ -108,7 +109,8 @@ impl Followed {
         found
     }
 
-    /// Waits until at least so many processes are there and the maps stay as they are, or for long. False if all have ended meanwhile.
+    /// Waits until there are at least `at_least` processes whose maps do not change, or for a long
+    /// time. Returns `false` if all have ended.
     fn wait(&mut self, at_least: usize) -> bool {
         let mut before = BTreeMap::new();
         let mut still = 0;
@@ -129,12 +131,13 @@ impl Followed {
         true
     }
 
-    /// What it has said so far.
+    /// Returns its output so far.
     pub(crate) fn told(&self) -> String {
         String::from_utf8_lossy(&fs::read(&self.told).unwrap_or_default()).into_owned()
     }
 
-    /// How often each thread and the tracer were given the processor; `None` unless all are stopped and the tracer waits for something to happen.
+    /// Returns the number of times that each thread and the tracer got the processor, or `None`
+    /// unless all are stopped and the tracer waits for an event.
     fn stopped(&self, pids: &[i32]) -> Option<Vec<String>> {
         const WAITS: [&str; 2] = ["61 ", "247 "];
         let tracer = self.tracer.id() as i32;
@@ -232,7 +235,8 @@ fn threads(pid: i32) -> Vec<i32> {
         .collect()
 }
 
-/// Looks at a process that is stopped. What the kernel does to pages by itself (reclaim, DAMON) it may do meanwhile: then it is looked once more.
+/// Reads a stopped process. If the kernel changes pages by itself during the reading (reclaim,
+/// DAMON), reads again.
 fn told(pid: i32) -> Told {
     let mut pages = scan(pid);
     loop {

@@ -1,8 +1,9 @@
 //! A page in headless Chromium, asked by a script of its own.
 //!
-//! Chromium's own `--dump-dom` is enough for this, and needs no crate, no runtime and no socket: a script that is put behind the page's own does what a
-//! person would, by the same events, and leaves its answer in the document. The browser prints the document once it has loaded, and `ask.js` keeps it
-//! loading until the answer is there.
+//! Chromium's own `--dump-dom` is enough for this, and needs no crate, no runtime and no socket. A
+//! script behind the page's own does what a person would, by the same events, and leaves its result
+//! in the document. The browser prints the document once it has loaded, and `ask.js` keeps it
+//! loading until the result is there.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! Where pictures are written to.
+//! The files of pictures.
 
 use super::*;
 

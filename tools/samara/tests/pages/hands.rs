@@ -1,8 +1,8 @@
-//! How a page is worked, by keys, pointers and fingers.
+//! Using a page by keys, pointers and fingers.
 
 use super::*;
 
-/// Who points at the label of a band is told of all that was ever mapped there.
+/// Pointing at the label of a band shows everything that was ever mapped there.
 #[test]
 #[ignore = "needs Chromium: cargo xtask test --tier pages"]
 fn a_label_tells_of_all_tenants() {

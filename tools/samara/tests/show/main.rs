@@ -78,7 +78,7 @@ impl Waiting {
         self.0.id().to_string()
     }
 
-    /// What it says when it is ready.
+    /// Reads the line that it prints when it is ready.
     fn line(&mut self) -> Vec<u64> {
         let mut line = String::new();
         let out = self.0.stdout.as_mut().unwrap();

@@ -1,4 +1,4 @@
-//! What cannot be shown, or printed.
+//! Subjects that cannot be shown, and output that cannot be printed.
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The master and the slave of a terminal with so many columns.
+/// Opens the master and the slave of a terminal with this many columns.
 fn terminal(columns: u16) -> (OwnedFd, OwnedFd) {
     let (mut master, mut slave) = (0, 0);
     let size = libc::winsize {
@@ -26,7 +26,8 @@ fn terminal(columns: u16) -> (OwnedFd, OwnedFd) {
     }
 }
 
-/// What a terminal of so many columns gets, line by line, without colours; whether it had any.
+/// Returns the output on a terminal of this many columns, line by line, without colours, and
+/// whether it had any.
 fn on_terminal(words: &[&str], columns: u16, colours: bool) -> (Vec<String>, bool) {
     let (master, slave) = terminal(columns);
     let mut command = samara();
@@ -89,7 +90,7 @@ fn a_narrow_terminal_gets_narrow_tables() {
     }
 }
 
-/// What is told of the whole is folded to the width, and nothing of it is cut off.
+/// The lines about the whole are folded to the width, and nothing of them is cut off.
 #[test]
 fn lines_below_the_table_fit_the_terminal() {
     let cat = cat();
@@ -214,7 +215,8 @@ fn lists_of_areas_are_whole_and_short() {
                 number.parse::<f64>().unwrap() * unit
             }
         };
-        // Who else maps a file changes meanwhile; what is shown is rounded to a tenth of its unit.
+        // The number of other processes that map a file changes at any time. Shown values are
+        // rounded to a tenth of their unit.
         let same = shown == 0.0 && share == 0.0 || (shown / share - 1.0).abs() < 0.1;
         assert!(same || line.contains('/'), "{line}");
     }

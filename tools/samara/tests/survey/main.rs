@@ -45,7 +45,7 @@ impl Program {
         Self { seconds, ..self }
     }
 
-    /// It ends as it does when nobody traces it.
+    /// Requires that it ends as it does without a tracer.
     fn like_untraced(self) -> Self {
         Self {
             like_untraced: true,

@@ -9,7 +9,8 @@ use std::process::Command;
 use crate::Program;
 use crate::common::{built_by_go, compiled_with, fresh, has, scratch};
 
-/// Whether a file is a program in the machine's own code that anybody may run, and runs as who has started it.
+/// Returns `true` if a file is a program in the machine's own code that any user may run, and that
+/// runs with its caller's privileges.
 fn is_program(path: &Path) -> bool {
     let Ok(metadata) = fs::metadata(path) else {
         return false;
@@ -105,7 +106,7 @@ pub(crate) fn checked() -> Vec<Program> {
     let mut programs = Vec::new();
     for sanitizer in ["address", "thread", "leak", "undefined"] {
         let option = format!("-fsanitize={sanitizer}");
-        // The check for leaks traces its own process, and gives up where somebody else does.
+        // The check for leaks traces its own process, and gives up if another process does.
         let leaks = matches!(sanitizer, "address" | "leak");
         for (name, argument) in [
             ("many_threads", "40"),

@@ -72,8 +72,10 @@ impl Play {
         self.answer(&said);
     }
 
-    /// The answer to the last call, by lines: what came of it; an event of the write in each line that starts with `event `; `figures ` with
-    /// entries, nodes, bytes and filled per cent; `check ` and what it found; each entry as `entry first last value`; then the tree's dump.
+    /// Returns the result of the last call, by lines. The first is the outcome. Then come an event
+    /// of the write in each line that starts with `event `, `figures ` with entries, nodes, bytes
+    /// and filled per cent, and `check ` with its finding. Each entry follows as `entry first last
+    /// value`, and then the tree's dump.
     #[must_use]
     pub fn said(&self) -> &str {
         &self.answer

@@ -1,4 +1,4 @@
-//! The areas' stays: what the engine shows after a step, beside what was there before.
+//! The areas' stays: the engine's areas after a step, compared with those before.
 
 use std::collections::BTreeMap;
 
@@ -127,7 +127,7 @@ impl Film {
         !ended.is_empty() || !fresh.is_empty()
     }
 
-    /// Is the area still as it was?
+    /// Returns `true` if the area is unchanged.
     fn is(&self, stay: u32, line: &MapsLine<'_>) -> bool {
         let stay = &self.stays[stay as usize];
         let look = &self.looks[stay.look as usize];

@@ -10,11 +10,11 @@ struct server {
 	/* The file is `file` in the folder that is mounted, or else what is mounted. */
 	int in_folder;
 	unsigned pages;
-	/* `FOPEN_` flags of whoever opens it. */
+	/* `FOPEN_` flags of each open file. */
 	unsigned opened;
-	/* For so many seconds the kernel knows what it was told of the file and its name. */
+	/* The number of seconds for which the kernel caches the file's attributes and name. */
 	unsigned long valid;
-	/* After somebody has asked for an attribute (getxattr(2)) it stands still, until there is a byte to read here. */
+	/* After a request for an attribute (getxattr(2)) it stands still, until there is a byte to read here. */
 	int still;
 };
 
@@ -94,7 +94,7 @@ static void serve(const struct server *server)
 		}
 		answer.head.unique = asked->unique;
 		answer.head.len = sizeof answer.head + len;
-		/* Whoever was interrupted does not wait for the answer any more. */
+		/* An interrupted process does not wait for the answer any more. */
 		if (write(server->device, &answer, answer.head.len) < 0 && errno != ENOENT)
 			break;
 		if (asked->opcode == FUSE_GETXATTR)

@@ -113,7 +113,7 @@ static void concern_special(void) {
     }
 }
 
-/* Children that end as others do not: by a program of their own beside a parent that sleeps, or by a signal. */
+/* Children that end as others do not: by a program of their own while the parent sleeps, or by a signal. */
 static void end_early(void) {
     if (!(features & PROCESSES) || depth > 1) return;
     int child = one_in(2) ? vfork() : fork();
