@@ -10,8 +10,8 @@ extern crate alloc as std_alloc;
 #[macro_use(const_unless_loom)]
 extern crate samara_rcu;
 
-// From the ground up: `base`, `node`, `alloc`, `read`, `write`, `inspect`, `api`. Each module knows only
-// those before it.
+// From the bottom up: `base`, `node`, `alloc`, `read`, `write`, `inspect`, `api`. Each module uses
+// only those before it.
 pub mod alloc;
 mod api;
 mod base;
@@ -57,7 +57,7 @@ pub use samara_rcu::{Reclaim, Waiting, WaitingGuard};
 #[deprecated = "renamed to `Hint`"]
 pub type Seat<K, S = Native> = Hint<K, S>;
 
-/// From other maps to this one: what is called what.
+/// Guides for users of other maps: the names of their operations here.
 pub mod migrating {
     #[doc = include_str!("../docs/from-btreemap.md")]
     pub mod from_btreemap {}

@@ -1,4 +1,4 @@
-//! Nodes that have been replaced, until they are freed.
+//! Dead nodes: replaced nodes that have not been freed yet.
 
 use core::ptr::{self, NonNull};
 
@@ -6,9 +6,9 @@ use crate::alloc::NodeAlloc;
 use crate::base::{Key, Shape};
 use crate::node::{LAYOUT, Node};
 
-/// A list of dead nodes, linked through their first words: plain data. Dropping it leaks.
+/// A list of dead nodes, linked through their first words: plain data. Dropping it leaks them.
 ///
-/// Readers that were about when the nodes were replaced may still read all else in them.
+/// Readers that started before the nodes were replaced may still read everything else in them.
 #[derive(Default)]
 #[must_use = "dead nodes leak unless they are freed"]
 pub(crate) struct DeadNodes {
@@ -33,7 +33,7 @@ impl DeadNodes {
     ///
     /// # Safety
     ///
-    /// `block` is that of a dead node, which nothing but this list will free.
+    /// `block` is that of a dead node, which only this list will free.
     #[inline]
     pub(crate) unsafe fn push<K: Key, S: Shape>(&mut self, block: NonNull<u8>) {
         // SAFETY: the caller's promise.
@@ -42,15 +42,15 @@ impl DeadNodes {
         self.count += 1;
     }
 
-    /// Takes the node that was added last off the list: memory like that of a new one.
+    /// Removes and returns the node that was added last, as raw memory.
     ///
     /// # Safety
     ///
-    /// They are of trees with this `K` and `S`, and no reader is in any of them.
+    /// The nodes are of trees with this `K` and `S`, and no reader is in any of them.
     #[inline]
     pub(crate) unsafe fn pop<K: Key, S: Shape>(&mut self) -> Option<NonNull<u8>> {
         let block = NonNull::new(self.head)?;
-        // SAFETY: nodes in the list are allocated, and no other code uses them (the caller's
+        // SAFETY: nodes in the list are allocated, and nothing else uses them (the caller's
         // promise).
         self.head = unsafe { Node::<K, S>::from_block(block) }.chained();
         self.count -= 1;
@@ -61,10 +61,10 @@ impl DeadNodes {
     ///
     /// # Safety
     ///
-    /// They are of trees with this `K` and `S` and came from this allocator or one that is interchangeable with it, and no
-    /// reader is in any of them.
+    /// The nodes are of trees with this `K` and `S`. They came from this allocator or one that is
+    /// interchangeable with it, and no reader is in any of them.
     pub(crate) unsafe fn free<K: Key, S: Shape>(mut self, alloc: &impl NodeAlloc) {
-        // SAFETY: nodes in the list are allocated, and no other code uses them (the caller's
+        // SAFETY: nodes in the list are allocated, and nothing else uses them (the caller's
         // promise).
         unsafe {
             while let Some(block) = self.pop::<K, S>() {

@@ -1,7 +1,7 @@
-//! Node allocation: [`samara_slab`]'s allocators at the size of a node, the nodes that a write
-//! takes from its reserve, and the nodes that it leaves behind (`dead`).
+//! Node allocation: the allocators of [`samara_slab`] at the size of a node. Also how a write takes
+//! nodes from its reserve, and what it leaves behind (`dead`).
 //!
-//! May know: `base`, and of `node` how large a node is and how one is made.
+//! May use: `base`, and of `node` the size of a node and its initialisation.
 
 pub(crate) mod dead;
 
@@ -16,10 +16,11 @@ pub use samara_slab::{Counted, Fork, Global, NodeAlloc};
 
 const NODE: usize = LAYOUT.size();
 
-/// Nodes cut out of slabs: the allocator of a [`MapleTree`](crate::MapleTree) unless another is named.
+/// An allocator that cuts nodes out of slabs: the default of a [`MapleTree`](crate::MapleTree).
 ///
-/// A tree that has one node takes 512 bytes; one of many takes up to an eighth (at least 15 nodes, and no more than 32 KiB) in nodes that it has not used yet.
-/// The slabs are given back when the tree is cleared or dropped.
+/// A tree with one node takes 512 bytes. One with many nodes takes up to an eighth more, in nodes
+/// that it has not used yet (at least 15 nodes, and no more than 32 KiB). The slabs are freed when
+/// the tree is cleared or dropped.
 ///
 /// ```
 /// use maple_tree::MapleTree;
@@ -37,11 +38,12 @@ const NODE: usize = LAYOUT.size();
 /// ```
 pub type Pool<A = Global> = samara_slab::Pool<A, NODE>;
 
-/// A handle to a pool that threads share: the allocator of a [`SyncMapleTree`](crate::SyncMapleTree) unless another is named.
+/// A handle to a pool that threads share: the default allocator of a
+/// [`SyncMapleTree`](crate::SyncMapleTree).
 pub type SharedPool<A = Global> = samara_slab::SharedPool<A, NODE>;
 
-/// Nodes that a client keeps for later writes, so that an undo needs no memory, whatever else has
-/// been allocated since.
+/// Nodes that a client keeps for later writes, for example to undo a change even if no other memory
+/// is left by then.
 ///
 /// ```
 /// use maple_tree::alloc::Spare;
@@ -58,7 +60,7 @@ pub type SharedPool<A = Global> = samara_slab::SharedPool<A, NODE>;
 /// ```
 pub type Spare = Reserve;
 
-/// Nodes set aside before a write, so that the write itself cannot fail.
+/// Nodes reserved before a write, so that the write itself cannot fail.
 pub(crate) type Reserve = samara_slab::Reserve<NODE>;
 
 /// The nodes of a duplicate.
@@ -66,16 +68,19 @@ pub(crate) type Supply<'a, A> = samara_slab::NodeBatch<'a, A, NODE>;
 
 /// Taking nodes from a write's reserve.
 pub(crate) trait TakeNodes {
-    /// Sees to it that there are `count` nodes, before the write. If there is no memory, those that could be had are kept.
+    /// Ensures that there are `count` nodes, before the write. If there is not enough memory, the
+    /// nodes allocated so far are kept.
     fn provide<A: NodeAlloc>(&mut self, count: usize, alloc: &A) -> Result<(), AllocError>;
 
-    /// Takes a node out. There is one: the plan counted them.
+    /// Takes a node. There is one: the plan counted them.
     fn take_node<K: Key, S: Shape>(&mut self, kind: Kind) -> NodeMut<K, S>;
 
-    /// Takes a node out, as [`take_node`](Self::take_node) does, and makes it a copy of another, but for the first word.
+    /// Takes a node, as [`take_node`](Self::take_node) does, and makes it a copy of another, except
+    /// for the first word.
     fn take_copy<K: Key, S: Shape>(&mut self, node: Node<K, S>, first: Word) -> NodeMut<K, S>;
 
-    /// Makes sure that a write has used all that was reserved for it: fewer would leak, and show that it was counted wrongly.
+    /// Asserts that a write has used everything reserved for it: the rest would leak, and shows a
+    /// wrong count.
     fn assert_used_up(&self);
 }
 
@@ -90,13 +95,14 @@ impl TakeNodes for Reserve {
 
     #[inline]
     fn take_node<K: Key, S: Shape>(&mut self, kind: Kind) -> NodeMut<K, S> {
-        // SAFETY: the block was the reserve's own; a tree keeps its allocator.
+        // SAFETY: the block was the reserve's own, and a tree keeps its allocator.
         unsafe { NodeMut::init(counted(self.take()), kind) }
     }
 
     #[inline]
     fn take_copy<K: Key, S: Shape>(&mut self, node: Node<K, S>, first: Word) -> NodeMut<K, S> {
-        // SAFETY: the block was the reserve's own; only the writer writes to a node, and only it copies one.
+        // SAFETY: the block was the reserve's own. Only the writer writes to a node, and only the
+        // writer copies one.
         unsafe { NodeMut::copy(counted(self.take()), node, first) }
     }
 
@@ -109,7 +115,7 @@ impl TakeNodes for Reserve {
     }
 }
 
-/// Memory that is there, since it was counted before.
+/// Returns the block, which exists because it was counted before.
 #[inline(always)]
 pub(crate) fn counted(block: Option<NonNull<u8>>) -> NonNull<u8> {
     let Some(block) = block else {

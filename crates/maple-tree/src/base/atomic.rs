@@ -1,16 +1,15 @@
 //! The shared-memory primitives that the tree uses, in one place so that a model checker can
-//! stand in for the hardware.
+//! replace the hardware.
 
 #[cfg(not(samara_loom))]
 pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 #[cfg(samara_loom)]
 pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-/// The address of an entry's word, for changes in place by a caller with exclusive access to the
-/// tree.
+/// The address of an entry's word, for changes in place by code with exclusive access to the tree.
 pub(crate) type Slot = core::ptr::NonNull<core::ptr::NonNull<()>>;
 
-/// The memory of an atomic word, which is not NULL.
+/// Returns the address of an atomic word, which is not NULL.
 #[cfg(not(samara_loom))]
 #[inline(always)]
 pub(crate) fn memory_of(word: &AtomicPtr<()>) -> Slot {
@@ -18,7 +17,8 @@ pub(crate) fn memory_of(word: &AtomicPtr<()>) -> Slot {
     unsafe { core::ptr::NonNull::new_unchecked(word.as_ptr()) }.cast()
 }
 
-/// The model checker's words are no memory: this is a copy of one, which is never freed. None of the models changes a value where it is.
+/// Returns the address of a copy of the word, which is never freed: the model checker's words are
+/// not plain memory. None of the models changes a value in place.
 #[cfg(samara_loom)]
 pub(crate) fn memory_of(word: &AtomicPtr<()>) -> Slot {
     let copy = std_alloc::boxed::Box::new(word.load(Ordering::Relaxed));

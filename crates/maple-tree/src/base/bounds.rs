@@ -1,10 +1,10 @@
-//! From any range to the inclusive ones of the core.
+//! Conversion of ranges to the inclusive ones of the tree.
 
 use core::ops::{Bound, Range, RangeBounds, RangeInclusive};
 
 use crate::base::{Key, Offset};
 
-/// `first..=last` of a range, or `None` if it holds no index.
+/// Returns `first..=last` of a range, or `None` if it contains no index.
 #[inline]
 pub(crate) fn inclusive<K: Key>(range: &impl RangeBounds<K>) -> Option<(K, K)> {
     let first = match range.start_bound() {
@@ -20,9 +20,10 @@ pub(crate) fn inclusive<K: Key>(range: &impl RangeBounds<K>) -> Option<(K, K)> {
     (first <= last).then_some((first, last))
 }
 
-/// Ranges without their end, for those who count as `BTreeMap` and page tables do.
+/// Half-open views of inclusive ranges, as `BTreeMap` and page tables use them.
 pub trait HalfOpen<K: Key> {
-    /// The same indices as a range that does not hold its end; `None` if the last one is the largest that there is, so that nothing comes after it.
+    /// Returns the same indices as a half-open range, or `None` if the last one is the largest key,
+    /// which has no successor.
     ///
     /// ```
     /// use maple_tree::{HalfOpen, MapleTree};
@@ -34,8 +35,8 @@ pub trait HalfOpen<K: Key> {
     /// ```
     fn half_open(&self) -> Option<Range<K>>;
 
-    /// Returns the number of indices, or the largest number for the whole key space, whose size
-    /// does not fit.
+    /// Returns the number of indices. For the whole key space, whose true size does not fit,
+    /// returns the largest number.
     ///
     /// ```
     /// use maple_tree::HalfOpen;

@@ -1,4 +1,4 @@
-//! Why a change was not made. Each error gives back what the caller had handed over.
+//! Reasons why a change was not made. Each error returns what the caller had handed over.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ pub(crate) const ALLOC: &str = "no memory for a tree node";
 const EMPTY: &str = "the range is empty";
 const SPLITS: &str = "the range lies strictly within an entry";
 
-/// Makes a type an error, and says what it is told as.
+/// Implements `Display`, with a message for each cause, and `Error`.
 macro_rules! told {
     ($error:ident $(<$value:ident>)?, $self:ident => $told:expr) => {
         impl $(<$value>)? core::fmt::Display for $error $(<$value>)? {
@@ -20,7 +20,8 @@ macro_rules! told {
 }
 pub(crate) use told;
 
-/// An error that gives a value back, which `$given` says more of: its causes, and what each is told as.
+/// Defines an error that returns a value, with its causes and their messages. `$given` describes
+/// the value.
 macro_rules! gives_back {
     (
         $(#[$what:meta])* $error:ident, $given:literal,
@@ -56,46 +57,47 @@ macro_rules! gives_back {
 }
 
 gives_back! {
-    /// Why [`insert_range`](crate::MapleTree::insert_range) stored nothing.
-    InsertError, "The value that was not stored.",
-    /// An entry is in the way.
+    /// The reason why [`insert_range`](crate::MapleTree::insert_range) stored nothing.
+    InsertError, "Returns the value that was not stored.",
+    /// An entry overlaps the range.
     Occupied => "an entry is in the way",
-    /// There was no memory for the nodes needed.
+    /// There was no memory for the needed nodes.
     Alloc => ALLOC,
-    /// The range holds no index.
+    /// The range contains no index.
     EmptyRange => EMPTY
 }
 
 gives_back! {
-    /// Why [`try_from_sorted`](crate::MapleTree::try_from_sorted) made no map.
-    SortedError, "The value at which it ended.",
-    /// The range begins before the one before it has ended: they overlap, or are not in ascending order.
+    /// The reason why [`try_from_sorted`](crate::MapleTree::try_from_sorted) built no map.
+    SortedError, "Returns the value at which building stopped.",
+    /// The range begins before the previous one has ended: the two overlap, or are not in ascending
+    /// order.
     OutOfOrder => "the range begins before the one before it has ended",
-    /// There was no memory for the nodes needed.
+    /// There was no memory for the needed nodes.
     Alloc => ALLOC,
-    /// The range holds no index.
+    /// The range contains no index.
     EmptyRange => EMPTY
 }
 
 gives_back! {
-    /// Why a store that overwrites stored nothing.
-    StoreError, "The value that was not stored.",
-    /// The range lies strictly within an entry, which would have to be on both sides of it.
+    /// The reason why a store that overwrites stored nothing.
+    StoreError, "Returns the value that was not stored.",
+    /// The range lies strictly within an entry, which would have to remain on both sides.
     Splits => SPLITS,
-    /// There was no memory for the nodes needed.
+    /// There was no memory for the needed nodes.
     Alloc => ALLOC,
-    /// The range holds no index.
+    /// The range contains no index.
     EmptyRange => EMPTY
 }
 
-/// Why an erasure changed nothing.
+/// The reason why an erasure changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EraseError {
-    /// The range lies strictly within an entry, which would have to be on both sides of it.
+    /// The range lies strictly within an entry, which would have to remain on both sides.
     Splits,
-    /// There was no memory for the nodes needed.
+    /// There was no memory for the needed nodes.
     Alloc,
-    /// The range holds no index.
+    /// The range contains no index.
     EmptyRange,
 }
 

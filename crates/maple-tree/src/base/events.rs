@@ -1,5 +1,5 @@
 //! Events for `tracing`. Without the feature, neither this module nor the statements that use it
-//! are compiled.
+//! exist.
 //!
 //! All events have the target `maple_tree`.
 //!
@@ -7,9 +7,9 @@
 //! |---|---|---|
 //! | `TRACE` | `nodes` | `kind` (a [`StoreType`](crate::StoreType)), `first`, `last` (the range of the write), `nodes` (allocated for it): a split, a rebalance, or a store over several leaves |
 //! | `DEBUG` | `height` | `from`, `to` |
-//! | `DEBUG` | `no memory` | `wanted`, `had`: nodes of a write that was therefore not made |
-//! | `DEBUG` | `built` | `height`: of a tree made out of sorted entries |
-//! | `DEBUG` | `duplicate` | `height`, `made` (whether it succeeded) |
+//! | `DEBUG` | `no memory` | `wanted`, `had`: nodes of a write that was not made for lack of memory |
+//! | `DEBUG` | `built` | `height`: of a tree built from sorted entries |
+//! | `DEBUG` | `duplicate` | `height`, `made` (`true` if it succeeded) |
 
 use core::fmt::{Debug, Display};
 

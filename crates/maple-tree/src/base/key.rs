@@ -1,4 +1,4 @@
-//! The index types that a tree can be built over.
+//! The index types of trees, and their arithmetic.
 
 use core::fmt::{Debug, Display, LowerHex};
 use core::hash::Hash;
@@ -7,9 +7,10 @@ use core::mem::MaybeUninit;
 use crate::base::shape::{MOST_SLOTS, NODE_BYTES};
 use sealed::Reckon;
 
-/// An index: an integer of 8 to 128 bits, with or without a sign.
+/// An index: an integer of 8 to 128 bits, signed or unsigned.
 ///
-/// The trait is sealed: the layout of a node is derived from the width of the key, and only these widths have been laid out and tested.
+/// The trait is sealed: the layout of a node is derived from the width of the key, and only these
+/// widths have been laid out and tested.
 ///
 /// ```
 /// use maple_tree::MapleTree;
@@ -29,39 +30,38 @@ use sealed::Reckon;
 pub trait Key:
     Copy + Ord + Debug + Display + LowerHex + Hash + Default + Send + Sync + Unpin + 'static
 {
-    /// The number of indices in a range, and the distance of two: the unsigned integer of the same
-    /// width.
+    /// The type for numbers of indices and for distances: the unsigned integer of the same width.
     type Size: Key<Size = Self::Size> + sealed::Reckon<Self>;
 
-    /// The smallest index: 0, or the largest negative number.
+    /// The smallest index: 0, or the most negative number.
     const MIN: Self;
-    /// The largest index; it can be stored at, like any other.
+    /// The largest index. An entry may contain it, like any other.
     const MAX: Self;
 
-    /// `self + 1`, or `None` at [`Key::MAX`].
+    /// Returns `self + 1`, or `None` at [`Key::MAX`].
     fn successor(self) -> Option<Self>;
-    /// `self - 1`, or `None` at [`Key::MIN`].
+    /// Returns `self - 1`, or `None` at [`Key::MIN`].
     fn predecessor(self) -> Option<Self>;
 }
 
 mod sealed {
     use core::mem::MaybeUninit;
 
-    /// Numbers that stand for indices `K`, and what the machine reckons with them. A trait of the numbers, of functions that are not methods: what a client's
-    /// own traits call their methods of indices is left to the client.
+    /// Numbers that represent indices `K`, and the arithmetic on them. Its functions are not
+    /// methods of the indices, so that they do not conflict with those of a client's own traits.
     pub trait Reckon<K>: Copy {
-        /// The index above the smallest one.
+        /// The index after the smallest one.
         const ONE: K;
 
-        /// Returns the distance of this index from the smallest one.
+        /// Returns the distance of an index from the smallest one.
         fn of(index: K) -> Self;
-        /// The index that is so far above the smallest one.
+        /// Returns the index at this distance from the smallest one.
         fn index(number: Self) -> K;
-        /// The sum modulo 2 to the width, and whether that is another than the sum.
+        /// Returns the sum modulo 2 to the width, and `true` if it overflowed.
         fn sum(a: Self, b: Self) -> (Self, bool);
-        /// The difference modulo 2 to the width, and whether that is another than the difference.
+        /// Returns the difference modulo 2 to the width, and `true` if it overflowed.
         fn difference(a: Self, b: Self) -> (Self, bool);
-        /// The remainder of `a` by `b`, which is not 0.
+        /// Returns the remainder of `a` by `b`, which is not 0.
         fn remainder(a: Self, b: Self) -> Self;
 
         /// An array with one `T` for each slot that a node with these keys can have.
@@ -71,30 +71,32 @@ mod sealed {
     }
 }
 
-/// Indices as the tree reckons with them: a number stands for the index that is so far above the smallest one. Sizes of ranges and
-/// holes therefore are indices, too, and one arithmetic serves keys with and without a sign.
+/// Indices with arithmetic: a number stands for the index at that distance from the smallest one.
+/// Sizes of ranges and holes are therefore indices, too, and one arithmetic serves signed and
+/// unsigned keys.
 pub(crate) trait Offset: Key {
     const ONE: Self = <Self::Size as Reckon<Self>>::ONE;
 
-    /// As [`Reckon::Slots`].
+    /// The array type of [`Reckon::Slots`].
     type Slots<T>: AsRef<[T]> + AsMut<[T]>;
-    /// As [`Reckon::no_slots`].
+    /// Returns what [`Reckon::no_slots`] does.
     fn no_slots<T>() -> Self::Slots<MaybeUninit<T>>;
 
-    /// As [`Reckon::of`].
+    /// Returns what [`Reckon::of`] does.
     #[inline(always)]
     fn number(self) -> Self::Size {
         Self::Size::of(self)
     }
 
-    /// As [`Reckon::index`].
+    /// Returns what [`Reckon::index`] does.
     #[inline(always)]
     fn at(number: Self::Size) -> Self {
         Self::Size::index(number)
     }
 
-    /// Converts an offset from multiples of `align` counted from 0 to one from multiples counted
-    /// from the smallest index. An `offset` that is not below `align` stays unchanged.
+    /// Converts an alignment offset: multiples of `align` plus `offset`, counted from 0, are
+    /// multiples of `align` plus the result, counted from the smallest index. An `offset` that is
+    /// not below `align` stays unchanged.
     #[inline]
     fn phase(align: Self::Size, offset: Self::Size) -> Self {
         let zero = Self::default().number();
@@ -110,33 +112,33 @@ pub(crate) trait Offset: Key {
         })
     }
 
-    /// The sum, or `None` if that is above the largest index.
+    /// Returns the sum, or `None` if it is above the largest index.
     #[inline]
     fn checked_add(self, other: Self) -> Option<Self> {
         let (sum, other_than_that) = Self::Size::sum(self.number(), other.number());
         (!other_than_that).then_some(Self::at(sum))
     }
 
-    /// The difference, or `None` if `other` is larger.
+    /// Returns the difference, or `None` if `other` is larger.
     #[inline]
     fn checked_sub(self, other: Self) -> Option<Self> {
         let (difference, other_than_that) = Self::Size::difference(self.number(), other.number());
         (!other_than_that).then_some(Self::at(difference))
     }
 
-    /// The sum modulo 2 to the width.
+    /// Returns the sum modulo 2 to the width.
     #[inline]
     fn wrapping_add(self, other: Self) -> Self {
         Self::at(Self::Size::sum(self.number(), other.number()).0)
     }
 
-    /// The difference modulo 2 to the width.
+    /// Returns the difference modulo 2 to the width.
     #[inline]
     fn wrapping_sub(self, other: Self) -> Self {
         Self::at(Self::Size::difference(self.number(), other.number()).0)
     }
 
-    /// The index after this one, or before it unless `UP`; `None` at the end.
+    /// Returns the index after this one, or before it unless `UP`. Returns `None` at the end.
     #[inline(always)]
     fn next<const UP: bool>(self) -> Option<Self> {
         if UP {
@@ -146,14 +148,16 @@ pub(crate) trait Offset: Key {
         }
     }
 
-    /// The largest multiple of `align` that is not above `self`; `align` is not the smallest index.
+    /// Returns the largest multiple of `align` that is not above `self`. `align` is not the
+    /// smallest index.
     #[inline]
     fn align_down(self, align: Self) -> Self {
         let above = Self::Size::remainder(self.number(), align.number());
         self.wrapping_sub(Self::at(above))
     }
 
-    /// The smallest multiple of `align` that is not below `self`, or `None` if there is none.
+    /// Returns the smallest multiple of `align` that is not below `self`, or `None` if there is
+    /// none.
     #[inline]
     fn align_up(self, align: Self) -> Option<Self> {
         let down = self.align_down(align);
@@ -164,8 +168,8 @@ pub(crate) trait Offset: Key {
         }
     }
 
-    /// Returns the number of indices of `first..=last`, or the largest number for the whole key
-    /// space, whose size does not fit.
+    /// Returns the number of indices in `first..=last`. For the whole key space, whose true size
+    /// does not fit, returns the largest index.
     #[inline]
     fn span(first: Self, last: Self) -> Self {
         let less_one = last.wrapping_sub(first);
@@ -182,7 +186,8 @@ impl<K: Key> Offset for K {
     }
 }
 
-/// Returns how many slots a node has at most, with keys of `key` bytes. A node is a word, the slots, and one pivot fewer than slots.
+/// Returns the most slots of a node with keys of `key` bytes. A node is a word, the slots, and one
+/// pivot fewer than slots.
 const fn most_slots(key: usize) -> usize {
     let word = size_of::<*mut ()>();
     let slots = (NODE_BYTES - word + key) / (key + word);

@@ -1,9 +1,9 @@
-//! The base of all other modules: keys, fanout, values as words, errors, events, and the atomics
-//! that a model checker replaces.
+//! The foundation of all other modules: keys, fanout, values as words, errors, events, and the
+//! atomics that a model checker replaces.
 //!
-//! May know: nothing of the crate.
+//! Uses nothing else of the crate.
 
-/// Shows of a type no more than its name.
+/// Implements `Debug` that shows only the type's name.
 macro_rules! opaque {
     ([$($generic:tt)*] $type:ty, $name:literal) => {
         impl<$($generic)*> core::fmt::Debug for $type {
@@ -15,7 +15,7 @@ macro_rules! opaque {
 }
 pub(crate) use opaque;
 
-/// Returns `up` for a walk upwards, and `down` for one downwards. Both have been computed.
+/// Returns `up` if the direction is `UP`, else `down`. Both are evaluated.
 #[inline(always)]
 pub(crate) fn either<const UP: bool, T>(up: T, down: T) -> T {
     if UP { up } else { down }

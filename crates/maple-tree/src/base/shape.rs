@@ -1,9 +1,8 @@
-//! The number of slots of a node: derived from the widths of key and pointer, or made smaller for
-//! tests.
+//! The number of slots of a node: derived from the widths of key and pointer, or reduced for tests.
 
-/// Bytes in a node, and its alignment.
+/// The bytes of a node, and its alignment.
 pub(crate) const NODE_BYTES: usize = 256;
-/// No node has more slots: five bits hold the last one's number.
+/// The most slots of any node: five bits hold the last one's number.
 pub(crate) const MOST_SLOTS: usize = 32;
 
 /// The number of slots that the nodes of a tree may use.
@@ -13,7 +12,7 @@ pub(crate) const MOST_SLOTS: usize = 32;
 ///
 /// The trait is sealed.
 pub trait Shape: sealed::Sealed + Copy + Send + Sync + 'static {
-    /// No node uses more slots than this (nor more than fit 256 bytes). At least 4.
+    /// The most slots that a node uses (if they fit 256 bytes). At least 4.
     const LIMIT: usize;
 }
 
@@ -23,8 +22,9 @@ mod sealed {
     impl<const N: usize> Sealed for super::Fanout<N> {}
 }
 
-/// As many slots as fit the 256 bytes of a node: for 64-bit keys and pointers 16 in leaf and
-/// range nodes and 10 in gap-tracking nodes; for 32-bit keys and pointers 32 and 21.
+/// As many slots as fit the 256 bytes of a node. With 64-bit keys and pointers, these are 16 in
+/// leaf and range nodes and 10 in gap-tracking nodes. With 32-bit keys and pointers, they are 32
+/// and 21.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Native;
 

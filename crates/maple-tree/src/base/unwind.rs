@@ -1,13 +1,14 @@
-//! Going on after a panic.
+//! Continuing after a panic.
 //!
-//! Dropping a value may panic, and so may a caller's closure that receives one. Whatever the call
-//! still had to hand over, drop or give back, it then does while the panic unwinds, as the standard
-//! library's collections do: nothing leaks. A second panic during the unwinding aborts the program.
+//! Dropping a value may panic, and so may a caller's closure that gets one. Whatever a call still
+//! had to hand over, drop or return is then handled while the panic unwinds, as in the standard
+//! library's collections: nothing leaks. A second panic during the unwinding ends the program.
 
 use core::mem::forget;
 use core::ops::Range;
 
-/// Calls `step` for each of the numbers; if that panics, for the others while the panic unwinds.
+/// Calls `step` with each of the numbers. If that panics, the others follow while the panic
+/// unwinds.
 #[inline(always)]
 pub(crate) fn each(numbers: Range<usize>, mut step: impl FnMut(usize)) {
     let mut rest = Rest {
@@ -22,14 +23,14 @@ pub(crate) fn each(numbers: Range<usize>, mut step: impl FnMut(usize)) {
     forget(rest);
 }
 
-/// Those that are left. Dropped only if `step` has panicked.
+/// The remaining numbers. Dropped only if `step` has panicked.
 struct Rest<'s, F: FnMut(usize)> {
     numbers: Range<usize>,
     step: &'s mut F,
 }
 
 impl<F: FnMut(usize)> Drop for Rest<'_, F> {
-    // In line: the numbers are in registers then.
+    // Inlined: the numbers then stay in registers.
     #[inline(always)]
     fn drop(&mut self) {
         go_on(self.numbers.clone(), self.step);
@@ -42,7 +43,7 @@ fn go_on(numbers: Range<usize>, step: &mut impl FnMut(usize)) {
     numbers.for_each(step);
 }
 
-/// Does something when it is dropped: at the end, or when a panic unwinds.
+/// Calls the closure when it is dropped: at the end, or when a panic unwinds.
 pub(crate) struct Finally<F: FnMut()>(pub(crate) F);
 
 impl<F: FnMut()> Drop for Finally<F> {

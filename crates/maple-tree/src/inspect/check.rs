@@ -1,12 +1,12 @@
-//! The whole-tree check that tests call after every change.
+//! The check of a whole tree that tests run after every change.
 
 use core::fmt;
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, Node, RawTree, Root};
 
-/// A defect that [`check`](crate::MapleTree::check) found, and the first index of the node
-/// concerned. The cause is a bug in this crate, or memory that other code has overwritten.
+/// A damage that [`check`](crate::MapleTree::check) found in a tree, with the first index of the
+/// affected node. Only a defect of this crate, or overwritten memory, can cause one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage<K> {
     what: &'static str,
@@ -18,12 +18,12 @@ impl<K> Damage<K> {
         Self { what, at }
     }
 
-    /// The rule that does not hold.
+    /// Returns the violated rule.
     pub fn what(&self) -> &'static str {
         self.what
     }
 
-    /// The first index of the node in which it does not hold.
+    /// Returns the first index of the node that violates it.
     pub fn at(&self) -> &K {
         &self.at
     }
@@ -37,14 +37,14 @@ impl<K: Key> fmt::Display for Damage<K> {
 
 impl<K: Key> core::error::Error for Damage<K> {}
 
-/// Tells what is wrong with the first word of a node below another one (none: the root).
+/// Returns the fault in the first word of a node below another one (`None` for the root), if any.
 type FirstWord<'a, K, S> = &'a dyn Fn(Node<K, S>, Option<Node<K, S>>) -> Option<&'static str>;
 
-/// State of the walk.
+/// The state of the walk.
 struct Walk<'a, K, S> {
     inner: Kind,
     height: u32,
-    /// The slot before was a hole.
+    /// `true` if the previous slot was a hole.
     after_hole: bool,
     first_word: FirstWord<'a, K, S>,
 }
@@ -63,7 +63,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         })
     }
 
-    /// Checks every rule of the structure, those of first words by a closure.
+    /// Checks every rule of the structure, with a closure for first words.
     pub(crate) fn check_with(&self, first_word: FirstWord<'_, K, S>) -> Result<(), Damage<K>> {
         let root = match self.root() {
             Root::Empty | Root::Single(_) if self.height() == 0 => return Ok(()),
@@ -90,25 +90,13 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 }
 
 impl<K: Key, S: Shape> Walk<'_, K, S> {
-    /// Checks a node and all below; gives the size of the largest hole.
+    /// Checks a node and its subtree, and returns the size of its largest hole.
     fn node(&mut self, node: Node<K, S>, min: K, max: K, level: u32) -> Result<K, Damage<K>> {
         let damage = |what| Err(Damage::new(what, min));
-        if node.is_leaf() != (level == self.height) {
-            return damage("leaves are not all on the lowest level");
-        }
-        if !node.is_leaf() && node.kind() != self.inner {
-            return damage("an inner node is of the wrong kind");
+        if let Some(what) = self.shape(node, min, max, level) {
+            return damage(what);
         }
         let end = node.end();
-        let capacity = node.capacity();
-        if end >= capacity {
-            return damage("the end is beyond the slots");
-        }
-        // The outermost leaves, and the last inner nodes, may have any number.
-        let exempt = level == 1 || max == K::MAX || (min == K::MIN && node.is_leaf());
-        if !exempt && node.used() < Geometry::<K, S>::least(node.kind()) {
-            return damage("a node has too few slots");
-        }
         let mut first = min;
         let mut largest = K::MIN;
         for i in 0..=end {
@@ -143,14 +131,40 @@ impl<K: Key, S: Shape> Walk<'_, K, S> {
             }
             first = last.wrapping_add(K::ONE);
         }
-        for i in end..capacity {
-            if i + 1 < capacity && node.pivot(i) != K::MAX {
-                return damage("a pivot after the last slot is in use");
-            }
-            if i > end && !node.slot(i).is_null() {
-                return damage("a slot after the last one is in use");
-            }
+        match unused(node) {
+            Some(what) => damage(what),
+            None => Ok(largest),
         }
-        Ok(largest)
     }
+
+    /// Checks a node's kind and its number of slots.
+    fn shape(&self, node: Node<K, S>, min: K, max: K, level: u32) -> Option<&'static str> {
+        if node.is_leaf() != (level == self.height) {
+            return Some("leaves are not all on the lowest level");
+        }
+        if !node.is_leaf() && node.kind() != self.inner {
+            return Some("an inner node is of the wrong kind");
+        }
+        if node.end() >= node.capacity() {
+            return Some("the end is beyond the slots");
+        }
+        // The outermost leaves, and the last inner nodes, may have any number of slots.
+        let exempt = level == 1 || max == K::MAX || (min == K::MIN && node.is_leaf());
+        let few = node.used() < Geometry::<K, S>::least(node.kind());
+        (few && !exempt).then_some("a node has too few slots")
+    }
+}
+
+/// Checks the pivots and slots after a node's end.
+fn unused<K: Key, S: Shape>(node: Node<K, S>) -> Option<&'static str> {
+    let (end, capacity) = (node.end(), node.capacity());
+    for i in end..capacity {
+        if i + 1 < capacity && node.pivot(i) != K::MAX {
+            return Some("a pivot after the last slot is in use");
+        }
+        if i > end && !node.slot(i).is_null() {
+            return Some("a slot after the last one is in use");
+        }
+    }
+    None
 }

@@ -18,13 +18,13 @@ pub enum Format {
     Graphviz,
 }
 
-/// Shows a tree's nodes; made by [`MapleTree::dump`](crate::MapleTree::dump).
+/// Formats a tree's nodes. Returned by [`MapleTree::dump`](crate::MapleTree::dump).
 pub struct Dump<'a, K: Key, S: Shape> {
     pub(crate) tree: &'a RawTree<K, S>,
     pub(crate) format: Format,
 }
 
-/// An index, or a number of them, in the format's base.
+/// An index, or a number of indices, in the format's base.
 struct Index<K>(K, Format);
 
 impl<K: Key> fmt::Display for Index<K> {
@@ -36,7 +36,7 @@ impl<K: Key> fmt::Display for Index<K> {
     }
 }
 
-/// The word of an entry, or that there is none.
+/// The contents of a leaf's slot: an entry's word, or a hole.
 struct Content(Word);
 
 impl fmt::Display for Content {

@@ -1,7 +1,8 @@
-//! Views of a whole tree from outside: its soundness ([`check`]), its contents ([`dump`]), and its cost
+//! Inspecting a whole tree: checking it ([`check`]), printing it ([`dump`]), and measuring it
 //! ([`stats`]).
 //!
-//! May know: [`base`](crate::base) and [`node`](crate::node). Nothing that works on trees depends on it.
+//! May use: [`base`](crate::base) and [`node`](crate::node). No module that works on trees depends
+//! on it.
 
 pub(crate) mod check;
 pub(crate) mod dump;

@@ -1,61 +1,61 @@
-//! Figures about a tree's nodes.
+//! Statistics of a tree's nodes.
 
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, NODE_BYTES, Node, RawTree, Root};
 
-/// Figures about a tree; from [`MapleTree::stats`](crate::MapleTree::stats).
+/// Statistics of a tree, from [`MapleTree::stats`](crate::MapleTree::stats).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Levels of nodes.
+    /// The number of levels of nodes.
     pub height: usize,
-    /// Leaves.
+    /// The number of leaves.
     pub leaves: usize,
-    /// Inner nodes that do not track gaps.
+    /// The number of inner nodes that do not track gaps.
     pub range_nodes: usize,
-    /// Inner nodes that track gaps.
+    /// The number of inner nodes that track gaps.
     pub gap_nodes: usize,
-    /// Entries.
+    /// The number of entries.
     pub entries: usize,
-    /// Holes, those before the first and after the last entry included.
+    /// The number of holes, including those before the first and after the last entry.
     pub holes: usize,
-    /// Slots used in leaves.
+    /// The number of used slots in leaves.
     pub leaf_slots_used: usize,
-    /// Slots that the leaves have.
+    /// The number of slots in leaves.
     pub leaf_slots: usize,
-    /// Slots used in inner nodes.
+    /// The number of used slots in inner nodes.
     pub inner_slots_used: usize,
-    /// Slots that the inner nodes have.
+    /// The number of slots in inner nodes.
     pub inner_slots: usize,
 }
 
 impl Stats {
-    /// Nodes of all kinds.
+    /// Returns the number of nodes of all kinds.
     #[must_use]
     pub fn nodes(&self) -> usize {
         self.leaves + self.range_nodes + self.gap_nodes
     }
 
-    /// Bytes that the nodes take, without what the allocator adds.
+    /// Returns the bytes of the nodes, without the allocator's overhead.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.nodes() * NODE_BYTES
     }
 
-    /// Share of the leaves' slots that are used, from 0 to 1.
+    /// Returns the used share of the leaves' slots, from 0 to 1.
     #[must_use]
     pub fn leaf_fill(&self) -> f64 {
         share(self.leaf_slots_used, self.leaf_slots)
     }
 
-    /// Bytes in nodes for each entry.
+    /// Returns the bytes of nodes for each entry.
     #[must_use]
     pub fn bytes_per_entry(&self) -> f64 {
         share(self.bytes(), self.entries)
     }
 }
 
-/// A part of each of `many`; 0 if there is none.
+/// Returns `all` divided by `many`, or 0 if `many` is 0.
 fn share(all: usize, many: usize) -> f64 {
     if many == 0 {
         0.0

@@ -1,24 +1,27 @@
-//! Which slots of a leaf hold entries, as bits: all slots are looked at together, without a branch.
+//! The slots of a leaf that hold entries, as bits: all slots are examined together, without a
+//! branch.
 //!
-//! Where the target has SSE2 (every x86-64 that has vector registers at all; kernels may be built without), words are made
-//! narrower with saturation, sixteen of them to a byte each: what is not NULL stays different from 0.
+//! On targets with SSE2, words are narrowed with saturation, sixteen of them to one byte each: a
+//! word that is not NULL stays different from 0. (Every x86-64 with vector registers has SSE2;
+//! kernels may be built without them.)
 
 use crate::base::{Key, Shape};
 use crate::node::cells::Cells;
 use crate::node::{Geometry, Kind};
 
-/// Bit `i` for slot `i` of a leaf, if that is not NULL.
+/// Returns bit `i` for slot `i` of a leaf, if that is not NULL.
 ///
 /// # Safety
 ///
-/// The node is a leaf, and no thread writes its slots during the call.
+/// The node is a leaf, and nothing writes its slots during the call.
 #[inline(always)]
 pub(super) unsafe fn entries<K: Key, S: Shape>(cells: Cells<K, S>) -> u32 {
     let slots = Geometry::<K, S>::SLOTS;
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(samara_loom)))]
     if slots >= sse2::AT_ONCE {
         let at = cells.leaf_slots();
-        // SAFETY: as many slots as are read are within the leaf, and not written (the caller's promise).
+        // SAFETY: all slots that are read are within the leaf, and not written (the caller's
+        // promise).
         let mut bits = unsafe { sse2::not_null(at) };
         let mut done = sse2::AT_ONCE;
         while done < slots {
@@ -31,13 +34,16 @@ pub(super) unsafe fn entries<K: Key, S: Shape>(cells: Cells<K, S>) -> u32 {
         return bits;
     }
     of(slots, |i| {
-        // SAFETY: within the slots, which no thread writes (the caller's promise).
+        // SAFETY: within the slots, which nothing writes (the caller's promise).
         !unsafe { cells.quiet_slot(Kind::Leaf, i) }.is_null()
     })
 }
 
-/// Bit `i` for what is told of `i`, below `count`. The halves do not wait for each other. Each bit is an addition with carry of a number and what seems to be
-/// another: twice the same is taken for a shift, and the sum for an `or`, which takes more instructions.
+/// Returns bit `i` for each `i` below `count` for which `bit` is `true`.
+///
+/// The two halves do not wait for each other. Each bit is one addition with carry of a number and
+/// an [`opaque`] copy of it. Without that, the compiler turns the doubling into a shift and the sum
+/// into an `or`, which takes more instructions.
 #[inline(always)]
 pub(super) fn of(count: usize, bit: impl Fn(usize) -> bool) -> u32 {
     let bit = |i| usize::from(bit(i));
@@ -47,12 +53,12 @@ pub(super) fn of(count: usize, bit: impl Fn(usize) -> bool) -> u32 {
     (part(0, half - 1) | part(half, count - 1) << half) as u32
 }
 
-/// The same number, of which the compiler knows nothing.
+/// Returns the same number, about which the compiler knows nothing.
 #[cfg(all(target_arch = "x86_64", not(any(miri, samara_loom))))]
 #[inline(always)]
 pub(super) fn opaque(number: usize) -> usize {
     let mut same = number;
-    // SAFETY: no instruction at all.
+    // SAFETY: the block contains no instruction.
     unsafe {
         core::arch::asm!("/* {} */", inout(reg) same, options(pure, nomem, nostack, preserves_flags));
     }
@@ -77,17 +83,18 @@ mod sse2 {
     /// The number of words that one call examines.
     pub(super) const AT_ONCE: usize = 16;
 
-    /// Bit `i` for the word at `i`, if that is not NULL.
+    /// Returns bit `i` for the word at `i`, if that is not NULL.
     ///
     /// # Safety
     ///
-    /// There are 16 words at `at`, and no thread writes them during the call.
+    /// There are 16 words at `at`, which nothing writes during the call.
     #[inline(always)]
     pub(super) unsafe fn not_null(at: *const Word) -> u32 {
         let at = at.cast::<__m128i>();
-        // SAFETY: the instructions exist (the target has them), and all loads are within the 16 words (the caller's promise).
+        // SAFETY: the instructions exist (the target has them), and all loads are within the 16
+        // words (the caller's promise).
         unsafe {
-            // Four words to four halves each, to two, to one.
+            // Narrows four words to four halves each, then to two, then to one.
             let four = |i: usize| {
                 let (a, b) = (
                     _mm_loadu_si128(at.add(2 * i)),

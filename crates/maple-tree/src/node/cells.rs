@@ -12,13 +12,13 @@ use crate::base::atomic::AtomicPtr;
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, NODE_BYTES, NULL, WORD, Word};
 
-/// A key in a node: aligned as a pointer is, so that keys wider than pointers pack without padding.
+/// A key in a node: aligned like a pointer, so that keys wider than pointers pack without padding.
 #[cfg_attr(target_pointer_width = "64", repr(C, packed(8)))]
 #[cfg_attr(not(target_pointer_width = "64"), repr(C, packed(4)))]
 #[derive(Clone, Copy)]
 struct Packed<K: Copy>(K);
 
-/// The memory of one node, which is allocated for as long as this is used.
+/// The memory of one node, which is allocated while this is used.
 #[derive(Clone, Copy)]
 pub(super) struct Cells<K, S> {
     base: NonNull<u8>,
@@ -40,15 +40,16 @@ impl<K: Key, S: Shape> Cells<K, S> {
         self.base
     }
 
-    /// Writes a node with one used slot, everything in it NULL or as large as possible.
+    /// Writes a node with one used slot. All of its words are NULL, its pivots the largest key, and
+    /// its gaps 0.
     ///
     /// # Safety
     ///
-    /// No other code uses the memory.
+    /// Nothing else uses the memory.
     pub(super) unsafe fn init(self, kind: Kind) {
         let n = Geometry::<K, S>::slots(kind);
-        // SAFETY: no other code uses the memory (the caller's promise), and all offsets are within
-        // it. The words become atomics later, which have the layout of the words written here.
+        // SAFETY: nothing else uses the memory (the caller's promise), and all offsets are within
+        // it. The words are atomics later, which have the layout of what is written here.
         unsafe {
             self.base.cast::<Word>().write(NULL);
             for i in 0..n - 1 {
@@ -65,12 +66,12 @@ impl<K: Key, S: Shape> Cells<K, S> {
         }
     }
 
-    /// Writes a first word, and behind it what another node holds.
+    /// Writes a first word, and after it the contents of another node.
     ///
     /// # Safety
     ///
-    /// No other code uses this node's memory. No thread writes the other node during the call,
-    /// except its first word.
+    /// Nothing else uses this node's memory. Nothing writes the other node during the call, except
+    /// for its first word.
     #[inline(always)]
     pub(super) unsafe fn copy_from(self, other: Self, first_word: Word) {
         // SAFETY: both are whole nodes, and different ones (the caller's promise).
@@ -83,8 +84,8 @@ impl<K: Key, S: Shape> Cells<K, S> {
 
     #[inline(always)]
     pub(super) fn first_word(&self) -> &AtomicPtr<()> {
-        // SAFETY: the node is allocated, its first word is only ever accessed as an atomic once it has been initialised,
-        // and it is aligned.
+        // SAFETY: the node is allocated. Its first word is only accessed as an atomic once it has
+        // been initialised, and it is aligned.
         unsafe { self.base.cast::<AtomicPtr<()>>().as_ref() }
     }
 
@@ -112,7 +113,7 @@ impl<K: Key, S: Shape> Cells<K, S> {
 
     /// # Safety
     ///
-    /// `i` is below the number of pivots of the node's kind, and no thread writes pivots during the
+    /// `i` is below the number of pivots of the node's kind, and nothing writes pivots during the
     /// call.
     #[inline(always)]
     pub(super) unsafe fn pivot(self, i: usize) -> K {
@@ -122,10 +123,10 @@ impl<K: Key, S: Shape> Cells<K, S> {
 
     /// # Safety
     ///
-    /// As [`pivot`](Self::pivot), and no thread reads it during the call.
+    /// As [`pivot`](Self::pivot), and nothing reads it during the call.
     #[inline(always)]
     pub(super) unsafe fn set_pivot(self, i: usize, pivot: K) {
-        // SAFETY: within the array, and no other code accesses it (the caller's promise).
+        // SAFETY: within the array, and nothing else accesses it (the caller's promise).
         unsafe { self.pivots().add(i).write(Packed(pivot)) }
     }
 
@@ -134,12 +135,12 @@ impl<K: Key, S: Shape> Cells<K, S> {
     /// `i` is below the number of slots of `kind`, which is the node's.
     #[inline(always)]
     pub(super) unsafe fn slot(&self, kind: Kind, i: usize) -> &AtomicPtr<()> {
-        // SAFETY: within the array (the caller's promise); slots are only accessed as atomics once the node has been
-        // initialised, and they are aligned.
+        // SAFETY: within the array (the caller's promise). Slots are only accessed as atomics once
+        // the node has been initialised, and they are aligned.
         unsafe { &*self.slots(kind).add(i).cast::<AtomicPtr<()>>() }
     }
 
-    /// The slots of a leaf, to be read as plain memory.
+    /// Returns the slots of a leaf, for reading as plain memory.
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(samara_loom)))]
     #[inline(always)]
     pub(super) fn leaf_slots(self) -> *const Word {
@@ -150,7 +151,7 @@ impl<K: Key, S: Shape> Cells<K, S> {
     ///
     /// # Safety
     ///
-    /// As [`slot`](Self::slot), and no thread writes slots during the call.
+    /// As [`slot`](Self::slot), and nothing writes slots during the call.
     #[inline(always)]
     pub(super) unsafe fn quiet_slot(self, kind: Kind, i: usize) -> Word {
         // SAFETY: within the array, and not written during the call (the caller's promise). An
@@ -162,12 +163,13 @@ impl<K: Key, S: Shape> Cells<K, S> {
     ///
     /// # Safety
     ///
-    /// The node is a leaf, and no thread writes it during the call. The destination has space for
-    /// all pivots and words, and no other code uses it.
+    /// The node is a leaf, which nothing writes during the call. Both destinations have room for
+    /// all, and nothing else uses them.
     #[inline(always)]
     pub(super) unsafe fn copy_leaf(self, pivots: *mut K, words: *mut Word) {
         let slots = Geometry::<K, S>::SLOTS;
-        // SAFETY: the arrays of the leaf, and of the caller (its promises). Keys are bytes, whatever their alignment.
+        // SAFETY: the arrays of the leaf, and of the caller (its promises). Keys are copied as
+        // bytes, so that their alignment does not matter.
         unsafe {
             let bytes = (slots - 1) * size_of::<K>();
             ptr::copy_nonoverlapping(self.pivots().cast::<u8>(), pivots.cast::<u8>(), bytes);
@@ -177,7 +179,7 @@ impl<K: Key, S: Shape> Cells<K, S> {
 
     /// # Safety
     ///
-    /// The node is a gap node with more slots than `i`, and no thread writes gaps during the call.
+    /// The node is a gap node with more slots than `i`, and nothing writes gaps during the call.
     #[inline(always)]
     pub(super) unsafe fn gap(self, i: usize) -> K {
         // SAFETY: within the array (the caller's promise), which is initialised with the node.
@@ -186,10 +188,10 @@ impl<K: Key, S: Shape> Cells<K, S> {
 
     /// # Safety
     ///
-    /// As [`gap`](Self::gap), and no thread reads it during the call.
+    /// As [`gap`](Self::gap), and nothing reads it during the call.
     #[inline(always)]
     pub(super) unsafe fn set_gap(self, i: usize, gap: K) {
-        // SAFETY: within the array, and no other code accesses it (the caller's promise).
+        // SAFETY: within the array, and nothing else accesses it (the caller's promise).
         unsafe { self.gaps().add(i).write(Packed(gap)) }
     }
 
@@ -197,8 +199,8 @@ impl<K: Key, S: Shape> Cells<K, S> {
     ///
     /// # Safety
     ///
-    /// All slots are within the arrays of `kind`, which is the node's, and no other code accesses
-    /// the node.
+    /// All are within the arrays of `kind`, which is the node's, and nothing else accesses the
+    /// node.
     #[inline]
     pub(super) unsafe fn shift(
         self,
@@ -222,11 +224,11 @@ impl<K: Key, S: Shape> Cells<K, S> {
         }
     }
 
-    /// As [`shift`](Self::shift), of more than a few.
+    /// Moves slots as [`shift`](Self::shift) does, but more than [`FEW`].
     ///
     /// # Safety
     ///
-    /// As above.
+    /// As for [`shift`](Self::shift).
     #[inline(never)]
     unsafe fn shift_many(self, kind: Kind, from: usize, to: usize, slots: usize, pivots: usize) {
         // SAFETY: the caller's promise.
@@ -243,11 +245,12 @@ impl<K: Key, S: Shape> Cells<K, S> {
 /// The most slots that [`shift`] moves.
 const FEW: usize = 4;
 
-/// Moves `count` elements, [`FEW`] at most, from index `from` to index `to`, as there are after an insertion near the end.
+/// Moves `count` elements, [`FEW`] at most, from index `from` to index `to`, as after an insertion
+/// near the end.
 ///
 /// # Safety
 ///
-/// Both ranges are within one array, and no other code accesses it.
+/// All are within one array, and nothing else accesses it.
 #[inline(always)]
 unsafe fn shift<T: Copy>(array: *mut T, from: usize, to: usize, count: usize) {
     // SAFETY: the caller's promise.
@@ -261,11 +264,12 @@ unsafe fn shift<T: Copy>(array: *mut T, from: usize, to: usize, count: usize) {
     }
 }
 
-/// As [`shift`], of any number: as many as most nodes have are few registers, where a call of `memmove` takes longer.
+/// Moves elements as [`shift`] does, of any number. The elements of most nodes fit a few registers,
+/// where a call of `memmove` would take longer.
 ///
 /// # Safety
 ///
-/// As above.
+/// As for [`shift`].
 #[inline(always)]
 unsafe fn shift_many<T: Copy>(array: *mut T, from: usize, to: usize, count: usize) {
     // SAFETY: the caller's promise.
@@ -281,7 +285,7 @@ unsafe fn shift_many<T: Copy>(array: *mut T, from: usize, to: usize, count: usiz
     }
 }
 
-/// Moves `count` elements, of which the first and the last `N` are all.
+/// Moves `count` elements, which the first `N` and the last `N` cover.
 ///
 /// # Safety
 ///

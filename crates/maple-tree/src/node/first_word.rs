@@ -1,4 +1,4 @@
-//! The first word of a node: who its parent is, and whether it has been replaced.
+//! The first word of a node: its parent, and its replacement.
 
 use core::ptr::{self, NonNull};
 
@@ -9,7 +9,7 @@ use crate::node::IDLE_SLOTS;
 use crate::node::{COUNTED, DEAD, END_MASK, Kind, Node, TAG_BITS, Word};
 
 impl<K: Key, S: Shape> Node<K, S> {
-    /// The address in the first word: the parent's, or the next dead node's.
+    /// Returns the address in the first word: the parent's, or the next dead node's.
     #[inline(always)]
     fn link(self) -> *mut u8 {
         Self::address_in(self.cells.first_word().load(Ordering::Relaxed))
@@ -26,7 +26,7 @@ impl<K: Key, S: Shape> Node<K, S> {
         word & !END_MASK == other.block().addr().get()
     }
 
-    /// Returns `true` if this node's parent is `above`, or if both are `None`.
+    /// Returns `true` if `above` is this node's parent, or, if it is `None`, the node has none.
     pub(crate) fn names(self, above: Option<Self>) -> bool {
         match above {
             Some(above) => self.is_child_of(above),
@@ -34,37 +34,39 @@ impl<K: Key, S: Shape> Node<K, S> {
         }
     }
 
-    /// The parent, or `None` for the root. `inner` is the kind of inner nodes in this tree. The
-    /// node is not dead.
+    /// Returns the parent, or `None` for the root. `inner` is the kind of inner nodes in this tree.
+    /// The node must not be dead.
     #[inline(always)]
     pub(crate) fn parent(self, inner: Kind) -> Option<Self> {
         self.named_by(self.first_word(), inner)
     }
 
-    /// The parent that a first word of this node names: one that was read while the node was neither dead nor counted.
+    /// Returns the parent in a first word of this node, which was read while the node was neither
+    /// dead nor counted.
     #[inline(always)]
     pub(super) fn named_by(self, first_word: Word, inner: Kind) -> Option<Self> {
         debug_assert!(!self.is_dead() && first_word.addr() & COUNTED == 0);
         let base = NonNull::new(Self::address_in(first_word))?;
-        // SAFETY: parents live as long as their children are in the tree; only the writer asks.
+        // SAFETY: parents live as long as their children are in the tree, and only the writer calls
+        // this.
         Some(unsafe { Self::at(base, inner) })
     }
 
-    /// Links the node to its parent, or makes it the root.
+    /// Sets the node's parent, or makes it the root.
     #[inline(always)]
     pub(crate) fn set_parent(self, parent: Option<Self>) {
-        // Readers look at the other bits only, which stay what they were.
+        // Readers use only the other bits, which stay unchanged.
         let word = self.first_word_below(parent);
         self.cells.first_word().store(word, Ordering::Relaxed);
     }
 
-    /// The first word, of a node that is neither dead nor counted.
+    /// Returns the first word of a node that is neither dead nor counted.
     #[inline(always)]
     pub(crate) fn first_word(self) -> Word {
         self.cells.first_word().load(Ordering::Relaxed)
     }
 
-    /// As [`first_word`](Self::first_word), if the node, or a copy of it, is below another one, or the root.
+    /// Returns the first word that the node, or a copy of it, has below a parent, or as the root.
     #[inline(always)]
     pub(crate) fn first_word_below(self, parent: Option<Self>) -> Word {
         let parent = parent.map_or(ptr::null_mut(), |p| p.block().as_ptr());
@@ -78,14 +80,13 @@ impl<K: Key, S: Shape> Node<K, S> {
         cell.store(word.map_addr(|a| a | DEAD), Ordering::Release);
         #[cfg(samara_loom)]
         if self.used() + IDLE_SLOTS <= self.capacity() {
-            // So that the checker reports readers that look at `idle`.
-            // SAFETY: within the node.
+            // So that the checker reports readers that access `idle`. SAFETY: within the node.
             unsafe { self.cells.use_last_slots(self.capacity(), IDLE_SLOTS) };
         }
     }
 
-    /// Chains a dead node to another: it has no parent any more, so that the address in its first
-    /// word is free, and retiring a node takes no memory. Readers look at the low bits only.
+    /// Links a dead node to another. It has no parent any more, so that the address in its first
+    /// word is free, and retiring a node takes no memory. Readers use the low bits only.
     #[inline(always)]
     pub(crate) fn chain(self, next: *mut u8) {
         debug_assert!(self.is_dead());
@@ -94,7 +95,7 @@ impl<K: Key, S: Shape> Node<K, S> {
         cell.store(next.map_addr(|a| a | low).cast(), Ordering::Release);
     }
 
-    /// The node that a dead one was chained to.
+    /// Returns the node that a dead one was linked to.
     #[inline(always)]
     pub(crate) fn chained(self) -> *mut u8 {
         debug_assert!(self.is_dead());

@@ -1,37 +1,36 @@
-//! Nodes: 256 bytes, 256-aligned, reached through a word whose low bits tell their kind.
+//! Nodes: 256 bytes, 256-aligned, reached through a word whose low bits encode their kind.
 //!
 //! A node covers a run of indices, `min..=max`, that its parent (or, for the root, the key space)
-//! decides; the node itself does not hold these bounds. Slot `i` covers `pivot[i-1]+1..=pivot[i]`,
-//! the first slot starts at `min`, the last one used (`end`) reaches to `max`:
+//! decides. The node itself does not hold these bounds. Slot `i` covers `pivot[i-1]+1..=pivot[i]`.
+//! The first slot starts at `min`, the last used one (`end`) extends to `max`:
 //!
 //! ```text
 //!   leaf, range   | parent, end | pivot × (n-1) | slot × n |              n = 16 for 64-bit widths
 //!   gap           | parent, end | pivot × (n-1) | slot × n | gap × n |    n = 10
 //! ```
 //!
-//! * In a leaf a slot holds an entry, or NULL for a hole. In the other kinds it holds a child, and in
-//!   a gap node `gap[i]` is the size of the largest hole below slot `i`.
+//! * In a leaf a slot holds an entry, or NULL for a hole. In the other kinds it holds a child, and
+//!   in a gap node `gap[i]` is the size of the largest hole below slot `i`.
 //! * Pivots from `end` on are [`Key::MAX`], slots after `end` are NULL. A search therefore counts
 //!   the pivots below the key over the whole array, without a branch and without knowing `end`.
-//! * The first word is the parent's address, 0 for the root; its low five bits are `end`, the next says
-//!   that the node has been replaced: it is *dead*. The address then leads to the next dead node instead, so
-//!   that dead nodes form a list without any other memory, and without a change to what
-//!   readers that are still in them read. A third bit says that the node is [counted](count): it may be led to from
-//!   several trees, and the count stands where the address would.
+//! * The first word is the parent's address, 0 for the root. Its low five bits are `end`. The next
+//!   bit says that the node has been replaced: it is *dead*. The address is then that of the next
+//!   dead node. Dead nodes thus form a list without any other memory, and without a change to what
+//!   readers that are still in them read. A third bit says that the node is [counted](count):
+//!   several trees may have references to it, and their number takes the place of the address.
 //!
-//! # Who may touch what
+//! # Access rules
 //!
-//! Slots and the first word are atomic. Pivots and gaps are plain memory: they are written only while
-//! no reader can reach the node ([`NodeMut`]), with one exception: gaps, which only writers read, are
-//! changed in place in a reachable node. A reachable node's `end` is never changed either, only
-//! its parent.
+//! Slots and the first word are atomic. Pivots and gaps are plain memory: they are written only
+//! while no reader can reach the node ([`NodeMut`]), with one exception. Gaps, which only writers
+//! read, are changed in place in a reachable node. A reachable node's `end` is never changed
+//! either, only its parent.
 //!
-//! What this module does *not* know: bounds, holes that neighbour each other, how full a node
-//! should be. Indices passed in come from searches and from plans, and are below the capacity;
-//! debug builds assert it.
+//! This module does *not* know bounds, adjacent holes, or how full a node should be. Indices passed in
+//! come from searches and from plans, and are below the capacity. Debug builds assert it.
 
 mod bits;
-// The checker has node memory of its own, in its workspace.
+// The model checker has node memory of its own, in its workspace.
 #[cfg_attr(samara_loom, path = "../../../../loom/maple-tree/cells.rs")]
 mod cells;
 mod count;
@@ -63,28 +62,30 @@ pub(crate) type Word = *mut ();
 /// No entry, or no node.
 pub(crate) const NULL: Word = ptr::null_mut();
 
-/// The bytes of a node. The model checker's words are larger.
+/// The size of a node's memory. The model checker's words are larger.
 const NODE_MEMORY: usize = if cfg!(samara_loom) { 2048 } else { NODE_BYTES };
 
 const WORD: usize = size_of::<Word>();
-/// Slots that a leaf loses to what [`Node::idle`] finds, and its bytes. No reader looks at a leaf's last slots before it knows that they are in use.
+/// The slots that a leaf loses if [`Node::idle`] is used, and their bytes. No reader accesses a
+/// leaf's last slots before it knows that they are in use.
 pub(crate) const IDLE_SLOTS: usize = 2;
 const IDLE: usize = IDLE_SLOTS * WORD;
-/// Their offset.
+/// Its offset.
 const IDLE_AT: usize = NODE_BYTES - IDLE;
-/// Low bits of a node's first word: `end`.
+/// The low bits of a node's first word: `end`.
 const END_MASK: usize = MOST_SLOTS - 1;
-/// The bit of a node's first word that says that the node is dead.
+/// The bit of a node's first word that marks it as dead.
 const DEAD: usize = 0x20;
-/// The bit of a node's first word that says that it [counts](count) what leads to the node, and does not name the parent.
+/// The bit of a node's first word that marks it as [counted](count): the word does not name the
+/// parent.
 const COUNTED: usize = 0x40;
-/// Low bits of a word that points to a node, in addition to the kind.
+/// The low bits of a word that points to a node, without the kind.
 const NODE_TAG: usize = 0b10;
 const NODE_TAG_MASK: usize = 0b11;
 const KIND_SHIFT: u32 = 2;
 const TAG_BITS: usize = NODE_BYTES - 1;
-/// A word below this is an entry, whatever its low bits (no node lives in the first page). It
-/// leaves room for reserved entries.
+/// A word below this is an entry, whatever its low bits (no node is in the first page). It leaves
+/// room for reserved entries.
 const LOWEST_NODE: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,13 +105,13 @@ impl Kind {
     }
 }
 
-/// The size and alignment of a node's memory.
+/// The layout of a node's memory.
 pub(crate) const LAYOUT: Layout = match Layout::from_size_align(NODE_MEMORY, NODE_MEMORY) {
     Ok(layout) => layout,
     Err(_) => unreachable!(),
 };
 
-/// Returns `true` if `word` in a root is a node and not an entry.
+/// Returns `true` if `word` in a root is a node rather than an entry.
 #[inline(always)]
 pub(crate) fn is_node(word: Word) -> bool {
     let addr = word.addr();
@@ -122,14 +123,14 @@ pub(crate) fn is_leaf_word(word: Word) -> bool {
     word.addr() & (0b11 << KIND_SHIFT) == (Kind::Leaf as usize) << KIND_SHIFT
 }
 
-/// A node that may be read: it stays allocated for as long as the handle is used.
+/// A readable node, which stays allocated while the handle is used.
 #[derive(Clone, Copy)]
 pub(crate) struct Node<K, S> {
     cells: Cells<K, S>,
     kind: Kind,
 }
 
-// SAFETY: it is data; who reads or writes the node has the tree.
+// SAFETY: it is data; code that reads or writes the node has the tree.
 unsafe impl<K, S> Send for Node<K, S> {}
 // SAFETY: as above.
 unsafe impl<K, S> Sync for Node<K, S> {}
@@ -142,7 +143,7 @@ impl<K: Key, S: Shape> PartialEq for Node<K, S> {
 }
 
 impl<K: Key, S: Shape> Node<K, S> {
-    /// The node that a word points to.
+    /// Returns the node that a word points to.
     ///
     /// # Safety
     ///
@@ -159,17 +160,17 @@ impl<K: Key, S: Shape> Node<K, S> {
             _ => unsafe { unreachable_unchecked() },
         };
         let base = word.cast::<u8>().map_addr(|a| a & !TAG_BITS);
-        // SAFETY: nodes are not at address 0, and the tag is in the low bits only; the node is allocated (the
-        // caller's promise).
+        // SAFETY: nodes are not at address 0, and the tag is in the low bits only. The node is
+        // allocated (the caller's promise).
         unsafe { Self::at(NonNull::new_unchecked(base), kind) }
     }
 
-    /// The node of a kind at an address.
+    /// Returns the node of a kind at an address.
     ///
     /// # Safety
     ///
-    /// `base` is the memory of a node, which stays allocated while the handle and its copies are used. What is done with it beyond its first word is what a node of this
-    /// kind allows.
+    /// `base` is the memory of a node, which stays allocated while the handle and its copies are
+    /// used. Beyond the first word, the node is used only as a node of this kind.
     #[inline(always)]
     unsafe fn at(base: NonNull<u8>, kind: Kind) -> Self {
         // SAFETY: the caller's promise.
@@ -177,7 +178,7 @@ impl<K: Key, S: Shape> Node<K, S> {
         Self { cells, kind }
     }
 
-    /// The node that a word points to, which is of this kind.
+    /// Returns the node of this kind that a word points to.
     ///
     /// # Safety
     ///
@@ -186,13 +187,13 @@ impl<K: Key, S: Shape> Node<K, S> {
     pub(crate) unsafe fn of_kind(word: Word, kind: Kind) -> Self {
         let tag = NODE_TAG | ((kind as usize) << KIND_SHIFT);
         debug_assert!(is_node(word) && word.addr() & TAG_BITS == tag);
-        // A subtraction, unlike a mask, goes into the offsets of what is read from the node.
+        // A subtraction, unlike a mask, merges into the offsets of the node's fields.
         let base = word.cast::<u8>().wrapping_sub(tag);
         // SAFETY: as in `from_word`.
         unsafe { Self::at(NonNull::new_unchecked(base), kind) }
     }
 
-    /// The tagged pointer that leads here.
+    /// Returns the tagged pointer to this node.
     #[inline(always)]
     pub(crate) fn word(self) -> Word {
         let tag = NODE_TAG | ((self.kind as usize) << KIND_SHIFT);
@@ -214,7 +215,7 @@ impl<K: Key, S: Shape> Node<K, S> {
         self.kind.is_leaf()
     }
 
-    /// The same node, which is a leaf: what is done with it need not look at its kind.
+    /// Returns the same node as a known leaf, so that accesses need not branch on its kind.
     #[inline(always)]
     pub(crate) fn as_leaf(self) -> Self {
         debug_assert!(self.is_leaf());
@@ -222,7 +223,7 @@ impl<K: Key, S: Shape> Node<K, S> {
         Self { kind, ..self }
     }
 
-    /// Returns the largest number of slots of the node.
+    /// Returns the number of slots that the node has room for.
     #[inline(always)]
     pub(crate) fn capacity(self) -> usize {
         Geometry::<K, S>::slots(self.kind)
@@ -239,33 +240,33 @@ impl<K: Key, S: Shape> Node<K, S> {
         self.end() + 1
     }
 
-    /// The upper bound of slot `i`: meaningful below `end()`, [`Key::MAX`] from there on.
+    /// Returns the upper bound of slot `i`: meaningful below `end()`, [`Key::MAX`] from there on.
     #[inline(always)]
     pub(crate) fn pivot(self, i: usize) -> K {
         debug_assert!(i + 1 < self.capacity());
-        // SAFETY: `i` is below the number of pivots, which are not written while the node can be reached by anybody but
-        // the writer.
+        // SAFETY: `i` is below the number of pivots, which are not written while a reader can reach
+        // the node.
         unsafe { self.cells.pivot(i) }
     }
 
-    /// The last index of slot `i` in a node that ends at `max`.
+    /// Returns the last index of slot `i` in a node that ends at `max`.
     #[inline(always)]
     pub(crate) fn last(self, i: usize, max: K) -> K {
         let pivots = self.capacity() - 1;
         debug_assert!(i <= pivots && pivots > 0);
-        // Whether a slot is the first or the last of its node is as good as random: no branch on that, nor in `first`.
+        // No branch on the first or last slot, here and in `first`: it would be unpredictable.
         let pivot = self.pivot(i.min(pivots - 1));
         select_unpredictable(i < pivots && pivot < max, pivot, max)
     }
 
-    /// The first index of slot `i` in a node that starts at `min`.
+    /// Returns the first index of slot `i` in a node that starts at `min`.
     #[inline(always)]
     pub(crate) fn first(self, i: usize, min: K) -> K {
         let before = self.pivot(i.saturating_sub(1));
         select_unpredictable(i == 0, min, before.wrapping_add(K::ONE))
     }
 
-    /// The word in slot `i`. Pairs with the store that published it.
+    /// Returns the word in slot `i`. Pairs with the store that published it.
     #[inline(always)]
     pub(crate) fn slot(self, i: usize) -> Word {
         debug_assert!(i < self.capacity());
@@ -273,8 +274,7 @@ impl<K: Key, S: Shape> Node<K, S> {
         unsafe { self.cells.slot(self.kind, i) }.load(Ordering::Acquire)
     }
 
-    /// Returns the address of the word in slot `i`. Only for callers with exclusive access to the
-    /// tree.
+    /// Returns the address of the word in slot `i`. Only with exclusive access to the tree.
     #[inline(always)]
     pub(crate) fn slot_memory(self, i: usize) -> Slot {
         debug_assert!(i < self.capacity());
@@ -282,25 +282,26 @@ impl<K: Key, S: Shape> Node<K, S> {
         memory_of(unsafe { self.cells.slot(self.kind, i) })
     }
 
-    /// Which slots of a leaf hold entries: bit `i` for slot `i`.
+    /// Returns the slots of a leaf that hold entries: bit `i` for slot `i`.
     ///
     /// # Safety
     ///
-    /// No thread writes the node's slots during the call.
+    /// Nothing writes the node's slots during the call.
     #[inline(always)]
     pub(crate) unsafe fn entries(self) -> u32 {
         debug_assert!(self.is_leaf());
-        // SAFETY: slots are words, and no thread writes them (the caller's promise). Those after
-        // the end are NULL.
+        // SAFETY: slots are words, and nothing writes them (the caller's promise). Those after the
+        // end are NULL.
         unsafe { bits::entries(self.cells) }
     }
 
-    /// Copies what a leaf has room for: pivots to `pivots`, of which there are one fewer than slots, and words to `words`.
+    /// Copies a leaf's whole arrays: pivots to `pivots`, one fewer than slots, and words to
+    /// `words`.
     ///
     /// # Safety
     ///
-    /// No thread writes the node during the call. The destination has space for all pivots and
-    /// words, and no other code uses it.
+    /// Nothing writes the node during the call. Both destinations have room for all, and nothing
+    /// else uses them.
     #[inline(always)]
     pub(crate) unsafe fn copy_out(self, pivots: *mut K, words: *mut Word) {
         debug_assert!(self.is_leaf());
@@ -308,7 +309,7 @@ impl<K: Key, S: Shape> Node<K, S> {
         unsafe { self.cells.copy_leaf(pivots, words) }
     }
 
-    /// Publishes a word in slot `i`: a thread that reads it sees all that was written before.
+    /// Publishes a word in slot `i`: a reader that loads it sees all earlier writes.
     #[inline(always)]
     pub(crate) fn publish(self, i: usize, word: Word) {
         debug_assert!(i < self.capacity());
@@ -316,17 +317,16 @@ impl<K: Key, S: Shape> Node<K, S> {
         unsafe { self.cells.slot(self.kind, i) }.store(word, Ordering::Release);
     }
 
-    /// The child in slot `i`.
+    /// Returns the child in slot `i`.
     #[inline(always)]
     pub(crate) fn child(self, i: usize) -> Self {
         debug_assert!(!self.is_leaf());
         // SAFETY: used slots of range and gap nodes hold children, which live as long as what
-        // points to them; a reader's guard keeps both.
+        // points to them. A reader's guard keeps both alive.
         unsafe { Self::from_word(self.slot(i)) }
     }
 
-    /// Returns the size of the largest hole below slot `i` of a gap node. Only for the writer of
-    /// the tree.
+    /// Returns the size of the largest hole below slot `i` of a gap node. Only for the writer.
     #[inline(always)]
     pub(crate) fn gap(self, i: usize) -> K {
         debug_assert!(i < self.capacity() && self.kind == Kind::Gap);
@@ -335,7 +335,7 @@ impl<K: Key, S: Shape> Node<K, S> {
     }
 
     /// Returns the slots of a gap node below which there are holes of more than `others` indices:
-    /// bit `i` for slot `i`. Only for the writer of the tree.
+    /// bit `i` for slot `i`. Only for the writer.
     #[inline(always)]
     pub(crate) fn fits(self, others: K) -> u32 {
         debug_assert!(self.kind == Kind::Gap);
@@ -344,16 +344,14 @@ impl<K: Key, S: Shape> Node<K, S> {
         bits::of(Geometry::<K, S>::GAP_SLOTS, fits)
     }
 
-    /// Returns the used slots of a leaf that are holes: bit `i` for slot `i`. Only for the writer
-    /// of the tree.
+    /// Returns the used slots of a leaf that are holes: bit `i` for slot `i`. Only for the writer.
     #[inline(always)]
     pub(crate) fn holes(self) -> u32 {
-        // SAFETY: the caller is the only writer.
+        // SAFETY: nothing else writes.
         !unsafe { self.entries() } & (u32::MAX >> (31 - self.end()))
     }
 
-    /// Sets the size of the largest hole below slot `i` of a gap node. Only for the writer of the
-    /// tree.
+    /// Sets the size of the largest hole below slot `i` of a gap node. Only for the writer.
     #[inline(always)]
     pub(crate) fn set_gap(self, i: usize, gap: K) {
         debug_assert!(i < self.capacity() && self.kind == Kind::Gap);
@@ -361,7 +359,7 @@ impl<K: Key, S: Shape> Node<K, S> {
         unsafe { self.cells.set_gap(i, gap) }
     }
 
-    /// A node that is only to be marked and chained.
+    /// Returns a node that is only marked and linked.
     ///
     /// # Safety
     ///
@@ -372,15 +370,17 @@ impl<K: Key, S: Shape> Node<K, S> {
         unsafe { Self::at(base, Kind::Leaf) }
     }
 
-    /// Takes the node as memory, so that the checker reports readers whose accesses are not known to be over.
+    /// Takes the node as plain memory, so that the checker reports readers whose accesses may not
+    /// be over.
     #[cfg(samara_loom)]
     pub(crate) fn use_up(self) {
-        // SAFETY: the node is allocated; the checker finds who else uses it.
+        // SAFETY: the node is allocated; the checker finds other users.
         unsafe { self.cells.use_up() };
     }
 
-    /// The last two words of the node's memory, unless readers may look at them. They do not if the words are slots after the node's end, which
-    /// does not change while a reader can be there, or, in a gap node, gaps.
+    /// Returns the last two words of the node's memory, or `None` if readers may access them.
+    /// Readers do not if the words are slots after the node's end, which does not change while a
+    /// reader can be there, or, in a gap node, gaps.
     #[inline(always)]
     pub(crate) fn idle(self) -> Option<NonNull<u8>> {
         const {
@@ -389,7 +389,7 @@ impl<K: Key, S: Shape> Node<K, S> {
             assert!(slots <= IDLE_AT && gap_slots <= IDLE_AT);
         };
         let free = Geometry::<K, S>::SLOTS.saturating_sub(self.used());
-        // SAFETY: the place is within the node.
+        // SAFETY: the offset is within the node.
         (free >= IDLE_SLOTS).then(|| unsafe { self.block().add(IDLE_AT) })
     }
 }

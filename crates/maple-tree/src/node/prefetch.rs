@@ -1,18 +1,19 @@
-//! Asking for memory before it is needed.
+//! Prefetching of nodes.
 
 use crate::node::{NODE_BYTES, Word};
 
-/// The width of a cache line on the machines that have an instruction for this.
+/// The width of a cache line on the machines that have a prefetch instruction.
 const LINE: usize = 64;
 
-/// Asks for the lines `FROM..` of the node that a word points to. Which slot will be read is known only when the pivots
-/// are there: asked for together, the lines come together. A hint: any word is allowed.
+/// Prefetches the lines `FROM..` of the node that a word points to. The slot to read is known only
+/// once the pivots have arrived. Prefetched together, the lines arrive together. This is a hint:
+/// any word is allowed.
 #[inline(always)]
 pub(crate) fn node<const FROM: usize>(word: Word) {
     lines::<FROM, { NODE_BYTES / LINE }>(word);
 }
 
-/// As [`node`], for the lines `FROM..TO`.
+/// Prefetches the lines `FROM..TO`, as [`node`] does.
 #[inline(always)]
 pub(crate) fn lines<const FROM: usize, const TO: usize>(word: Word) {
     let base = word.cast::<u8>();
@@ -31,7 +32,8 @@ pub(crate) fn lines<const FROM: usize, const TO: usize>(word: Word) {
 #[inline(always)]
 fn line(address: *const u8) {
     use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: the instruction exists (the target has it); it reads nothing as far as the program can tell, at any address.
+    // SAFETY: the instruction exists (the target has it). It may be given any address, and does not
+    // access memory in the abstract machine.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
 }
 

@@ -1,4 +1,4 @@
-//! Finding the slot that covers a key: without a branch on what the node holds.
+//! Finding the slot that covers a key, without a branch on the node's contents.
 
 use core::marker::PhantomData;
 
@@ -12,8 +12,8 @@ impl<K: Key, S: Shape> Stride<K, S> {
     const NODE: usize = Self::of(Geometry::<K, S>::SLOTS);
     const GAP_NODE: usize = Self::of(Geometry::<K, S>::GAP_SLOTS);
 
-    /// The stride that takes the fewest comparisons in a node of `slots`; of two that take as many, one that divides
-    /// it, then the larger.
+    /// Returns the stride that takes the fewest comparisons in a node of `slots`. On a tie, prefers
+    /// one that divides `slots`, then the larger one.
     const fn of(slots: usize) -> usize {
         let mut best = slots;
         let mut least = usize::MAX;
@@ -32,7 +32,7 @@ impl<K: Key, S: Shape> Stride<K, S> {
 }
 
 impl<K: Key, S: Shape> Node<K, S> {
-    /// The slot whose range contains `key`, which is within the node's bounds.
+    /// Returns the slot whose range contains `key`, which is within the node's bounds.
     #[inline(always)]
     pub(crate) fn search(self, key: K) -> usize {
         match self.kind {
@@ -41,10 +41,10 @@ impl<K: Key, S: Shape> Node<K, S> {
         }
     }
 
-    /// Returns the number of pivots below `key`, in two stages: every `STRIDE`th pivot selects the
-    /// group of slots, and the pivots within that group select the slot. Trip counts are constants
-    /// and no branch depends on data, because a mispredicted exit would cost more than the
-    /// comparisons. It takes six comparisons for fifteen pivots, and five for nine.
+    /// Returns the number of pivots below `key`, in two stages. Every `STRIDE`th pivot determines
+    /// the group of slots, and the pivots within that group determine the slot. Trip counts are
+    /// constants and no branch depends on data: a mispredicted exit would cost more than the
+    /// comparisons. Six comparisons of fifteen pivots, five of nine.
     #[inline(always)]
     fn count_below<const GAP: bool>(self, key: K) -> usize {
         let (slots, stride) = if GAP {
@@ -52,8 +52,8 @@ impl<K: Key, S: Shape> Node<K, S> {
         } else {
             (Geometry::<K, S>::SLOTS, Stride::<K, S>::NODE)
         };
-        // In 32 bits: with a machine word the compiler multiplies each comparison's result by the slot's width and
-        // adds them up one by one, which takes twice the instructions.
+        // In 32 bits: with a machine word the compiler multiplies each comparison's result by the
+        // slot's width and adds them up one by one, which takes twice the instructions.
         let mut groups = 0u32;
         let mut i = stride - 1;
         while i < slots - 1 {
@@ -63,11 +63,13 @@ impl<K: Key, S: Shape> Node<K, S> {
         }
         let mut at = groups as usize * stride;
         if !slots.is_multiple_of(stride) {
-            // The last group is short. Where it starts earlier, pivots that are known to be below `key` are counted.
+            // The last group is short. If it starts earlier, pivots that are known to be below
+            // `key` are counted.
             at = at.min(slots - stride);
         }
-        // Where a sum goes into an address, each of its terms is moved there by an instruction of its own, if the compiler
-        // can see them. As a sum, a comparison takes two instructions rather than four.
+        // If the compiler sees the terms of a sum in an address, it moves each there by an
+        // instruction of its own. As an opaque sum, a comparison takes two instructions rather than
+        // four.
         let at = bits::opaque(at);
         let mut within = 0u32;
         for i in 0..stride - 1 {

@@ -14,9 +14,9 @@ pub(crate) struct Unread(());
 impl Unread {
     /// # Safety
     ///
-    /// As long as it or a copy of it is used, the caller is the only writer. No reader can reach
-    /// the nodes that are changed through it: they are not published yet, or the tree has no
-    /// concurrent readers.
+    /// While this or a copy of it is used, the caller is the only writer, and no reader can reach
+    /// the nodes that it changes: they are not published yet, or the tree has no concurrent
+    /// readers.
     #[inline(always)]
     pub(crate) unsafe fn new() -> Self {
         Self(())
@@ -24,44 +24,45 @@ impl Unread {
 }
 
 impl<K: Key, S: Shape> Node<K, S> {
-    /// To change all of it.
+    /// Returns a handle that can change the whole node.
     #[inline(always)]
     pub(crate) fn write(self, Unread(()): Unread) -> NodeMut<K, S> {
         NodeMut { node: self }
     }
 }
 
-/// A node that no reader can reach: everything in it may be changed.
+/// A node that no reader can reach: all of it may change.
 #[derive(Clone, Copy)]
 pub(crate) struct NodeMut<K, S> {
     node: Node<K, S>,
 }
 
 impl<K: Key, S: Shape> NodeMut<K, S> {
-    /// Makes a node of a kind out of fresh memory: no parent, one used slot, all of them NULL.
+    /// Initialises fresh memory as a node of a kind: no parent, one used slot, all slots NULL.
     ///
     /// # Safety
     ///
-    /// `block` is memory of [`LAYOUT`](super::LAYOUT) that no other code uses.
+    /// `block` is memory of [`LAYOUT`](super::LAYOUT) that nothing else uses.
     #[inline]
     pub(crate) unsafe fn init(block: NonNull<u8>, kind: Kind) -> Self {
-        // SAFETY: no other code uses the memory (the caller's promise).
+        // SAFETY: nothing else uses the memory (the caller's promise).
         let node = unsafe { Node::at(block, kind) };
         // SAFETY: as above.
         unsafe { node.cells.init(kind) };
         Self { node }
     }
 
-    /// Makes a copy of a node that is not dead out of fresh memory, but for the first word. If nodes are shared, what it leads to is not counted again.
+    /// Initialises fresh memory as a copy of a node that is not dead, with another first word. In
+    /// trees that share nodes, the children's counts are not raised.
     ///
     /// # Safety
     ///
-    /// `block` is memory of [`LAYOUT`](super::LAYOUT) that no other code uses. No thread writes the
-    /// old node during the call, except its count.
+    /// `block` is memory of [`LAYOUT`](super::LAYOUT) that nothing else uses. Nothing writes the
+    /// old node during the call, except for its count.
     #[inline]
     pub(crate) unsafe fn copy(block: NonNull<u8>, old: Node<K, S>, first_word: Word) -> Self {
         debug_assert!(!old.is_dead());
-        // SAFETY: no other code uses the memory (the caller's promise).
+        // SAFETY: nothing else uses the memory (the caller's promise).
         let node = unsafe { Node::at(block, old.kind) };
         // SAFETY: as above.
         unsafe { node.cells.copy_from(old.cells, first_word) };
@@ -76,7 +77,7 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
     #[inline(always)]
     pub(crate) fn set_pivot(self, i: usize, pivot: K) {
         debug_assert!(i + 1 < self.node.capacity());
-        // SAFETY: `i` is below the number of pivots, and no thread reads (promise of `Unread`).
+        // SAFETY: `i` is below the number of pivots, and nothing reads (promise of `Unread`).
         unsafe { self.node.cells.set_pivot(i, pivot) }
     }
 
@@ -103,32 +104,32 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         Self { node }
     }
 
-    /// Moves `count` slots, with their upper pivots and gaps, from slot `from` to slot `to`. Leaves
-    /// the end unchanged, and leaves the old contents in the slots that the move does not
-    /// overwrite.
+    /// Moves `count` slots from `from` on, with their pivots and gaps, to slot `to` and on. The
+    /// end, and the old contents elsewhere, stay unchanged.
     #[inline]
     pub(crate) fn slide(self, from: usize, to: usize, count: usize) {
         let node = self.node;
         debug_assert!(from.max(to) + count <= node.capacity());
         let pivots = (node.capacity() - 1).saturating_sub(from.max(to));
-        // SAFETY: all slots are within the arrays (the pivot of the last slot, if it moves beyond
-        // the array, is not moved), and no other code accesses the node (promise of `Unread`).
+        // SAFETY: all are within the arrays (the last slot's pivot, if it would move beyond the
+        // array, is not moved), and nothing else accesses the node (promise of `Unread`).
         unsafe {
             node.cells
                 .shift(node.kind, from, to, count, count.min(pivots))
         };
     }
 
-    /// Moves the slots of a leaf from `at` (one of its slots, or the next) to `end`, its last, with what bounds them above, upwards, so that the
-    /// last is `new_end`. The slots between keep what was there.
+    /// Moves the slots of a leaf from `at` (one of its slots, or the next) to `end`, its last,
+    /// upwards with their pivots, so that the last is `new_end`. The slots between keep their
+    /// contents.
     #[inline(always)]
     pub(crate) fn open(self, at: usize, end: usize, new_end: usize) {
         debug_assert!(self.node.is_leaf() && at <= end + 1 && end <= new_end);
         debug_assert!(new_end < self.node.capacity());
         if new_end != end {
             if at <= end {
-                // SAFETY: both ranges are within the arrays (the last slot has no pivot), and no
-                // other code accesses the node (promise of `Unread`).
+                // SAFETY: both ranges are within the arrays (the last slot has no pivot), and
+                // nothing else accesses the node (promise of `Unread`).
                 unsafe {
                     let (cells, to) = (self.node.cells, at + (new_end - end));
                     cells.shift(Kind::Leaf, at, to, end + 1 - at, end - at);
@@ -138,8 +139,8 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         }
     }
 
-    /// Makes slot `at` of a leaf whose last is `end` a hole, and one with the slot before if that is one (`left`), and with the one after
-    /// (`right`).
+    /// Makes slot `at` of a leaf, whose last is `end`, a hole. Joins it with the slot before if
+    /// that is a hole (`left`), and with the one after (`right`).
     #[inline(always)]
     pub(crate) fn close(self, at: usize, left: bool, right: bool, end: usize) {
         let from = at + usize::from(right);
@@ -151,11 +152,11 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         self.set_slot(to, NULL);
     }
 
-    /// Moves the slots of a leaf from `from` (one of its slots, or the next) to `end`, its last, with what bounds them above, down, so that the first is
-    /// `to`.
+    /// Moves the slots of a leaf from `from` (one of its slots, or the next) to `end`, its last,
+    /// down with their pivots, so that the first is `to`.
     #[inline(never)]
     pub(crate) fn close_up(self, from: usize, to: usize, end: usize) {
-        // A call that is not in line does not know otherwise.
+        // Out of line, the kind is not known otherwise.
         let leaf = self.as_leaf();
         if from > to {
             leaf.slide(from, to, end + 1 - from);
@@ -163,17 +164,19 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         }
     }
 
-    /// Makes the first `used` slots of a leaf all that are used, of which there were `before`.
+    /// Sets the number of used slots of a leaf to the first `used`, of `before`.
     #[inline(never)]
     pub(crate) fn set_used(self, used: usize, before: usize) {
         self.as_leaf().shorten(used, before.max(used));
     }
 
-    /// As [`set_used`](Self::set_used), in line, of any node without gaps; to more, it clears nothing.
+    /// Does what [`set_used`](Self::set_used) does, inlined, for any node without gaps. If the
+    /// number grows, nothing is cleared.
     #[inline(always)]
     fn shorten(self, used: usize, before: usize) {
         let pivots = self.node.capacity() - 1;
-        // Mostly one or two. In loops that the compiler does not take for a call of `memset`, which would take longer.
+        // Mostly one or two. The opaque counters keep the compiler from calling `memset`, which
+        // would take longer.
         let mut i = used;
         while i < before {
             self.set_slot(i, NULL);
@@ -187,9 +190,9 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         self.set_end(used - 1);
     }
 
-    /// Moves the slots `from..=end` (with what bounds them above, and their gaps) so that they start
-    /// at `to`, sets the new end, and clears what is left over. Slots between `from` and `to`, when
-    /// these move upwards, keep stale contents: the caller fills them.
+    /// Moves the slots `from..=end` (with their pivots and gaps) so that they start at `to`, sets
+    /// the new end, and clears what is left over. If the slots move upwards, those between `from`
+    /// and `to` keep stale contents: the caller fills them.
     #[inline]
     pub(crate) fn shift(self, from: usize, to: usize) {
         let node = self.node;

@@ -1,20 +1,21 @@
-//! Searching for a hole of a size, lowest first or highest first.
+//! Searching for a gap of a size, lowest first or highest first.
 //!
-//! In a tree that tracks gaps, a subtree without a hole that is large enough is not entered. No
-//! hole crosses from one slot to the next. So at most two paths (those along the bounds) are
-//! entered in vain, unless an alignment rules out holes that are large enough. In other trees every
-//! slot within the bounds is examined. A subtree without an aligned place is not entered either, so
-//! a search that finds nothing examines no more holes than there are multiples within the bounds.
+//! In a tree that tracks gaps, a subtree without a large enough hole is skipped. No hole crosses
+//! from one slot to the next. So at most two paths (those along the bounds) are entered in vain,
+//! unless an alignment rules out large enough holes. In other trees every slot within the bounds is
+//! examined. A subtree without an aligned position is also skipped. A search that finds nothing
+//! thus examines no more holes than there are multiples within the bounds.
 //!
-//! Both searches are one, which goes `UP` or down: what comes first on the way is the lowest, or the highest.
+//! One generic search serves both directions, `UP` and down. What comes first in that direction is
+//! the lowest gap, or the highest.
 
 use core::hint::select_unpredictable;
 
 use crate::base::{Key, Offset, Shape, either};
 use crate::node::{Kind, Node, RawTree, Root, is_leaf_word, prefetch};
 
-/// The gap that a search looks for: `size` free indices, the first a multiple of `align` plus
-/// `offset`, all within `lo..=hi`. Neither `size` nor `align` is 0, and `offset` is below `align`.
+/// The requested gap: `size` free indices within `lo..=hi`, the first a multiple of `align` plus
+/// `offset`. Neither `size` nor `align` is 0, and `offset` is below `align`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Want<K> {
     pub(crate) lo: K,
@@ -27,7 +28,8 @@ pub(crate) struct Want<K> {
 }
 
 impl<K: Key> Want<K> {
-    /// Multiples are those of the indices' numbers, counted from 0. `None` if nothing can be like that.
+    /// Returns an aligned request. Multiples refer to the values of the indices, counted from 0.
+    /// Returns `None` if no gap can match.
     pub(crate) fn aligned(
         (lo, hi): (K, K),
         size: K::Size,
@@ -43,17 +45,17 @@ impl<K: Key> Want<K> {
         })
     }
 
-    /// Without alignment.
+    /// Returns a request without alignment.
     pub(crate) fn new(bounds: (K, K), size: K::Size) -> Option<Self> {
         Self::aligned(bounds, size, K::ONE.number(), K::MIN.number())
     }
 
-    /// The last of the indices if `first` is the first of them.
+    /// Returns the last of the indices if `first` is the first of them.
     pub(crate) fn last(&self, first: K) -> K {
         first.wrapping_add(self.size.wrapping_sub(K::ONE))
     }
 
-    /// The first place on the way, within the hole `first..=last`.
+    /// Returns the first matching position in the direction, within the hole `first..=last`.
     #[inline(always)]
     fn place<const UP: bool>(&self, first: K, last: K) -> Option<K> {
         let (first, last) = (first.max(self.lo), last.min(self.hi));
@@ -72,7 +74,8 @@ impl<K: Key> Want<K> {
         }
     }
 
-    /// As [`place`](Self::place), without alignment, in a hole that does not begin before the bound that the way begins at.
+    /// Returns what [`place`](Self::place) does, without alignment, in a hole that does not begin
+    /// before the bound where the search starts.
     #[inline(always)]
     fn place_unaligned<const UP: bool>(&self, first: K, last: K) -> Option<K> {
         let others = self.size.wrapping_sub(K::ONE);
@@ -87,7 +90,7 @@ impl<K: Key> Want<K> {
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// The lowest place that fits, `UP`, or the highest.
+    /// Returns the lowest matching position, `UP`, or the highest.
     #[inline]
     pub(crate) fn gap<const UP: bool>(&self, want: &Want<K>) -> Option<K> {
         match self.root() {
@@ -98,7 +101,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
     }
 
-    /// As [`gap`](Self::gap), in a tree whose nodes do not know their parents.
+    /// Searches as [`gap`](Self::gap) does, in a tree whose nodes do not know their parents.
     #[inline(never)]
     pub(crate) fn gap_from_above<const UP: bool>(&self, want: &Want<K>) -> Option<K> {
         match self.root().at(K::MAX) {
@@ -108,17 +111,17 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     }
 }
 
-/// Returns the first hole in the direction that is large enough, by the sizes that the nodes keep.
-/// The search goes down along the bound as long as there may be such a hole on that path, up again
-/// to a node with one further on, and straight down to it. Any range in that hole comes before all
-/// others, so if it does not end within the bounds, none does.
+/// Returns the first large enough hole in the direction, by the sizes in gap nodes. It descends
+/// along the bound while that path may have one, ascends to where there is one further on, and
+/// descends straight to it. A gap that begins there comes before all others, so that if it does not
+/// end within the bounds, none does.
 #[inline]
 fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -> Option<K> {
     let key = either::<UP, _>(want.lo, want.hi);
     let others = want.size.wrapping_sub(K::ONE);
     let mut word = root.word();
     let (mut node, mut slot);
-    // The node above, so that its address is not waited for. Above the root: the root.
+    // The parent, kept so that its address need not be loaded again. Above the root: the root.
     let mut above = root;
     loop {
         if is_leaf_word(word) {
@@ -128,7 +131,7 @@ fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -
             let mut holes = leaf.holes() & (1 << slot | beyond::<UP>(slot));
             while let Some(i) = take_first::<UP>(&mut holes) {
                 let edge = leaf.edge::<UP>(i, key, Kind::Gap);
-                // No branch: whether the bound is in a hole is anybody's guess.
+                // No branch: a hole at the bound cannot be predicted.
                 let up = (leaf.first(i, key).max(key), edge);
                 let (first, last) = either::<UP, _>(up, (edge, leaf.last(i, key)));
                 if let Some(found) = want.place_unaligned::<UP>(first, last) {
@@ -138,7 +141,7 @@ fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -
             (node, slot) = (above, above.search(key));
             break;
         }
-        // SAFETY: all nodes above the leaves are gap nodes, as the root is.
+        // SAFETY: all inner nodes are gap nodes, as the root is.
         node = unsafe { Node::<K, S>::of_kind(word, Kind::Gap) };
         slot = node.search(key);
         if node.gap(slot) <= others {
@@ -158,33 +161,44 @@ fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -
         slot = node.search(key);
         fits = node.fits(others) & beyond::<UP>(slot);
     }
-    // An index of the subtree: its first on the way.
-    let mut edge = if UP { K::MIN } else { K::MAX };
-    loop {
-        debug_assert!(fits != 0, "a gap that is not there");
-        let slot = first_of::<UP>(fits)?;
-        edge = either::<UP, _>(node.first(slot, edge), last(node, slot, edge));
-        word = node.slot(slot);
-        prefetch::node::<1>(word);
-        if is_leaf_word(word) {
-            break;
-        }
-        // SAFETY: as above.
-        node = unsafe { Node::of_kind(word, Kind::Gap) };
-        fits = node.fits(others);
-    }
-    // SAFETY: as above.
-    let leaf = unsafe { Node::<K, S>::of_kind(word, Kind::Leaf) };
-    let wide = leaf.wide_holes::<UP>(others, edge);
-    debug_assert!(wide != 0, "a hole that is not there");
-    let slot = first_of::<UP>(wide)?;
-    // The hole is as large as what is looked for, at least: nothing overflows.
-    let (up, down) = (leaf.first(slot, edge), last(leaf, slot, edge));
-    let first = either::<UP, _>(up, down.wrapping_sub(others));
+    let first = first_below::<UP, K, S>(node, fits, others)?;
     either::<UP, _>(want.last(first) <= want.hi, want.lo <= first).then_some(first)
 }
 
-/// As [`Node::last`]. All is read and compared, so that there is no branch.
+/// Returns the first position in the direction for a gap of more than `others` indices in the subtree
+/// of a gap node. It is below the slots `fits`, each of which has such a hole below.
+#[inline(always)]
+fn first_below<const UP: bool, K: Key, S: Shape>(
+    node: Node<K, S>,
+    fits: u32,
+    others: K,
+) -> Option<K> {
+    let (mut node, mut fits) = (node, fits);
+    // An index of the subtree: its first in the direction.
+    let mut edge = if UP { K::MIN } else { K::MAX };
+    let leaf = loop {
+        debug_assert!(fits != 0, "a gap that is not there");
+        let slot = first_of::<UP>(fits)?;
+        edge = either::<UP, _>(node.first(slot, edge), last(node, slot, edge));
+        let word = node.slot(slot);
+        prefetch::node::<1>(word);
+        if is_leaf_word(word) {
+            // SAFETY: a leaf of the tree.
+            break unsafe { Node::<K, S>::of_kind(word, Kind::Leaf) };
+        }
+        // SAFETY: all inner nodes are gap nodes, as this one is.
+        node = unsafe { Node::of_kind(word, Kind::Gap) };
+        fits = node.fits(others);
+    };
+    let wide = leaf.wide_holes::<UP>(others, edge);
+    debug_assert!(wide != 0, "a hole that is not there");
+    let slot = first_of::<UP>(wide)?;
+    // The hole is at least as large as requested: nothing overflows.
+    let (up, down) = (leaf.first(slot, edge), last(leaf, slot, edge));
+    Some(either::<UP, _>(up, down.wrapping_sub(others)))
+}
+
+/// Returns what [`Node::last`] does. Reads and compares everything, so that there is no branch.
 #[inline(always)]
 fn last<K: Key, S: Shape>(node: Node<K, S>, i: usize, max: K) -> K {
     let pivots = node.capacity() - 1;
@@ -192,13 +206,13 @@ fn last<K: Key, S: Shape>(node: Node<K, S>, i: usize, max: K) -> K {
     select_unpredictable((i < pivots) & (pivot < max), pivot, max)
 }
 
-/// The slots that come after slot `i` on the way.
+/// Returns the slots after slot `i` in the direction.
 #[inline(always)]
 fn beyond<const UP: bool>(i: usize) -> u32 {
     either::<UP, _>(u32::MAX << i << 1, !(u32::MAX << i))
 }
 
-/// Which of the slots comes first on the way.
+/// Returns the first of the slots in the direction.
 #[inline(always)]
 fn first_of<const UP: bool>(slots: u32) -> Option<usize> {
     let slot = if UP {
@@ -209,7 +223,7 @@ fn first_of<const UP: bool>(slots: u32) -> Option<usize> {
     slot.map(|slot| slot as usize)
 }
 
-/// As [`first_of`]; it is taken out.
+/// Removes and returns the [first](first_of) of the slots.
 #[inline(always)]
 fn take_first<const UP: bool>(slots: &mut u32) -> Option<usize> {
     let slot = first_of::<UP>(*slots)?;
@@ -217,7 +231,7 @@ fn take_first<const UP: bool>(slots: &mut u32) -> Option<usize> {
     Some(slot)
 }
 
-/// The first place on the way in a node that covers `min..=max`, and in those below.
+/// Returns the first matching position in the subtree of a node that covers `min..=max`.
 fn below<const UP: bool, K: Key, S: Shape>(
     node: Node<K, S>,
     min: K,
@@ -225,7 +239,7 @@ fn below<const UP: bool, K: Key, S: Shape>(
     want: &Want<K>,
 ) -> Option<K> {
     let slot = node.search(either::<UP, _>(want.lo.max(min), want.hi.min(max)));
-    // What the slots after the last one hold is anything.
+    // Slots after the last one may have stale contents.
     let mut slots = (1 << slot | beyond::<UP>(slot)) & !beyond::<true>(node.end());
     let aligned = want.align != K::ONE;
     while let Some(i) = take_first::<UP>(&mut slots) {
@@ -237,7 +251,7 @@ fn below<const UP: bool, K: Key, S: Shape>(
             Kind::Leaf if node.slot(i).is_null() => want.place::<UP>(first, last),
             Kind::Leaf => None,
             Kind::Gap if node.gap(i) < want.size => None,
-            // No place in all that is below it, even if that were one hole.
+            // No position in its whole range, even if that were one hole.
             Kind::Gap | Kind::Range if aligned && want.place::<UP>(first, last).is_none() => None,
             Kind::Gap | Kind::Range => below::<UP, K, S>(node.child(i), first, last, want),
         };

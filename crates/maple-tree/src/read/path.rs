@@ -1,28 +1,28 @@
-//! A leaf with its bounds and its slot in the node above, by which the next leaf is found: for
-//! writes, cursors and traversals.
+//! A leaf, its bounds, and its slot in its parent, from which the next leaf is found. For writes,
+//! cursors and traversals.
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, prefetch};
 use crate::read::Place;
 use crate::read::walk::descend_by;
 
-/// The distance, in leaves, of memory prefetches.
+/// The number of leaves ahead that are prefetched.
 const AHEAD: usize = 2;
 
-/// A leaf and its position below its parent.
+/// A leaf, its parent, and its slot there.
 #[derive(Clone, Copy)]
 pub(crate) struct LeafPath<K, S> {
     pub(crate) place: Place<K, S>,
-    /// `None` above a leaf that is the root.
+    /// `None` if the leaf is the root.
     pub(crate) parent: Option<Node<K, S>>,
     /// The leaf's slot in its parent.
     pub(crate) at: usize,
 }
 
 impl<K: Key, S: Shape> LeafPath<K, S> {
-    /// Returns the leaf that covers `key` if that is the next one, `UP` or down, below the same
-    /// node, and lies between two others: then the node has its bounds. Returns `None` also if that
-    /// node is no longer in the tree. Prefetches a leaf further on.
+    /// Returns the leaf that covers `key`, if it is the next one in the direction, has the same
+    /// parent, and is neither the first nor the last child: the parent then has its bounds. Returns
+    /// `None` also if the parent is no longer in the tree. Prefetches a leaf further on.
     #[inline(always)]
     pub(crate) fn next_leaf<const UP: bool>(self, key: K) -> Option<Self> {
         let Place { min, max, .. } = self.place;
@@ -41,9 +41,9 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
         }
         prefetch::node::<0>(parent.slot(ahead.min(end)));
         let place = Place {
-            // SAFETY: the children of a node above a leaf are leaves, which live as long as the
-            // references to them. A reader's guard keeps both, and only the writer itself replaces
-            // its own.
+            // SAFETY: the children of a leaf's parent are leaves, which live as long as what leads
+            // to them. A reader's guard keeps both alive, and a writer's nodes are replaced by that
+            // writer only.
             leaf: unsafe { Node::of_kind(parent.slot(at), Kind::Leaf) },
             min: if UP { key } else { parent.first(at, min) },
             max: if UP { parent.pivot(at) } else { key },
@@ -52,7 +52,7 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
     }
 }
 
-/// Returns the leaf that covers `key`.
+/// Returns the leaf that covers `key`, with its parent.
 #[inline(always)]
 pub(crate) fn find<K: Key, S: Shape>(root: Node<K, S>, key: K) -> LeafPath<K, S> {
     let (mut parent, mut at) = (None, 0);

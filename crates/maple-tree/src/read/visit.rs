@@ -1,4 +1,5 @@
-//! Going past a few entries, from a key upwards, within one call: without the state that an iterator keeps between its steps.
+//! Visiting a few entries, from a key upwards, within one call: without the state that an iterator
+//! keeps between its steps.
 
 use core::ops::ControlFlow;
 
@@ -7,10 +8,11 @@ use crate::node::RawTree;
 use crate::read::{Found, descend};
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// Shows the entry at `key`, if there is one, and those after it, upwards, until `show` breaks.
+    /// Calls `show` with the entry at `key`, if there is one, and those after it, upwards, until
+    /// `show` breaks.
     ///
-    /// Concurrently with a writer, each leaf is read in its state when the walk reaches it. The
-    /// next one is above all indices that have been visited.
+    /// Under a concurrent writer, each leaf is read when the walk comes to it. The next leaf is
+    /// above all entries visited before.
     #[inline(always)]
     pub(crate) fn visit_up<B>(
         &self,
@@ -20,7 +22,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let mut key = key;
         loop {
             let Ok(root) = self.root().at(key) else {
-                // Not by `show` itself, which is put in line where it is called once.
+                // Through a reference, because `show` is inlined where it has one caller.
                 return self.visit_single(key, &mut show);
             };
             let place = descend(root, key);
@@ -46,7 +48,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
     }
 
-    /// As [`visit_up`](Self::visit_up), in a tree without nodes.
+    /// Visits as [`visit_up`](Self::visit_up) does, in a tree without nodes.
     #[cold]
     fn visit_single<B>(
         &self,

@@ -3,7 +3,7 @@
 use crate::base::{Key, Offset, Shape, Slot, either};
 use crate::node::{Kind, NULL, Node, RawTree, Root, Word, is_leaf_word, prefetch};
 
-/// A leaf and the indices that it covers. (On the way to one, a node above.)
+/// A leaf and its range. (During a descent or traversal, also an inner node.)
 #[derive(Clone, Copy)]
 pub(crate) struct Place<K, S> {
     pub(crate) leaf: Node<K, S>,
@@ -11,7 +11,7 @@ pub(crate) struct Place<K, S> {
     pub(crate) max: K,
 }
 
-/// A slot of a leaf, with the range that it covers.
+/// A slot of a leaf, with its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found<K> {
     pub(crate) first: K,
@@ -20,11 +20,12 @@ pub(crate) struct Found<K> {
     pub(crate) word: Word,
 }
 
-/// An entry, and the leaf in which it is, and its slot there; `None` if the root is all that there is.
+/// An entry, its leaf, and its slot there; `None` in a tree without nodes.
 pub(crate) type InSlot<K, S> = (Found<K>, Option<(Node<K, S>, usize)>);
 
 impl<K: Key, S: Shape> Root<K, S> {
-    /// The topmost node, or the slot at `key` of a tree without nodes: the single entry, or the hole above it, or the one that an empty tree is.
+    /// Returns the topmost node, or the slot at `key` of a tree without nodes: the single entry,
+    /// the hole above it, or the hole of an empty tree.
     #[inline(always)]
     pub(crate) fn at(self, key: K) -> Result<Node<K, S>, Found<K>> {
         let (first, last, word) = match self {
@@ -38,7 +39,7 @@ impl<K: Key, S: Shape> Root<K, S> {
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// The entry at `key`, or NULL.
+    /// Returns the entry at `key`, or NULL.
     #[inline]
     pub(crate) fn load(&self, key: K) -> Word {
         match self.root().at(key) {
@@ -50,8 +51,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
     }
 
-    /// Returns the address of the word of the entry at `key`, if there is an entry. Only for
-    /// callers with exclusive access to the tree.
+    /// Returns the address of the word of the entry at `key`, if there is one. Only with exclusive
+    /// access to the tree.
     #[inline]
     pub(crate) fn slot_memory(&self, key: K) -> Option<Slot> {
         match self.root().at(key) {
@@ -64,8 +65,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
     }
 
-    /// The entries at several keys, or NULL. All descend from the same root, level by level together: while the memory
-    /// of one's next node is on its way, the others are looked after.
+    /// Returns the entries at several keys, or NULL. All descend from the same root, level by level
+    /// together: while one descent waits for the memory of its next node, the others continue.
     #[inline]
     pub(crate) fn load_many<const N: usize>(&self, keys: &[K; N]) -> [Word; N] {
         match self.root() {
@@ -79,7 +80,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
     }
 
-    /// The range of the entry or hole at `key`.
+    /// Returns the entry or hole at `key`, with its range.
     #[inline]
     pub(crate) fn lookup(&self, key: K) -> Found<K> {
         match self.root().at(key) {
@@ -88,17 +89,18 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
     }
 
-    /// The first entry on the way `UP` (or down) that intersects `lo..=hi`: at the bound where the way begins, or the one that ends the hole there.
+    /// Returns the first entry in the direction (`UP` or down) that intersects `lo..=hi`: the one
+    /// at the bound where the search starts, or the one after the hole there.
     ///
-    /// It takes one walk, and another one if the hole goes on to the end of its leaf. Concurrently
-    /// with a writer, more holes may follow: each walk reads the tree's state at that time, and
-    /// goes on beyond the indices that the one before has seen.
+    /// Takes one walk, and another if the hole continues to the end of its leaf. Under a concurrent
+    /// writer, more holes may follow: each walk reads the tree at that time, and continues beyond
+    /// what the last one has seen.
     #[inline]
     pub(crate) fn find<const UP: bool>(&self, bounds: (K, K)) -> Option<Found<K>> {
         self.find_slot::<UP>(bounds).map(|(found, _)| found)
     }
 
-    /// As [`find`](Self::find), with the place where the entry is.
+    /// Searches as [`find`](Self::find) does, and returns the entry's slot, too.
     #[inline]
     pub(crate) fn find_slot<const UP: bool>(&self, (lo, hi): (K, K)) -> Option<InSlot<K, S>> {
         let mut key = if UP { lo } else { hi };
@@ -131,7 +133,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 }
 
 impl<K: Key> Found<K> {
-    /// The first index on the way `UP` (or down) that is not the slot's.
+    /// Returns the first index after the slot in the direction (`UP` or down).
     #[inline(always)]
     pub(crate) fn beyond<const UP: bool>(&self) -> Option<K> {
         let last = if UP { self.last } else { self.first };
@@ -140,14 +142,15 @@ impl<K: Key> Found<K> {
 }
 
 impl<K: Key, S: Shape> Place<K, S> {
-    /// The topmost node, which covers all indices.
+    /// Returns the topmost node, which covers all indices.
     #[inline(always)]
     pub(crate) fn of_root(root: Node<K, S>) -> Self {
         let (leaf, min, max) = (root, K::MIN, K::MAX);
         Self { leaf, min, max }
     }
 
-    /// Which slots of a leaf at one of the bounds of `lo..=hi`, or at both, are within them: bit `i` for slot `i`.
+    /// Returns the slots of a leaf that intersect `lo..=hi`: bit `i` for slot `i`. The leaf
+    /// contains one of the bounds, or both.
     #[cold]
     #[inline(never)]
     pub(crate) fn within(&self, lo: K, hi: K) -> u32 {
@@ -166,21 +169,21 @@ impl<K: Key, S: Shape> Place<K, S> {
         self.min <= key && key <= self.max
     }
 
-    /// The slot at `key`, which is in this leaf.
+    /// Returns the slot at `key`, which is in this leaf.
     #[inline]
     pub(crate) fn at(&self, key: K) -> Found<K> {
         self.slot(self.leaf.search(key))
     }
 
     /// Returns the slot after slot `i` of a leaf (or before it, unless `UP`), and its number.
-    /// Unless `holes` are wanted, a hole that ends before `limit` and in this leaf is skipped, and
-    /// the entry behind it returned. Returns `None` if slot `i` no longer ends (or begins) at
-    /// `edge`, which is before `limit`, or is the leaf's last (or first) one.
+    /// Unless `holes` are wanted, a hole is skipped if it ends before `limit` and in this leaf.
+    /// `edge`, which is before `limit`, is the end (or start) of slot `i`. Returns `None` if slot
+    /// `i` no longer ends (or begins) there, or if it is the leaf's last (or first) one.
     ///
-    /// It takes one comparison, where a search would take a dozen. A caller that remembers `i` from
-    /// an earlier look-up need not know how the leaf has changed since, as long as its bounds are
-    /// the same: pivots rise, so no other slot ends there. The pivots after the last slot are the
-    /// largest key, which the edge is not.
+    /// This takes one comparison, where a search would take a dozen. A caller may remember `i` from
+    /// an earlier lookup, and need not know how the leaf has changed since, while its bounds are
+    /// the same. Pivots ascend, so that no other slot ends there. Those after the last slot are the
+    /// largest key, which differs from the edge.
     #[inline(always)]
     pub(crate) fn beside<const UP: bool>(
         &self,
@@ -237,7 +240,7 @@ impl<K: Key, S: Shape> Place<K, S> {
     }
 }
 
-/// The entries at `keys` below nodes of the kind `inner`, of which `root` is one.
+/// Returns the entries at `keys` below nodes of kind `inner`, of which `root` is one.
 #[inline(always)]
 fn load_many_below<K: Key, S: Shape, const N: usize>(
     root: Node<K, S>,
@@ -249,8 +252,8 @@ fn load_many_below<K: Key, S: Shape, const N: usize>(
     while above {
         above = false;
         for (word, &key) in words.iter_mut().zip(keys) {
-            // Leaves are all on one level. A writer that concurrently replaces a child does so by a
-            // node of the same level.
+            // All leaves are on one level. A concurrent writer replaces a child only by a node of
+            // the same level.
             if !is_leaf_word(*word) {
                 // SAFETY: as in `place_below`.
                 let node = unsafe { Node::<K, S>::of_kind(*word, inner) };
@@ -268,20 +271,22 @@ fn load_many_below<K: Key, S: Shape, const N: usize>(
     words
 }
 
-/// The leaf that covers `key`.
+/// Returns the leaf that covers `key`.
 #[inline]
 pub(crate) fn descend<K: Key, S: Shape>(root: Node<K, S>, key: K) -> Place<K, S> {
     descend_by(root, key, |_, _, _| {})
 }
 
-/// As [`descend`]; `above` is shown the node above the leaf, if there is one, the leaf's slot there, and what that node covers.
+/// Descends as [`descend`] does, and calls `above` with the leaf's parent, if there is one, the
+/// leaf's slot there, and the parent's range.
 #[inline(always)]
 pub(crate) fn descend_by<K: Key, S: Shape>(
     root: Node<K, S>,
     key: K,
     above: impl FnOnce(Node<K, S>, usize, (K, K)),
 ) -> Place<K, S> {
-    // All nodes above the leaves are of one kind: known to the compiler, each level is a fixed sequence of instructions.
+    // All inner nodes are of one kind: as a constant, it makes each level a fixed sequence of
+    // instructions.
     match root.kind() {
         Kind::Leaf => Place::of_root(root.as_leaf()),
         Kind::Range => place_below(root, Kind::Range, key, above),
@@ -289,7 +294,7 @@ pub(crate) fn descend_by<K: Key, S: Shape>(
     }
 }
 
-/// Asks for the memory of the two leaves after slot `i` of the node above them, or before it unless `UP`.
+/// Prefetches the two leaves after slot `i` of their parent, or before it unless `UP`.
 #[inline(always)]
 pub(crate) fn ask_ahead<const UP: bool, K: Key, S: Shape>(node: Node<K, S>, i: usize) {
     let end = node.end();
@@ -299,7 +304,8 @@ pub(crate) fn ask_ahead<const UP: bool, K: Key, S: Shape>(node: Node<K, S>, i: u
     }
 }
 
-/// The leaf that covers `key` below nodes of the kind `inner`, of which `root` is one. For `above` see [`descend_by`].
+/// Returns the leaf that covers `key` below nodes of kind `inner`, of which `root` is one. For
+/// `above` see [`descend_by`].
 #[inline(always)]
 fn place_below<K: Key, S: Shape>(
     root: Node<K, S>,
@@ -311,14 +317,15 @@ fn place_below<K: Key, S: Shape>(
     let mut min = K::MIN;
     let mut max = K::MAX;
     loop {
-        // SAFETY: a node of this kind: the first is, and of those below, all that are not leaves. Slots of such nodes hold
-        // nodes, which live as long as what leads to them; a reader's guard keeps both.
+        // SAFETY: the node is of this kind: the first is, and so are all nodes below that are not
+        // leaves. Slots of such nodes hold nodes, which live as long as what leads to them. A
+        // reader's guard keeps both alive.
         let node = unsafe { Node::<K, S>::of_kind(word, inner) };
         let i = node.search(key);
         word = node.slot(i);
         if inner == Kind::Gap {
-            // The last line of an inner node has only gaps, which the writer changes: a processor
-            // that had a copy of it would slow the writer down.
+            // The last line of an inner node has only gaps, which the writer changes: a cached copy
+            // would slow the writer down.
             prefetch::lines::<1, 3>(word);
         } else {
             prefetch::node::<1>(word);
@@ -338,12 +345,11 @@ fn place_below<K: Key, S: Shape>(
     }
 }
 
-/// Ways from a node to others, by way of its parents. Only for the writer.
+/// Paths from a node to others, by way of its ancestors. Only for the writer.
 impl<K: Key, S: Shape> Node<K, S> {
-    /// Returns the bound of the node: the last index that it covers, or the one before the first
-    /// unless `UP`. It is a pivot of a node above; the result is that node, the pivot, and the
-    /// number of levels between. Returns `None` at the end of the key space. `key` is one of the
-    /// node's indices, `inner` the kind of inner nodes in this tree.
+    /// Returns the pivot that bounds the node above, or, unless `UP`, below: an ancestor, one of
+    /// its pivots, and the number of levels up. Returns `None` at the end of the key space. `key`
+    /// is one of the node's indices, `inner` the kind of inner nodes in this tree.
     #[inline(always)]
     pub(crate) fn bounding<const UP: bool>(
         self,
@@ -361,7 +367,8 @@ impl<K: Key, S: Shape> Node<K, S> {
         }
     }
 
-    /// The last index that the node covers, or the first unless `UP`. `key` and `inner` as for [`bounding`](Self::bounding).
+    /// Returns the last index of the node, or the first unless `UP`. `key` and `inner` are as for
+    /// [`bounding`](Self::bounding).
     pub(crate) fn bound<const UP: bool>(self, key: K, inner: Kind) -> K {
         match self.bounding::<UP>(key, inner) {
             Some((node, i, _)) if UP => node.pivot(i),
@@ -371,7 +378,8 @@ impl<K: Key, S: Shape> Node<K, S> {
         }
     }
 
-    /// The last index of slot `i`, or the first unless `UP`; `key` is an index of the node. `inner` as for [`bound`](Self::bound).
+    /// Returns the last index of slot `i`, or the first unless `UP`. `key` is an index of the node.
+    /// `inner` is as for [`bound`](Self::bound).
     #[inline(always)]
     pub(crate) fn edge<const UP: bool>(self, i: usize, key: K, inner: Kind) -> K {
         match (UP, i) {
@@ -381,8 +389,8 @@ impl<K: Key, S: Shape> Node<K, S> {
         }
     }
 
-    /// Returns the node `levels` levels below this one that begins behind pivot `i`, or ends at it
-    /// unless `UP`.
+    /// Returns the node `levels` levels below this one that begins after pivot `i`, or, unless
+    /// `UP`, ends at it.
     pub(crate) fn beside_pivot<const UP: bool>(self, i: usize, levels: u32) -> Self {
         let mut at = self.child(if UP { i + 1 } else { i });
         for _ in 1..levels {
@@ -391,8 +399,8 @@ impl<K: Key, S: Shape> Node<K, S> {
         at
     }
 
-    /// The next node on the level of this one (or the one before, unless `UP`), or `None` if it is the last. `key` and `inner` as for
-    /// [`bounding`](Self::bounding).
+    /// Returns the next node on the level of this one (or the one before, unless `UP`), or `None`
+    /// if it is the last. `key` and `inner` are as for [`bounding`](Self::bounding).
     pub(crate) fn neighbour<const UP: bool>(self, key: K, inner: Kind) -> Option<Self> {
         let (node, i, levels) = self.bounding::<UP>(key, inner)?;
         Some(node.beside_pivot::<UP>(i, levels))

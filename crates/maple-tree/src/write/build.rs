@@ -1,17 +1,18 @@
-//! Building a tree out of entries that come in order: leaves are filled one after the other and never looked at again, so that
-//! an entry costs little more than the two words that it takes.
+//! Builds a tree from entries that come in order. Leaves are filled one after the other and never
+//! visited again, so that an entry costs little more than its two words.
 //!
 //! # The shape while it grows
 //!
-//! Every node except the last of each level is full and final. A new leaf is linked to its parent
-//! at once (and a new parent to its own, up to a new root). So the part that has been built is a
-//! tree at any time, except for the bounds and the gap of the last leaf, which [`Builder::finish`]
-//! adds. The last node of a level may have few slots, as it may after ascending stores.
+//! Every node but the last of each level is full and final. A new leaf is linked to its parent at
+//! once, and a new parent to its own, up to a new root. What has been built is therefore a tree at
+//! any time, except for the bounds and the gap of the last leaf: [`Builder::finish`] adds these.
+//! The last node of a level may have few slots, as after ascending stores.
 //!
 //! # Failure
 //!
-//! Before an entry is taken, the nodes are reserved that it *and the hole after it* may need. An entry that is refused leaves everything
-//! as it was, and what is there can always be finished without another allocation, or given up: dropping the builder frees all.
+//! Before an entry is accepted, the nodes are reserved that it *and the hole after it* may need. A
+//! refused entry leaves everything unchanged. What has been built can always be finished without
+//! another allocation, or abandoned: dropping the builder frees everything.
 
 use core::hint::select_unpredictable;
 use core::marker::PhantomData;
@@ -24,13 +25,13 @@ use crate::node::{
 use crate::write::last::{link, nodes_above, propagate_above};
 use crate::write::{Immediate, retire_subtree};
 
-/// The distance, in nodes, of memory prefetches: in a slab, fresh nodes lie one behind the other.
+/// The number of nodes ahead that are prefetched: in a slab, fresh nodes are adjacent.
 const AHEAD: usize = 2;
 
-/// Why an entry was not taken.
+/// The reason why an entry was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// It does not come after all that are there.
+    /// The entry does not come after all existing ones.
     Order,
     /// There was no memory.
     Alloc,
@@ -42,18 +43,18 @@ impl From<AllocError> for Refused {
     }
 }
 
-/// A tree that grows at its end. Words that are given up go to `discard`.
+/// A tree that grows at its end. Words of an abandoned tree go to `discard`.
 pub(crate) struct Builder<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> {
     alloc: &'a A,
     discard: D,
     inner: Kind,
     reserve: Reserve,
-    /// The last leaf, and how many of its slots are used.
+    /// The last leaf, and the number of its used slots.
     leaf: Option<NodeMut<K, S>>,
     used: usize,
-    /// Its largest hole so far.
+    /// The last leaf's largest hole so far.
     largest: K,
-    /// The first index that is not covered yet; `None` when all are.
+    /// The first index not covered yet, or `None` when all are covered.
     next: Option<K>,
     height: u32,
     marker: PhantomData<S>,
@@ -62,7 +63,7 @@ pub(crate) struct Builder<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> {
 impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D> {
     const CAPACITY: usize = Geometry::<K, S>::slots(Kind::Leaf);
 
-    /// Begins a tree whose inner nodes are of a kind.
+    /// Starts a tree whose inner nodes are of kind `inner`.
     pub(crate) fn new(inner: Kind, alloc: &'a A, discard: D) -> Self {
         Self {
             alloc,
@@ -70,7 +71,7 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
             inner,
             reserve: Reserve::new(),
             leaf: None,
-            // As full as if there were one: the first entry asks for a leaf.
+            // As full as if there were a leaf: the first entry then asks for one.
             used: Self::CAPACITY,
             largest: K::MIN,
             next: Some(K::MIN),
@@ -79,7 +80,7 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
         }
     }
 
-    /// Adds an entry, which takes the word over; `first` is not above `last`.
+    /// Adds an entry and takes the word over. `first` must not be above `last`.
     #[inline]
     pub(crate) fn push(&mut self, first: K, last: K, word: Word) -> Result<(), Refused> {
         debug_assert!(first <= last && !word.is_null());
@@ -100,9 +101,11 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
         Ok(())
     }
 
-    /// Adds entries for as long as `entries` gives some and none is refused; gives the one that was, if any.
+    /// Adds entries until `entries` returns `None` or one is refused. Returns the refused one, if
+    /// any.
     ///
-    /// The same as a loop around [`push`](Self::push), with what it needs of the builder in registers while it is in one leaf.
+    /// Equivalent to a loop around [`push`](Self::push), but keeps the builder's state in registers
+    /// while it fills one leaf.
     pub(crate) fn extend(
         &mut self,
         mut entries: impl FnMut() -> Option<(K, K, Word)>,
@@ -116,7 +119,8 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
                 continue;
             };
             let mut used = self.used;
-            // What comes to be in the leaf is counted at once, for `entries` may panic; all else when the leaf is left.
+            // What is in the leaf is counted at once, because `entries` may panic. The rest is
+            // written back when the leaf is left.
             let refused = loop {
                 let Some((first, last, word)) = entries() else {
                     self.next = Some(next);
@@ -134,7 +138,8 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
                     }
                     break None;
                 }
-                // A hole is written even if there is none, and what follows then lies over it: whether there is one is anybody's guess.
+                // A hole is written even if there is none, and the entry then overwrites it: a
+                // branch on it could not be predicted.
                 let before = first.wrapping_sub(K::ONE);
                 leaf.set_slot(used, NULL);
                 leaf.set_pivot(used, before);
@@ -163,7 +168,7 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
         None
     }
 
-    /// As [`push`](Self::push), if the leaf may have to be left for a new one.
+    /// Does what [`push`](Self::push) does if the entry may need a new leaf.
     #[cold]
     fn push_beyond(&mut self, next: K, first: K, last: K, word: Word) -> Result<(), AllocError> {
         // A leaf, and its new ancestors.
@@ -189,14 +194,16 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
         self.used = i + 1;
     }
 
-    /// As [`put`](Self::put), a hole; keeps the size of the largest one of the leaf, which only gap nodes will ask for.
+    /// Adds a hole as [`put`](Self::put) does, and updates the leaf's largest hole, which only gap
+    /// nodes will use.
     #[inline(always)]
     fn put_hole(&mut self, leaf: NodeMut<K, S>, first: K, last: K) {
         self.put(leaf, NULL, last);
         self.largest = self.largest.max(K::span(first, last));
     }
 
-    /// The leaf with room for a slot that starts at `first`: a new one, if the last one is full. Its nodes have been reserved.
+    /// Returns a leaf with room for a slot that starts at `first`: a new one if the last is full.
+    /// Its nodes have been reserved.
     fn leaf_for(&mut self, first: K) -> NodeMut<K, S> {
         let old = match self.leaf {
             Some(leaf) if self.used < Self::CAPACITY => return leaf,
@@ -222,7 +229,8 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
         leaf
     }
 
-    /// Notes the bounds and the gap of the last leaf; gives the root. The builder has nothing then.
+    /// Writes the bounds and the gap of the last leaf, and returns the root. The builder is empty
+    /// then.
     fn seal(&mut self) -> Option<Node<K, S>> {
         let leaf = self.leaf.take()?;
         leaf.set_end(self.used - 1);
@@ -232,15 +240,14 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
         Some(propagate_above(leaf.node(), self.largest, self.inner))
     }
 
-    /// Moves the built nodes into `tree`, which is empty and tracks gaps as the builder does. No
-    /// reader sees the earlier, empty content of the nodes. Later readers of `tree` see all of
-    /// them.
+    /// Makes the built tree the content of `tree`, which is empty and tracks gaps as the builder
+    /// does. Readers see the whole new content at once.
     pub(crate) fn finish(mut self, tree: &RawTree<K, S>) {
         let (word, height) = self.root();
         tree.publish_root(word, height);
     }
 
-    /// The root word, and the height; the tree is no longer the builder's.
+    /// Returns the root word and the height. The builder no longer owns the tree then.
     pub(crate) fn root(&mut self) -> (Word, u32) {
         if self.leaf.is_none() {
             return (NULL, 0);
@@ -253,10 +260,10 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
             return (NULL, 0);
         };
         if root.is_leaf() && root.end() == 1 && root.pivot(0) == K::MIN {
-            // A single entry at index 0 needs no node, if it cannot be taken for one.
+            // A single entry at index 0 needs no node, unless it could be mistaken for one.
             let only = root.slot(0);
             if !only.is_null() && root.slot(1).is_null() && !is_node(only) {
-                // SAFETY: it came from this allocator, and nothing leads to it.
+                // SAFETY: the node came from this allocator, and nothing leads to it.
                 unsafe { self.alloc.deallocate(root.block(), LAYOUT) };
                 return (only, 0);
             }
@@ -276,7 +283,7 @@ impl<K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Drop for Builder<'_, K, S, 
             };
             retire_subtree(root, K::MIN, K::MAX, (K::MIN, K::MAX), &mut sink);
         }
-        // SAFETY: it was filled from there.
+        // SAFETY: the reserve was filled from this allocator.
         unsafe { self.reserve.release(self.alloc) };
     }
 }

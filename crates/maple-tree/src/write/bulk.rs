@@ -1,22 +1,24 @@
-//! The number of nodes for a run of stores that are known to come in ascending order, behind all
-//! existing entries.
+//! The number of nodes for a run of stores that come in ascending order after all existing entries.
 //!
-//! Such a store puts at most two slots (the hole before the entry, and the entry) in front of the hole at the end of the last
-//! leaf. A node that is full is [split](crate::write::level::Level::sizes) so that the first part is full again, on each level. So a level
-//! that gets `added` slots gets a node for each `capacity` of them, and one more if its last node had no room left; and these nodes are the slots
-//! that the level above gets.
+//! Such a store puts at most two slots in front of the hole at the end of the last leaf: the hole
+//! before the entry, and the entry. A full node is [split](crate::write::level::Level::sizes) so
+//! that its first part is full again, on each level. A level that gets `added` slots therefore gets
+//! one node for each `capacity` of them, and one more if its last node had no room left. The level
+//! above gets that many slots.
 //!
-//! With readers about, nodes are not changed but copied: one leaf for each store, and for each new node the one above it.
+//! Under concurrent readers, nodes are copied instead of changed: one leaf for each store, and for
+//! each new node its parent.
 
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, RawTree};
 
-/// A tree without nodes has up to two slots: a single entry, and the hole behind it.
+/// The most slots of a tree without nodes: a single entry, and the hole behind it.
 const SLOTS_WITHOUT_NODES: usize = 2;
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// Enough nodes for `entries` stores in ascending order behind all that is there, and no more than they take if each leaves a hole
-    /// before it and the last nodes are full.
+    /// Returns a sufficient number of nodes for `entries` stores in ascending order after all
+    /// existing entries. It is exact if each store leaves a hole before it and the last nodes are
+    /// full.
     pub(crate) fn bulk_nodes(&self, entries: usize) -> usize {
         if entries == 0 {
             return 0;
@@ -32,7 +34,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             };
             let capacity = Geometry::<K, S>::slots(kind);
             if level >= height {
-                // The level begins with one node, for what is below it, or for what was there without nodes.
+                // The level begins with one node, for the nodes below it or for what the tree held
+                // without nodes.
                 let there = match level {
                     0 => SLOTS_WITHOUT_NODES,
                     _ => 1,
@@ -50,7 +53,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             if copies && level + 1 < height {
                 nodes = nodes.saturating_add(added);
             } else if copies {
-                // The first makes the level above, which counts it; each of the others copies a node there.
+                // The first makes the level above, which counts it. Each of the others copies a
+                // node there.
                 nodes = nodes.saturating_add(added - 1);
             }
         }

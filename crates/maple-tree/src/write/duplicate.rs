@@ -1,9 +1,10 @@
-//! Duplication: one pass over the nodes, depth first. Each is copied as a whole, and then what differs is put right: the parent, the
-//! children, and, in leaves, the values.
+//! Duplication: one pass over the nodes, depth first. Each node is copied as a whole. Then the
+//! differences are corrected: the parent, the children, and, in leaves, the values.
 //!
-//! All nodes are there before the first is copied: as one run, if the allocator has runs. So the only failure on the way is
-//! that of the closure that makes the values. It is shown each entry once, in order, and may leave entries out; the sizes of holes
-//! are those of the original wherever it did not.
+//! All nodes are allocated before the first is copied: as one run, if the allocator has runs. The
+//! only possible failure during the copy is therefore that of the closure that makes the values. It
+//! gets each entry once, in order, and may leave entries out. Where it leaves none out, the sizes
+//! of holes are those of the original.
 
 use core::marker::PhantomData;
 use core::mem::forget;
@@ -17,10 +18,10 @@ use crate::read::Place;
 use crate::write::holes::propagate_ancestors;
 use crate::write::{Immediate, Sink, retire_subtree};
 
-/// The distance, in nodes, of memory prefetches.
+/// The number of nodes ahead that are prefetched.
 const AHEAD: usize = 2;
 
-/// Why a duplicate was not made. Nothing of it is left.
+/// The reason why a duplicate was not made. Nothing of it is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CloneError<E> {
     /// There was no memory for a node.
@@ -53,28 +54,29 @@ impl<E: core::error::Error + 'static> core::error::Error for CloneError<E> {
     }
 }
 
-/// Makes the entries of a duplicate, and drops them if the duplicate is given up.
+/// Copies entries into a duplicate, and takes the copies back if it is abandoned.
 pub(crate) trait Copier<K> {
-    /// Why an entry could not be copied.
+    /// The reason why an entry could not be copied.
     type Error;
-    /// The copy of every word is the word itself: [`copy`](Copier::copy) and [`undo`](Copier::undo) need not be called.
+    /// `true` if the copy of every word is the word itself. [`copy`](Copier::copy) and
+    /// [`undo`](Copier::undo) need not be called then.
     const VERBATIM: bool = false;
-    /// The copy of an entry, or NULL to leave it out.
+    /// Returns the copy of an entry, or NULL to leave it out.
     fn copy(&mut self, first: K, last: K, word: Word) -> Result<Word, Self::Error>;
     fn undo(&mut self, word: Word);
 }
 
-/// A duplicate that is being made. What there is of it is taken back when this is dropped.
+/// An unfinished duplicate. Dropping it frees what exists of it.
 struct Dup<'a, K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> {
     supply: Supply<'a, A>,
     copier: &'a mut C,
-    /// Its root. `None` before the first node exists, and once the duplicate is complete.
+    /// The duplicate's root; `None` before it exists and once the duplicate is complete.
     root: Option<Node<K, S>>,
-    /// Some entry was left out: holes may neighbour each other.
+    /// `true` if an entry was left out: holes may be adjacent.
     left_out: bool,
 }
 
-/// Returns the number of nodes from `node` down. Reads inner nodes only.
+/// Returns the number of nodes in the subtree of `node`. Reads inner nodes only.
 fn count<K: Key, S: Shape>(node: Node<K, S>) -> usize {
     if node.is_leaf() {
         return 1;
@@ -86,13 +88,13 @@ fn count<K: Key, S: Shape>(node: Node<K, S>) -> usize {
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// Fills `new`, which is empty and has the modes that the duplicate is to have, with copies. On failure it is empty
-    /// again.
+    /// Fills `new` with copies. `new` is empty and has the modes of the future duplicate. On
+    /// failure it is empty again.
     ///
     /// # Safety
     ///
-    /// No thread writes `self` during the call, and no other code uses `new`. Both track gaps, or
-    /// neither does. The words that the copier makes are allowed in this tree.
+    /// Nothing writes `self` during the call, and nothing else uses `new`. Both track gaps, or
+    /// neither does. The words that the copier makes are valid in this tree.
     pub(crate) unsafe fn dup_into<A: NodeAlloc, C: Copier<K>>(
         &self,
         new: &Self,
@@ -101,17 +103,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     ) -> Result<(), CloneError<C::Error>> {
         let root = match self.root() {
             Root::Empty => return Ok(()),
-            Root::Single(word) => {
-                let copy = copier
-                    .copy(K::MIN, K::MIN, word)
-                    .map_err(CloneError::Entry)?;
-                return new.put(K::MIN, K::MIN, copy, alloc).map_err(|error| {
-                    if !copy.is_null() {
-                        copier.undo(copy);
-                    }
-                    error.into()
-                });
-            }
+            Root::Single(word) => return new.put_copy(word, alloc, copier),
             Root::Node(root) => root,
         };
         let nodes = count(root);
@@ -125,7 +117,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             left_out: false,
         };
         if C::VERBATIM {
-            // All nodes above the leaves are of one kind: known to the compiler, it decides offsets.
+            // All inner nodes are of one kind: as a constant, it fixes offsets.
             let copy = match root.kind() {
                 Kind::Leaf => dup.copy_node(root.as_leaf(), None).node(),
                 Kind::Range => dup.verbatim::<false>(root.word(), None),
@@ -142,24 +134,34 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             dup.inner(copy, K::MIN, K::MAX)
         };
         if let Err(error) = made {
-            // Here, and not on return: if it panics, the error is dropped.
+            // Dropped here, not on return: if this panics, the error is dropped, too.
             drop(dup);
             return Err(CloneError::Entry(error));
         }
         dup.root = None;
         new.publish_root(copy.node().word(), self.height());
         if dup.left_out {
-            let joined = new.join_holes(dup.supply.source());
-            if let Root::Node(root) = new.root()
-                && (joined.is_err() || root.end() == 0 && root.slot(0).is_null())
-            {
-                // It is given up, or the one entry over all indices has been left out.
-                new.publish_root(NULL, 0);
-                dup.root = Some(root);
-            }
-            joined?;
+            dup.join_holes(new)?;
         }
         Ok(())
+    }
+
+    /// Stores a copy of the only entry, which covers index 0, in this tree, which is empty.
+    fn put_copy<A: NodeAlloc, C: Copier<K>>(
+        &self,
+        word: Word,
+        alloc: &A,
+        copier: &mut C,
+    ) -> Result<(), CloneError<C::Error>> {
+        let copy = copier
+            .copy(K::MIN, K::MIN, word)
+            .map_err(CloneError::Entry)?;
+        self.put(K::MIN, K::MIN, copy, alloc).map_err(|error| {
+            if !copy.is_null() {
+                copier.undo(copy);
+            }
+            error.into()
+        })
     }
 
     /// Stores a word, or a hole, over holes.
@@ -167,16 +169,16 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let plan = self.plan_store(first, last, word);
         let mut reserve = Reserve::new();
         let filled = reserve.provide(plan.nodes, alloc);
-        // SAFETY: it was filled from there.
+        // SAFETY: the reserve was filled from this allocator.
         filled.inspect_err(|_| unsafe { reserve.release(alloc) })?;
         let entry = |_, _, _| debug_assert!(false, "only holes are written over");
-        // SAFETY: no other code uses this tree, whose nodes come from the allocator. Those that it
-        // takes are reserved.
+        // SAFETY: nothing else uses this tree. Its nodes come from the allocator, and those that
+        // the plan takes are reserved.
         unsafe { self.apply(&plan, &mut reserve, &mut Immediate { alloc, entry }) };
         Ok(())
     }
 
-    /// Makes each run of holes one, and nodes that become too small join their neighbours.
+    /// Joins each run of holes into one. Nodes that become too small join their neighbours.
     fn join_holes(&self, alloc: &impl NodeAlloc) -> Result<(), AllocError> {
         let mut key = Some(K::MIN);
         while let Some(first) = key {
@@ -203,19 +205,34 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 }
 
 impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Dup<'_, K, S, A, C> {
-    /// Copies an inner node (a gap node, or else a range node) and all below, values included. Cannot fail.
+    /// Joins the holes of `new`, the complete duplicate, after entries were left out. If that fails, or
+    /// if only a hole is left, `new` is empty again.
+    fn join_holes(&mut self, new: &RawTree<K, S>) -> Result<(), AllocError> {
+        let joined = new.join_holes(self.supply.source());
+        if let Root::Node(root) = new.root()
+            && (joined.is_err() || root.end() == 0 && root.slot(0).is_null())
+        {
+            // The duplicate is abandoned, or its only entry, over all indices, was left out.
+            new.publish_root(NULL, 0);
+            self.root = Some(root);
+        }
+        joined
+    }
+
+    /// Copies an inner node (a gap node, or else a range node) and its subtree, values included.
+    /// Cannot fail.
     ///
-    /// The children's copies lie one behind the other, if the allocator has runs: so their addresses are known before any of them is
-    /// there, and no copy waits for another.
+    /// The children's copies are adjacent if the allocator has runs. Their addresses are then known
+    /// before any of them exists, so that no copy waits for another.
     fn verbatim<const GAP: bool>(&mut self, old: Word, parent: Option<Node<K, S>>) -> Node<K, S> {
-        // SAFETY: nodes above the leaves are of this kind.
+        // SAFETY: inner nodes are of this kind.
         let old = unsafe { Node::<K, S>::of_kind(old, if GAP { Kind::Gap } else { Kind::Range }) };
         let new = self.copy_node(old, parent);
         let (end, used) = (old.end(), old.used());
         if is_leaf_word(old.slot(0)) {
             for i in 0..used {
                 prefetch::node::<0>(old.slot((i + AHEAD).min(end)));
-                // SAFETY: leaves are all on one level.
+                // SAFETY: all leaves are on one level.
                 let leaf = unsafe { Node::of_kind(old.slot(i), Kind::Leaf) };
                 let copy = self.copy_node(leaf, Some(new.node()));
                 new.set_slot(i, copy.node().word());
@@ -230,10 +247,10 @@ impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Dup<'_, K, S, A, C> {
         new.node()
     }
 
-    /// Copies a node unchanged, except for its parent.
+    /// Copies a node unchanged, except for the parent.
     #[inline(always)]
     fn copy_node(&mut self, old: Node<K, S>, parent: Option<Node<K, S>>) -> NodeMut<K, S> {
-        // SAFETY: no other code uses the block, and no thread writes the original (promise of
+        // SAFETY: nothing else uses the block, and nothing writes the original (promise of
         // `dup_into`).
         unsafe {
             NodeMut::copy(
@@ -244,8 +261,9 @@ impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Dup<'_, K, S, A, C> {
         }
     }
 
-    /// Replaces the children of a copied inner node by copies, with all below. If that fails or panics, the node has those that have been begun; a child that
-    /// has not been is still the original's, and names that as its parent.
+    /// Replaces the children of a copied inner node by copies of their subtrees. On failure or
+    /// panic, the node has the copies that were started. A child that was not started is still the
+    /// original's, and names the original as its parent.
     fn inner(&mut self, new: NodeMut<K, S>, min: K, max: K) -> Result<(), C::Error> {
         let node = new.node();
         let end = node.end();
@@ -266,7 +284,8 @@ impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Dup<'_, K, S, A, C> {
         Ok(())
     }
 
-    /// Replaces the entries of a copied leaf by copies. If that fails or panics, the leaf has those that have been made.
+    /// Replaces the entries of a copied leaf by copies. On failure or panic, the leaf has the
+    /// copies that were made.
     #[inline]
     fn leaf(
         &mut self,
@@ -278,7 +297,7 @@ impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Dup<'_, K, S, A, C> {
         let leaf = new.node();
         let place = Place { leaf, min, max };
         let mut left_out = false;
-        // SAFETY: the node is ours.
+        // SAFETY: the node is exclusive to the duplicate.
         let left = unsafe { leaf.entries() };
         let mut entries = Entries { new, left };
         while entries.left != 0 {
@@ -300,7 +319,8 @@ impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Dup<'_, K, S, A, C> {
     }
 }
 
-/// A leaf of the duplicate in which the entries that are left are still the original's. It gives them up when it is dropped.
+/// A leaf of the duplicate whose entries in `left` are still the original's. Dropping this clears
+/// them.
 struct Entries<K: Key, S: Shape> {
     new: NodeMut<K, S>,
     left: u32,
@@ -330,7 +350,7 @@ impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Sink<K> for Dup<'_, K, S, A, 
     }
 
     fn node(&mut self, block: NonNull<u8>) {
-        // SAFETY: it was taken from there, and the duplicate has no other users.
+        // SAFETY: the block came from this supply, and the duplicate has no other users.
         unsafe { self.supply.put(block) };
     }
 }
@@ -349,7 +369,7 @@ impl<K> Copier<K> for Verbatim {
     fn undo(&mut self, _: Word) {}
 }
 
-/// Words of values `V` that a closure makes.
+/// A copier that calls a closure with each value of type `V`.
 pub(crate) struct CopyWith<F, V>(pub(crate) F, pub(crate) PhantomData<fn() -> V>);
 
 impl<K, V, E, F> Copier<K> for CopyWith<F, V>
@@ -363,14 +383,14 @@ where
         let Some(raw) = NonNull::new(word) else {
             return Ok(NULL);
         };
-        // SAFETY: words in the tree are values, and the tree is borrowed for the closure's call.
+        // SAFETY: words in the tree are values, and the tree is borrowed during the closure's call.
         let copy = (self.0)(first..=last, unsafe { V::borrow(raw) })?;
         Ok(copy.map_or(NULL, |value| value.into_raw().as_ptr()))
     }
 
     fn undo(&mut self, word: Word) {
         if let Some(raw) = NonNull::new(word) {
-            // SAFETY: the word was made by `copy` above, and the duplicate is given up.
+            // SAFETY: `copy` above made the word, and the duplicate is abandoned.
             drop(unsafe { V::from_raw(raw) });
         }
     }

@@ -1,4 +1,5 @@
-//! A slot and its path in few words: what a look-up leaves for the write that follows.
+//! Hints: a slot, and the path to it, in few words. A hint is kept between a lookup and the write
+//! that follows.
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -8,15 +9,15 @@ use crate::node::{Kind, NULL, Node, Word};
 use crate::read::{Found, LeafPath, Place};
 use crate::write::SlotAt;
 
-/// A position in the map of a [`Writer`](crate::Writer): a slot of a leaf, and the path to it. A
-/// [look-up](crate::Writer::look) returns it for the write that follows.
+/// The position of a key in the map of a [`Writer`](crate::Writer): a slot of a leaf, and the path
+/// to it. A [lookup](crate::Writer::look) returns it for the write that follows.
 ///
-/// It is plain data and keeps nothing alive. It is *valid* until the map is changed. A write that
-/// started from it ([`store_here`](crate::Writer::store_here) and the like, if they report success)
-/// changes nothing but the leaf. The leaf then stays where it was, and the hint is
-/// [near](crate::Writer::look) all keys in it.
-// Unlike a `SlotAt` it says nothing about the slot's contents. It is copied at every look-up and
-// every write: words take half the space of handles, which know their kind.
+/// It is plain data and keeps nothing alive. It *holds* until the map changes. A write that used it
+/// ([`store_here`](crate::Writer::store_here) and its like, if they report success) changes nothing
+/// but the leaf. The leaf is then where it was, and the hint is [near](crate::Writer::look) all
+/// keys in it.
+// Unlike a `SlotAt`, it has no contents of the slot. It is copied at every lookup and every write: words
+// take half the space of node handles, which include their kind.
 #[derive(Clone, Copy)]
 pub struct Hint<K, S = Native> {
     leaf: NonNull<()>,
@@ -29,7 +30,7 @@ pub struct Hint<K, S = Native> {
     marker: PhantomData<fn() -> S>,
 }
 
-// SAFETY: plain data. Code that reads or writes the nodes needs access to the tree.
+// SAFETY: it is data; code that reads or writes the nodes has the tree.
 unsafe impl<K: Send, S> Send for Hint<K, S> {}
 // SAFETY: as above.
 unsafe impl<K: Sync, S> Sync for Hint<K, S> {}
@@ -52,7 +53,7 @@ impl<K: Key, S: Shape> Hint<K, S> {
         }
     }
 
-    /// In the same leaf, at another slot.
+    /// Returns a hint at another slot of the same leaf.
     #[inline(always)]
     pub(crate) fn at_slot(self, slot: usize) -> Self {
         let slot = slot as u32;
@@ -64,10 +65,11 @@ impl<K: Key, S: Shape> Hint<K, S> {
         self.slot as usize
     }
 
-    /// The leaf, which is in the tree for as long as the hint holds, and the way to it.
+    /// Returns the leaf and the path to it. The leaf is in the tree for as long as the hint holds.
     #[inline(always)]
     pub(crate) fn path(&self) -> LeafPath<K, S> {
-        // SAFETY: a handle's word, whose node is in the tree for as long as the hint holds, and is not looked at later.
+        // SAFETY: the word came from a node handle. The node is in the tree for as long as the hint
+        // holds, and nothing reads it later.
         let parent = (!self.parent.is_null()).then(|| unsafe { Node::from_word(self.parent) });
         LeafPath {
             place: self.place(),
@@ -76,7 +78,7 @@ impl<K: Key, S: Shape> Hint<K, S> {
         }
     }
 
-    /// The leaf.
+    /// Returns the leaf with its range.
     #[inline(always)]
     pub(crate) fn place(&self) -> Place<K, S> {
         Place {
@@ -87,7 +89,7 @@ impl<K: Key, S: Shape> Hint<K, S> {
         }
     }
 
-    /// Returns the contents of the slot.
+    /// Returns the slot's word and range.
     #[inline(always)]
     pub(crate) fn found(&self) -> Found<K> {
         self.place().slot(self.slot())

@@ -1,4 +1,7 @@
-//! Keeps the sizes of holes in gap nodes true.
+//! The sizes of holes in gap nodes.
+//!
+//! A gap node keeps the size of the largest hole below each of its children. Every write propagates
+//! what it changes here, from the changed leaf upwards, until an ancestor is unaffected.
 
 use core::hint::select_unpredictable;
 
@@ -7,8 +10,8 @@ use crate::node::{Geometry, Kind, Node};
 use crate::read::Place;
 
 impl<K: Key, S: Shape> Place<K, S> {
-    /// The slot, and the bound, where a hole ends (or, unless `UP`, begins) that a write makes up to `key`, which is in a slot of the leaf: it is one with
-    /// the hole that it meets there.
+    /// Returns the slot and the bound where a new hole up to `key` ends (or, unless `UP`, begins).
+    /// `key` is in slot `slot` of the leaf. The new hole joins a hole that it meets there.
     #[inline(always)]
     pub(crate) fn hole_to<const UP: bool>(&self, slot: usize, key: K) -> (usize, K) {
         let leaf = self.leaf;
@@ -26,12 +29,12 @@ impl<K: Key, S: Shape> Place<K, S> {
         (slot, key)
     }
 
-    /// Tells a gap node that of this leaf, which is in its slot `at`, the largest hole, `gone`, was filled or changed, and `made` is the largest of those
-    /// in its place.
+    /// Propagates to the parent that a write filled or changed this leaf's hole of size `gone`.
+    /// `made` is the largest of the holes in its place, and the leaf is in the parent's slot `at`.
     #[inline(never)]
     pub(super) fn propagate_shrunk(self, parent: Node<K, S>, at: usize, gone: K, made: K) {
         let Self { leaf, min, max } = self;
-        // No other hole of the leaf can be larger than what the slots that were not touched cover.
+        // No other hole of the leaf can be larger than what the untouched slots cover.
         let gap = if made >= K::span(min, max).wrapping_sub(gone) {
             made
         } else {
@@ -41,19 +44,21 @@ impl<K: Key, S: Shape> Place<K, S> {
     }
 }
 
-/// The size of the largest hole in a leaf that covers `min..=max`, with more than one slot or less than all indices.
+/// Returns the size of the largest hole in a leaf that covers `min..=max`. The leaf has more than
+/// one slot, or covers less than all indices.
 #[inline]
 pub(crate) fn largest_in_leaf<K: Key, S: Shape>(leaf: Node<K, S>, min: K, max: K) -> K {
     let leaf = leaf.as_leaf();
     largest_of(leaf, leaf.holes(), min, max)
 }
 
-/// The size of the largest of some of the [holes](Node::holes) in a leaf, as [`largest_in_leaf`].
+/// Returns the size of the largest of some of the [holes](Node::holes) in a leaf, as
+/// [`largest_in_leaf`] does.
 ///
-/// Holes never neighbour each other, so half of the slots between the first and the last may be
-/// holes. This many are always examined, some of them twice if there are fewer. Hardly a branch
-/// then depends on the leaf's contents: a mispredicted end of the loop would cost more than the
-/// holes that are examined in vain.
+/// Holes are never adjacent, so at most half of the slots between the first and the last are holes.
+/// The loop always examines that many, and repeats some if there are fewer. It therefore hardly
+/// branches on the leaf's contents: a mispredicted end of the loop would cost more than the holes
+/// examined in vain.
 #[inline(never)]
 pub(crate) fn largest_of<K: Key, S: Shape>(leaf: Node<K, S>, holes: u32, min: K, max: K) -> K {
     let leaf = leaf.as_leaf();
@@ -69,7 +74,8 @@ pub(crate) fn largest_of<K: Key, S: Shape>(leaf: Node<K, S>, holes: u32, min: K,
     }
     loop {
         for _ in 0..(Geometry::<K, S>::SLOTS - 1) / 2 {
-            // The bit beyond those of all slots but the last, so that the compiler knows that there is one.
+            // Bit 31 is beyond those of all slots but the last: it tells the compiler that a bit is
+            // set.
             let i = (between | 1 << 31).trailing_zeros() as usize;
             let size = leaf.pivot(i).wrapping_sub(leaf.pivot(i - 1));
             largest = select_unpredictable(size > largest, size, largest);
@@ -79,11 +85,11 @@ pub(crate) fn largest_of<K: Key, S: Shape>(leaf: Node<K, S>, holes: u32, min: K,
         if between.is_power_of_two() {
             return largest;
         }
-        // Only in a duplicate that leaves entries out, before its holes have been joined.
+        // Reached only in a duplicate that leaves entries out, before its holes have been joined.
     }
 }
 
-/// The size of the largest hole below a gap node.
+/// Returns the size of the largest hole below a gap node.
 #[inline]
 pub(crate) fn largest_below<K: Key, S: Shape>(node: Node<K, S>) -> K {
     let mut largest = K::MIN;
@@ -95,7 +101,8 @@ pub(crate) fn largest_below<K: Key, S: Shape>(node: Node<K, S>) -> K {
     largest
 }
 
-/// Tells a gap node that the largest hole below its slot `at`, which covers `key`, is now `gap`, and its ancestors what follows from it.
+/// Sets the gap of slot `at`, which covers `key`, to `gap`, and propagates the change to the
+/// ancestors.
 #[inline]
 pub(crate) fn propagate_from<K: Key, S: Shape>(node: Node<K, S>, at: usize, key: K, gap: K) {
     let old = node.gap(at);
@@ -105,8 +112,9 @@ pub(crate) fn propagate_from<K: Key, S: Shape>(node: Node<K, S>, at: usize, key:
     }
 }
 
-/// Tells the ancestors of a gap node, one of whose indices is `key`, that the largest hole below some of its slots was `old` and is `new` now.
-/// Stops at the first that need not know.
+/// Propagates to the ancestors of a gap node that the largest hole below some of its slots was
+/// `old` and is now `new`. `key` is one of the node's indices. Stops at the first unaffected
+/// ancestor.
 #[inline]
 pub(crate) fn propagate_change<K: Key, S: Shape>(node: Node<K, S>, key: K, old: K, new: K) {
     let (mut node, mut old, mut new) = (node, old, new);
@@ -117,7 +125,7 @@ pub(crate) fn propagate_change<K: Key, S: Shape>(node: Node<K, S>, key: K, old: 
         let known = parent.gap(at);
         if new < known {
             if old < known {
-                // Some other hole is the largest, as before.
+                // Another hole is the largest, as before.
                 return;
             }
             new = largest_below(node);
@@ -127,8 +135,8 @@ pub(crate) fn propagate_change<K: Key, S: Shape>(node: Node<K, S>, key: K, old: 
     }
 }
 
-/// Tells the last gap node above the leaves, and its ancestors, that the last hole of the tree is the largest of all, and how large it
-/// is.
+/// Propagates that the last hole of the tree is the largest of all, from the last gap node above
+/// the leaves upwards.
 #[inline]
 pub(crate) fn propagate_last<K: Key, S: Shape>(node: Node<K, S>, gap: K) {
     let mut next = Some(node);
@@ -138,11 +146,12 @@ pub(crate) fn propagate_last<K: Key, S: Shape>(node: Node<K, S>, gap: K) {
     }
 }
 
-/// As [`propagate_from`], of the first gap node above the leaves, below whose slot `at` an entry has been stored at `key`, in the hole that comes first of all.
+/// Propagates, as [`propagate_from`] does, that an entry has been stored at `key` in the first hole
+/// of the tree. `node` is the first gap node above the leaves, and the leaf is in its slot `at`.
 ///
-/// The rest of that hole is usually still the largest one for the nodes above, for example where
-/// ranges come in descending order. As long as it has at least as many indices as the node covers
-/// behind it, the node's other holes need not be examined.
+/// When ranges come in descending order, the rest of that hole is mostly the largest for the inner
+/// nodes. While it has at least as many indices as the rest of a node covers, the node's other
+/// holes need no search.
 #[inline(never)]
 pub(crate) fn propagate_first<K: Key, S: Shape>(node: Node<K, S>, at: usize, key: K, gap: K) {
     if at != 0 || gap != key.wrapping_sub(K::MIN) {
@@ -163,7 +172,8 @@ pub(crate) fn propagate_first<K: Key, S: Shape>(node: Node<K, S>, at: usize, key
     }
 }
 
-/// Tells the ancestors of a node, which covers `min..=max`, what its largest hole is, if `inner` nodes are to know.
+/// Propagates the largest hole of a node, which covers `min..=max`, to its ancestors, if `inner`
+/// nodes are gap nodes.
 pub(crate) fn propagate_ancestors<K: Key, S: Shape>(node: Node<K, S>, min: K, max: K, inner: Kind) {
     if inner == Kind::Gap
         && let Some(parent) = node.parent(inner)

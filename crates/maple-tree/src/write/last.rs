@@ -1,11 +1,11 @@
-//! A new node after the last one of its level: what ascending stores and builders do.
+//! A new node after the last one of its level, for ascending stores and builders.
 
 use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, NodeMut, Unread};
 use crate::write::holes::largest_below;
 
-/// Returns the number of inner nodes that [`link`] needs for a leaf after the last one, `leaf`.
+/// Returns the number of inner nodes needed to [`link`] a leaf after the last one, `leaf`.
 pub(super) fn nodes_above<K: Key, S: Shape>(leaf: Node<K, S>, inner: Kind) -> usize {
     let mut nodes = 0;
     let mut at = leaf;
@@ -20,11 +20,11 @@ pub(super) fn nodes_above<K: Key, S: Shape>(leaf: Node<K, S>, inner: Kind) -> us
     nodes + 1
 }
 
-/// Links a new leaf, which begins at `first`, after the last one, which is complete and has the
-/// largest hole `gap`. A full node above stays unchanged, and a new one is linked after it. Returns
+/// Links a new leaf, which begins at `first`, after the last leaf. That one is complete, and its
+/// largest hole is `gap`. A full inner node stays full, and a new one is linked after it. Returns
 /// the new root, if one was needed.
 ///
-/// The sizes of holes on the way up to the new leaf are not set: see [`propagate_above`].
+/// The gaps on the path to the new leaf are not set: see [`propagate_above`].
 #[must_use = "a root has to be put in its place"]
 pub(super) fn link<K: Key, S: Shape>(
     last: Node<K, S>,
@@ -72,7 +72,7 @@ pub(super) fn root_above<K: Key, S: Shape>(old: Node<K, S>, root: NodeMut<K, S>)
     root.node()
 }
 
-/// Tells the nodes above the last leaf that its largest hole is `gap`, if they are to know; gives the root.
+/// Propagates `gap`, the last leaf's largest hole, to the gap nodes above it. Returns the root.
 pub(super) fn propagate_above<K: Key, S: Shape>(
     leaf: Node<K, S>,
     gap: K,

@@ -4,30 +4,32 @@ use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, Node};
 use crate::write::Span;
 
-/// The change of one level. It is computed from the unchanged tree: by the plan, to count nodes,
-/// and again when the plan is applied.
+/// The change of one level. The plan computes it to count nodes, and `apply` computes it again from
+/// the same tree.
 pub(crate) struct Level<K, S> {
-    /// Slots after the change, those of a neighbour included.
+    /// The number of slots after the change, including a neighbour's.
     pub(crate) total: usize,
-    /// Nodes that take the place of those touched: 0 if the one node touched is changed in place.
+    /// The number of nodes that replace the touched ones: 0 if the only touched node changes in
+    /// place.
     pub(crate) parts: usize,
-    /// The nodes touched are all there are on this level.
+    /// `true` if the touched nodes are the whole level.
     pub(crate) whole: bool,
-    /// The items are the last slots of the level: fill the nodes before them.
+    /// `true` if the items are the last slots of the level. The nodes before them are then filled.
     pub(crate) append: bool,
-    /// A neighbour that takes part because too little would be left without it.
+    /// A neighbour that takes part because too few slots would be left without it.
     pub(crate) before: Option<Node<K, S>>,
     pub(crate) after: Option<Node<K, S>>,
-    /// One of the indices of a neighbour that should take part and that other trees may share: the rest is not known then.
+    /// One of the indices of a neighbour that should take part but may be shared with other trees.
+    /// The rest is unknown then.
     pub(crate) shared: Option<K>,
-    /// The range of all nodes that take part.
+    /// The range that all participating nodes cover.
     pub(crate) min: K,
     pub(crate) max: K,
 }
 
 impl<K: Key, S: Shape> Level<K, S> {
-    /// Computes the effect of replacing `span` by `items` items. With `cow`, nodes are never
-    /// changed in place.
+    /// Returns the effect of replacing `span` by `items` items. With `cow`, no node changes in
+    /// place.
     pub(crate) fn of(span: &Span<K, S>, items: usize, inner: Kind, cow: bool) -> Self {
         let kind = span.left.kind();
         let capacity = Geometry::<K, S>::slots(kind);
@@ -58,8 +60,7 @@ impl<K: Key, S: Shape> Level<K, S> {
         level
     }
 
-    /// Lets a neighbour take part, preferably one with the same parent: the nodes above then change
-    /// least.
+    /// Adds a neighbour, preferably one with the same parent: the inner nodes then change least.
     fn pull(&mut self, span: &Span<K, S>, inner: Kind) {
         let has_right =
             |node: Node<K, S>, key| node.parent(inner).is_some_and(|p| p.search(key) < p.end());
@@ -74,7 +75,8 @@ impl<K: Key, S: Shape> Level<K, S> {
         }
     }
 
-    /// Lets the node after one that ends at `edge` take part, or, unless `UP`, the node before one that begins there.
+    /// Adds the node after one that ends at `edge`, or, unless `UP`, the node before one that
+    /// begins there.
     fn pull_from<const UP: bool>(&mut self, node: Node<K, S>, edge: K, inner: Kind) {
         let (Some(next), Some(key)) = (node.neighbour::<UP>(edge, inner), edge.next::<UP>()) else {
             return;
@@ -93,7 +95,7 @@ impl<K: Key, S: Shape> Level<K, S> {
         self.whole = self.min == K::MIN && self.max == K::MAX;
     }
 
-    /// Returns the number of slots of each of the new nodes.
+    /// Returns the number of slots of each new node.
     pub(crate) fn sizes(&self, capacity: usize) -> [usize; 3] {
         let n = self.total;
         match self.parts {
@@ -109,13 +111,14 @@ impl<K: Key, S: Shape> Level<K, S> {
         self.before.is_some() || self.after.is_some()
     }
 
-    /// Returns `true` if only one node takes part and is changed in place.
+    /// Returns `true` if the only touched node changes in place.
     pub(crate) fn is_in_place(&self) -> bool {
         self.parts == 0
     }
 
-    /// The slots of the next level that the new nodes replace. `None` if that level keeps its shape: this one is changed in place, or is the topmost, or
-    /// one new node takes the place of an old one.
+    /// Returns the slots of the next level that the new nodes replace. Returns `None` if that level
+    /// keeps its shape: this one changes in place, or is the topmost, or one new node replaces one
+    /// old node.
     pub(crate) fn above(&self, span: &Span<K, S>, inner: Kind) -> Option<Span<K, S>> {
         let first = self.before.unwrap_or(span.left);
         let last = self.after.unwrap_or(span.right);

@@ -1,47 +1,51 @@
 //! Writing: plan → reserve → apply.
 //!
-//! [`plan`] looks at a write and at the tree, classifies it, and counts the nodes that it needs; it
-//! changes nothing. Then the nodes are reserved, which may fail and still changes nothing. Then
-//! [`apply`] carries the plan out, which cannot fail.
+//! [`plan`] reads the tree, classifies a write, and counts the nodes that it needs. It changes
+//! nothing. Then the nodes are reserved, which may fail and still changes nothing. Then [`apply`]
+//! changes the tree, which cannot fail.
 //!
-//! # Which write takes which way
+//! # Which path a write takes
 //!
-//! The plan of the general case can make every write. Most are made by shorter ways, each of which leaves what it cannot do to the next. What
-//! each is worth is counted with that way switched off, in instructions (`docs/design/performance.md` has the rows).
+//! The general path, [`plan`], can make every write. Most writes take a shorter path. A path that
+//! cannot make a write leaves it to the next one. The last column is the share of instructions that
+//! a path saves, measured with that path switched off (`docs/design/performance.md` has the rows).
 //!
-//! | way | which writes | worth |
+//! | path | writes | saves |
 //! |---|---|---|
-//! | [`one_slot`] | nobody reads; a part of a hole becomes an entry, or an entry a hole, in a leaf that has room and keeps enough | a fifth of an insertion, half of an erasure |
-//! | … `across` | before that: the hole that the next leaf goes on with is taken in | a sixth of an erasure |
-//! | [`one_leaf`], `here` | nobody reads, and all that changes is in one leaf, which has room and keeps enough: at once, from a slot that is known | a fifth of a system call on an address space |
-//! | [`one_leaf`] | all that changes is in one leaf, which has room: in place, or in a copy beside readers | a third of an append |
-//! | [`two_leaves`] | the leaf has no room, or too few slots left, or the hole goes on in the next: in place, or in copies of both and the node above | a seventh of a pair of writes beside readers |
-//! | … `spanning` | nobody reads, and the range goes on in the next leaf, of the same parent: what is new goes to one of the two, and the bound between them moves | a tenth of a system call on an address space |
-//! | … `above` | nobody reads, and the node above has no room for one more leaf | a sixteenth of an insertion |
-//! | [`plan`], [`apply`] | all others: several leaves, an entry that is split, a root, nodes above that join | |
+//! | [`one_slot`] | without readers; a part of a hole becomes an entry, or an entry a hole, in a leaf with room that keeps enough slots | a fifth of an insertion, half of an erasure |
+//! | … `across` | tried before it: the new hole joins the one that continues in the next leaf | a sixth of an erasure |
+//! | [`one_leaf`], `here` | without readers; all changes are in one leaf, which has room and keeps enough slots; made at once, from a known slot | a fifth of a system call on an address space |
+//! | [`one_leaf`] | all changes are in one leaf, which has room; in place, or in a copy under concurrent readers | a third of an append |
+//! | [`two_leaves`] | the leaf has no room, or too few slots left, or the hole continues in the next leaf; in place, or in copies of both leaves and their parent | a seventh of a pair of writes under concurrent readers |
+//! | … `spanning` | without readers; the range continues in the next leaf of the same parent: the new slots go to one of the two leaves, and the pivot between them moves | a tenth of a system call on an address space |
+//! | … `above` | without readers; the parent has no room for one more leaf | a sixteenth of an insertion |
+//! | [`plan`], [`apply`] | all others: several leaves, a split entry, a new root, inner nodes that join | |
 //!
-//! Whole parts of trees go to other trees by [`halves`].
+//! [`halves`] moves whole parts of trees to other trees.
 //!
-//! In trees that share nodes, what a write touches is first made the tree's own, so that it names its parents (`api::snap`); then the write is made as in any
-//! other. What is found to be touched only by planning, a neighbour that joins or shares, [stops the plan](Plan::shared) until it is owned.
+//! In trees that share nodes, a write first makes the touched nodes exclusive to its tree, so that
+//! each names its parent (`api::snap`). Then it is made as in any other tree. A neighbour that
+//! joins or shares slots is found only while planning: it [stops the plan](Plan::shared) until it
+//! is exclusive, too.
 //!
 //! # The shape of every change
 //!
 //! A write replaces the contents of the slots that it touches by at most three [`Item`]s: the rest
-//! of the first slot, the new entry, and the rest of the last slot. If these fit into the leaf, the
-//! write ends there. Otherwise the touched leaves (one, or all that the range spans, and a
-//! neighbour if too little would be left) are replaced by one to three new ones. These are the
-//! items of the same step one level up ([`level`]), and the loop ends where the items fit. So
-//! splits, rebalancing, stores over many nodes, growth and shrinking of the tree are all one loop.
+//! of the first slot, the new entry, and the rest of the last slot. If these fit, they stay in the
+//! leaf. If not, one to three new leaves replace the touched ones: one leaf, or all that the range
+//! spans, and a neighbour if too few slots would remain. The new leaves are the items of the same
+//! step one level up ([`level`]), until the items fit. One loop therefore covers splits,
+//! rebalancing, stores over many nodes, and trees that grow or shrink.
 //!
 //! # Holes
 //!
-//! Two holes never neighbour each other, neither within a leaf nor across leaves: erasing widens its range
-//! over the holes that it touches. A hole is therefore always one slot, which the gap search relies on. [`holes`] keeps the sizes of holes in
-//! gap nodes true, for all ways.
+//! A hole is a slot without an entry. Two holes are never adjacent, neither within a leaf nor
+//! across leaves: an erasure extends its range over the holes that it touches. A hole is therefore
+//! always one slot, and the gap search relies on that. Gap nodes keep the size of the largest hole
+//! below each child. [`holes`] maintains these sizes for all paths.
 //!
-//! May know: [`base`](crate::base), [`node`](crate::node), [`alloc`](crate::alloc) and [`read`](crate::read). What a value is, only
-//! [`duplicate`] knows.
+//! May use: [`base`](crate::base), [`node`](crate::node), [`alloc`](crate::alloc) and
+//! [`read`](crate::read). Only [`duplicate`] knows what a value is.
 
 pub(crate) mod apply;
 pub(crate) mod build;
@@ -72,7 +76,7 @@ use crate::alloc::NodeAlloc;
 use crate::base::Key;
 use crate::node::{LAYOUT, NULL, Node, Word};
 
-/// The kind of change that a write makes, with Linux's name where Linux has one.
+/// The effect of a write on the tree. Variants have Linux's names where it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreType {
@@ -80,21 +84,21 @@ pub enum StoreType {
     Nothing,
     /// The tree is empty, or holds a single entry at index 0: only the root changes.
     Root,
-    /// The range is that of a slot: the entry is exchanged in place.
+    /// The range is that of a slot: the entry is replaced in place.
     ExactFit,
-    /// Slots at the end of a leaf are written, the others stay where they are.
+    /// Slots at the end of a leaf are written. The others stay where they are.
     Append,
     /// One leaf is rewritten, in place or as a copy.
     Node,
     /// A leaf is split, and its ancestors as needed.
     Split,
-    /// A leaf has too little left and joins or shares with a neighbour.
+    /// A leaf has too few slots left, and joins or shares with a neighbour.
     Rebalance,
     /// The range covers slots of several leaves.
     Spanning,
 }
 
-/// A slot to be: what it holds, its last index, and the largest hole below (in inner nodes).
+/// A future slot: its word, its last index, and the largest hole below it (in inner nodes).
 #[derive(Clone, Copy)]
 pub(crate) struct Item<K> {
     pub(crate) word: Word,
@@ -103,7 +107,7 @@ pub(crate) struct Item<K> {
 }
 
 impl<K: Key> Item<K> {
-    /// A slot of a leaf.
+    /// Returns the item of a leaf's slot.
     #[inline(always)]
     pub(crate) fn of_leaf(word: Word, last: K) -> Self {
         let gap = K::MIN;
@@ -111,7 +115,7 @@ impl<K: Key> Item<K> {
     }
 }
 
-/// Three of a write into nodes, four of one into a tree without.
+/// The most items that a write can need: three if the tree has nodes, four if it has none.
 const MOST_ITEMS: usize = 4;
 
 #[derive(Clone, Copy)]
@@ -146,8 +150,8 @@ impl<K: Key> Items<K> {
     }
 }
 
-/// Neighbouring slots of one level that will be replaced: those from `from` of the node `left` to
-/// `to` of the node `right`, which may be the same node, the next one, or one further on.
+/// Adjacent slots of one level that a write replaces: from slot `from` of the node `left` to slot
+/// `to` of the node `right`. `right` is the same node, the next one, or a later one.
 #[derive(Clone, Copy)]
 pub(crate) struct Span<K, S> {
     pub(crate) left: Node<K, S>,
@@ -160,23 +164,25 @@ pub(crate) struct Span<K, S> {
     pub(crate) max: K,
 }
 
-/// Takes what a write removes from the tree, after the tree has become what it should be.
+/// A receiver of what a write removes, called once the tree is complete again.
 pub(crate) trait Sink<K> {
-    /// `true` if [`entry`](Sink::entry) has an effect. Otherwise no entries are searched.
+    /// `true` if [`entry`](Sink::entry) does anything. If not, writes do not collect entries.
     const ENTRIES: bool = true;
-    /// An entry that the write covered entirely.
+    /// Takes an entry that the write covered entirely.
     fn entry(&mut self, first: K, last: K, word: Word);
-    /// The memory of a node that has been replaced. Readers that were about before may still be in it: keep it in a
-    /// [`DeadNodes`](crate::alloc::dead::DeadNodes) list, which marks it as dead, until they have left.
+    /// Takes the memory of a replaced node. Readers that started before may still be in it. Keep it
+    /// in a [`DeadNodes`](crate::alloc::dead::DeadNodes) list, which marks it as dead, until they
+    /// have left.
     fn node(&mut self, block: NonNull<u8>);
-    /// A counted node that the tree does not lead to any more. Only trees that share nodes have such.
+    /// Takes a counted node that the tree no longer leads to. Only trees that share nodes have such
+    /// nodes.
     fn shared(&mut self, node: Word) {
         debug_assert!(false, "{node:?} is shared, in a tree that shares nothing");
     }
 }
 
-/// Frees nodes at once, which no other code uses and which came from `alloc`, and hands entries to
-/// a closure.
+/// A sink that frees nodes at once and hands entries to a closure. The nodes came from `alloc` and
+/// have no other user.
 pub(crate) struct Immediate<'a, A, F> {
     pub(crate) alloc: &'a A,
     pub(crate) entry: F,
@@ -190,8 +196,8 @@ impl<K, A: NodeAlloc, F: FnMut(K, K, Word)> Sink<K> for Immediate<'_, A, F> {
 
     #[inline]
     fn node(&mut self, block: NonNull<u8>) {
-        // SAFETY: the creator of this value has promised that the nodes come from the allocator and
-        // that no other code uses them.
+        // SAFETY: the creator of this sink guarantees that the nodes came from `alloc` and have no
+        // other user.
         unsafe { self.alloc.deallocate(block, LAYOUT) }
     }
 }

@@ -1,8 +1,8 @@
-//! Planning a write: its kind, and the number of nodes that it needs. Changes nothing.
+//! Plans: what a write will do, and how many nodes it needs. Planning changes nothing.
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{NULL, Node, RawTree, Root, Word, is_node};
-use crate::read::descend;
+use crate::read::{Found, Place, descend};
 use crate::write::level::Level;
 use crate::write::{Item, Items, Span, StoreType};
 
@@ -10,15 +10,16 @@ pub(crate) struct Plan<K, S> {
     pub(crate) kind: StoreType,
     /// The exact number of nodes that [`RawTree::apply`] takes.
     pub(crate) nodes: usize,
-    /// The range lies strictly within a stored entry, so that this entry ends up on both sides of it.
+    /// `true` if the range lies strictly within a stored entry, which will remain on both sides.
     pub(crate) splits: bool,
-    /// A node takes part that other trees may share: one of its indices, and its level above the leaves. To be made the tree's own, and
-    /// then [planned again](RawTree::plan_again); such a plan is not to be carried out.
+    /// A participating node that other trees may share: one of its indices, and its level above the
+    /// leaves. Make it exclusive, and then [plan again](RawTree::plan_again). A plan with such a
+    /// node must not be applied.
     pub(crate) shared: Option<(K, u32)>,
     pub(crate) action: Action<K, S>,
-    /// The slots to be, if `action` places any.
+    /// The new slots, if `action` places any.
     pub(crate) items: Items<K>,
-    /// The range as asked for: entries within it are removed.
+    /// The requested range. Entries within it are removed.
     pub(crate) first: K,
     pub(crate) last: K,
 }
@@ -38,7 +39,7 @@ impl<K: Key, S> Plan<K, S> {
         }
     }
 
-    /// Has a leaf made for an entry that would stand in the root by itself, where it could not be shared.
+    /// Plans a leaf instead of a lone entry in the root, where the entry could not be shared.
     pub(crate) fn leave_root_to_nodes(&mut self) {
         if let Action::RootWord(_) = self.action {
             (self.action, self.nodes) = (Action::RootLeaf, 1);
@@ -48,20 +49,97 @@ impl<K: Key, S> Plan<K, S> {
 
 pub(crate) enum Action<K, S> {
     Nothing,
-    /// The root is empty or a single entry: put this word there.
+    /// The root is empty or a single entry: store this word there.
     RootWord(Word),
-    /// The root is empty or a single entry: put a leaf with the items there.
+    /// The root is empty or a single entry: store a leaf with the items there.
     RootLeaf,
-    /// Nothing is left: empty the root, drop all nodes.
+    /// Nothing is left: empty the root, and drop all nodes.
     Clear(Node<K, S>),
-    /// Replace slots of one leaf in place, or exchange the word in one of them.
+    /// Replace slots of one leaf in place, or exchange the word of one of them.
     Leaf(Span<K, S>),
     /// Replace nodes, level by level.
     Rebuild(Span<K, S>),
 }
 
+/// The slots that a write to `first..=last` touches: from slot `from` of the leaf `left` to slot `to`
+/// of the leaf `right`.
+struct Touched<K, S> {
+    left: Place<K, S>,
+    from: usize,
+    right: Place<K, S>,
+    to: usize,
+    first: K,
+    last: K,
+}
+
+impl<K: Key, S: Shape> Touched<K, S> {
+    #[inline(always)]
+    fn new(root: Node<K, S>, first: K, last: K) -> Self {
+        let left = descend(root, first);
+        let from = left.leaf.search(first);
+        let right = if last <= left.max {
+            left
+        } else {
+            descend(root, last)
+        };
+        Self {
+            left,
+            from,
+            right,
+            to: right.leaf.search(last),
+            first,
+            last,
+        }
+    }
+
+    /// Extends the range over the holes on both sides, also across the edges of leaves.
+    #[inline(always)]
+    fn extend_over_holes(&mut self, root: Node<K, S>) {
+        let Self { left, right, .. } = *self;
+        (self.from, self.first) = left.hole_to::<false>(self.from, self.first);
+        if self.first == left.min && self.first != K::MIN && !left.leaf.slot(self.from).is_null() {
+            let before = descend(root, self.first.wrapping_sub(K::ONE));
+            let end = before.leaf.end();
+            if before.leaf.slot(end).is_null() {
+                (self.left, self.from, self.first) = (before, end, before.slot(end).first);
+            }
+        }
+        (self.to, self.last) = right.hole_to::<true>(self.to, self.last);
+        if self.last == right.max && self.last != K::MAX && !right.leaf.slot(self.to).is_null() {
+            let after = descend(root, self.last.wrapping_add(K::ONE));
+            if after.leaf.slot(0).is_null() {
+                (self.right, self.to, self.last) = (after, 0, after.slot(0).last);
+            }
+        }
+    }
+
+    /// Returns the first touched slot.
+    #[inline(always)]
+    fn head(&self) -> Found<K> {
+        self.left.slot(self.from)
+    }
+
+    /// Returns the last touched slot.
+    #[inline(always)]
+    fn tail(&self) -> Found<K> {
+        self.right.slot(self.to)
+    }
+
+    #[inline(always)]
+    fn span(&self) -> Span<K, S> {
+        Span {
+            left: self.left.leaf,
+            from: self.from,
+            right: self.right.leaf,
+            to: self.to,
+            min: self.left.min,
+            max: self.right.max,
+        }
+    }
+}
+
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// Plans to make `first..=last` hold `word` (NULL erases). `first` is not above `last`.
+    /// Plans to store `word` at `first..=last`. NULL erases. `first` must not be above `last`.
     pub(crate) fn plan_store(&self, first: K, last: K, word: Word) -> Plan<K, S> {
         debug_assert!(first <= last);
         match self.root() {
@@ -71,12 +149,12 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
     }
 
-    /// Plans a write into a tree that has no nodes; `entry` is what index 0 holds.
+    /// Plans a write into a tree without nodes. `entry` is the word at index 0.
     #[inline(never)]
     fn plan_root(&self, entry: Word, first: K, last: K, word: Word) -> Plan<K, S> {
         let mut plan = Plan::new(StoreType::Root, first, last);
         let mut put = |word: Word, last| {
-            // Holes that meet become one.
+            // Adjacent holes become one.
             if word.is_null()
                 && let Some(before) = plan.items.last_mut()
                 && before.word.is_null()
@@ -104,7 +182,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                     plan.action = Action::RootWord(NULL);
                 }
             }
-            // In the root by itself an entry must not look like a node.
+            // A lone entry in the root must not look like a node.
             [one, rest] if one.last == K::MIN && rest.word.is_null() && !is_node(one.word) => {
                 if first != K::MIN {
                     // A hole over a hole, above the entry.
@@ -124,49 +202,18 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     /// Plans a write into a tree with nodes.
     fn plan_nodes(&self, root: Node<K, S>, first: K, last: K, word: Word) -> Plan<K, S> {
         let mut plan = Plan::new(StoreType::Nothing, first, last);
-        let mut left = descend(root, first);
-        let mut from = left.leaf.search(first);
-        let mut right = if last <= left.max {
-            left
-        } else {
-            descend(root, last)
-        };
-        let mut to = right.leaf.search(last);
-        let (mut first, mut last) = (first, last);
-        let mut head = left.slot(from);
-        let mut tail = right.slot(to);
+        let mut touched = Touched::new(root, first, last);
         if word.is_null() {
-            // Take in the holes on both sides, across the edges of leaves too.
-            (from, first) = left.hole_to::<false>(from, first);
-            if first == left.min && first != K::MIN && !left.leaf.slot(from).is_null() {
-                let before = descend(root, first.wrapping_sub(K::ONE));
-                let end = before.leaf.end();
-                if before.leaf.slot(end).is_null() {
-                    (left, from, first) = (before, end, before.slot(end).first);
-                }
-            }
-            (to, last) = right.hole_to::<true>(to, last);
-            if last == right.max && last != K::MAX && !right.leaf.slot(to).is_null() {
-                let after = descend(root, last.wrapping_add(K::ONE));
-                if after.leaf.slot(0).is_null() {
-                    (right, to, last) = (after, 0, after.slot(0).last);
-                }
-            }
-            (head, tail) = (left.slot(from), right.slot(to));
-            if head == tail && head.word.is_null() {
-                return plan;
-            }
+            touched.extend_over_holes(root);
         }
-        let span = Span {
-            left: left.leaf,
-            from,
-            right: right.leaf,
-            to,
-            min: left.min,
-            max: right.max,
-        };
+        let (head, tail) = (touched.head(), touched.tail());
+        if word.is_null() && head == tail && head.word.is_null() {
+            return plan;
+        }
+        let span = touched.span();
+        let Touched { first, last, .. } = touched;
         if head == tail && head.first == first && head.last == last {
-            // A hole that fills all there is leaves an empty tree.
+            // A hole over all indices leaves an empty tree instead.
             if !(word.is_null() && first == K::MIN && last == K::MAX) {
                 plan.kind = StoreType::ExactFit;
                 plan.items.push(Item::of_leaf(word, last));
@@ -187,7 +234,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         plan
     }
 
-    /// Goes on with a plan that a [shared](Plan::shared) node has stopped, which is the tree's own now.
+    /// Continues a plan that a [shared](Plan::shared) node stopped. That node is exclusive now.
     pub(crate) fn plan_again(&self, plan: &mut Plan<K, S>) {
         let (Root::Node(root), Action::Rebuild(span)) = (self.root(), &plan.action) else {
             debug_assert!(false, "only nodes are shared");
@@ -236,7 +283,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                 plan.shared = Some((key, height));
                 return;
             }
-            // Several nodes where the root was need a new root above them.
+            // Several nodes in place of the root need a new root above them.
             plan.nodes += level.parts + usize::from(level.whole && level.parts > 1);
             let Some(above) = level.above(&at, inner) else {
                 return;

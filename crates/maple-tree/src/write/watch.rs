@@ -1,11 +1,11 @@
-//! Watches one write, for `tracing`. Without the feature this module is not there.
+//! Events of one write, for `tracing`. Without the feature this module does not exist.
 
 use crate::base::{Key, Shape, events};
 use crate::node::RawTree;
 use crate::write::two_leaves::Taker;
 use crate::write::{Plan, Quick, Rebalance, StoreType};
 
-/// The planned effect of a write, recorded before the write is made.
+/// The expected effect of a write, recorded before it is made.
 pub(crate) struct Watch<K> {
     kind: StoreType,
     first: K,
@@ -25,7 +25,7 @@ impl<K: Key> Watch<K> {
         }
     }
 
-    /// As [`new`](Watch::new), of a write that changes a neighbour of its leaf, too.
+    /// Describes a write that also changes a neighbour of its leaf.
     pub(crate) fn spread<S: Shape>(tree: &RawTree<K, S>, quick: Quick<K, S>) -> Self {
         let Quick { first, last, .. } = quick;
         Self {

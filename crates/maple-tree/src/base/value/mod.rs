@@ -1,4 +1,4 @@
-//! Values of a tree, which are one pointer wide.
+//! The values that a tree can hold, which are one pointer wide.
 //!
 //! | value | stored as | [`Ref`] | [`Mut`] |
 //! |---|---|---|---|
@@ -7,11 +7,11 @@
 //! | `Arc<T>`, `Rc<T>` | its pointer | [`ArcRef`], [`RcRef`]: an `&Arc<T>`, an `&Rc<T>` | the same |
 //! | `&T` | its pointer | `&T` | the same |
 //! | `NonNull<T>`, `NonZeroUsize`, `NonZeroIsize` (and those of the same width) | the word itself | a copy | a shared reference: see below |
-//! | numbers narrower than a word, `bool`, `char`, `()` | in place, beside a tag bit | a copy | `&mut` of what is in the node |
+//! | numbers narrower than a word, `bool`, `char`, `()` | in place, with a tag bit | a copy | `&mut` of the value in the node |
 
-/// Implements [`Value`] for a type: the constant [`PLAIN`](Value::PLAIN), both views of the value,
-/// its word, the value of a word, and the views of a word and of a slot. Each use explains why the
-/// word is not NULL and stands for the value.
+/// Implements `Value` for a type. The arguments: [`PLAIN`](Value::PLAIN), the two view types, the
+/// word of a value, the value of a word, the view of a word, and the exclusive view of a slot. A
+/// comment at each use states why its word is not NULL and represents the value.
 macro_rules! value {
     (
         [$($generic:tt)*] $t:ty, $plain:literal, $view:ty, $mutable:ty,
@@ -23,8 +23,9 @@ macro_rules! value {
             type Mut = $mutable;
         }
 
-        // SAFETY: explained at each use. For a pointer to an unsized type, the compiler should
-        // report what can be stored, and not that the size is unknown.
+        // SAFETY: see the comment at the use.
+        // For pointers to unsized types, the compiler should name what can be stored, rather than
+        // report an unknown size.
         #[diagnostic::do_not_recommend]
         unsafe impl<$($generic)*> Value for $t {
             const PLAIN: bool = $plain;
@@ -67,9 +68,9 @@ pub use pointers::{ArcRef, RcRef};
 
 /// The views of a value, for each lifetime `'a` that a view may have.
 ///
-/// It is a separate trait, and has a parameter `B` that no caller names, so that values may borrow:
-/// `&'a Self` says that no view outlives the value. "For every `'a`" would require values that live
-/// for ever. [`Value`] shows how to implement it for a type of your own.
+/// It is a separate trait, with a parameter `B` that no user names, so that values may borrow. `&'a
+/// Self` states that no view outlives the value, where "for every `'a`" would otherwise require
+/// values that live for ever. [`Value`] shows an implementation for a custom type.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be stored in a maple tree as it is",
     label = "not one word wide, or has no bit to spare",
@@ -79,14 +80,15 @@ pub use pointers::{ArcRef, RcRef};
     note = "instead of an `Option`, leave a hole where there is nothing"
 )]
 pub trait View<'a, B = &'a Self> {
-    /// A shared view of a stored value: `&'a T` for `Box<T>`, say.
+    /// A shared view of a stored value: for example `&'a T` for `Box<T>`.
     type Ref;
-    /// An exclusive view of a stored value: `&'a mut T` for `Box<T>`, say.
+    /// An exclusive view of a stored value: for example `&'a mut T` for `Box<T>`.
     type Mut;
 }
 
-/// A shared view of a stored value: `&'a T` for `Box<T>`, `&T` for `&T`, [`ArcRef`] and [`RcRef`] for `Arc<T>` and `Rc<T>` (they dereference to the
-/// pointer, and their `clone` is one more of it), `u32` for `u32`.
+/// A shared view of a stored value: `&'a T` for `Box<T>`, `&T` for `&T`, `u32` for `u32`. For
+/// `Arc<T>` and `Rc<T>` it is [`ArcRef`] and [`RcRef`]: they dereference to the pointer, and their
+/// `clone` adds a reference.
 pub type Ref<'a, V> = <V as View<'a>>::Ref;
 
 /// An exclusive view of a stored value: `&'a mut T` for `Box<T>`, `&'a mut u32` for `u32`.
@@ -96,10 +98,10 @@ pub type Mut<'a, V> = <V as View<'a>>::Mut;
 ///
 /// Implemented for pointers: [`Box`](std_alloc::boxed::Box), [`Pin`](core::pin::Pin) of it,
 /// [`Arc`](std_alloc::sync::Arc), [`Rc`](std_alloc::rc::Rc), `&T`, `&'static mut T`, [`NonNull`].
-/// Also for types that are stored in place: numbers narrower than a word (up to 32 bits on 64-bit
-/// machines), non-zero numbers of a word's width, `bool`, `char` and `()`.
+/// Also implemented for types that are stored in place: numbers narrower than a word (up to 32 bits
+/// on 64-bit machines), those of a word's width that are never zero, `bool`, `char` and `()`.
 ///
-/// A value that is stored in place next to a tag bit can be changed in the map, as in a `BTreeMap`:
+/// A value that is stored in place with a tag bit can be changed in place, as in a `BTreeMap`:
 ///
 /// ```
 /// use maple_tree::MapleTree;
@@ -111,12 +113,14 @@ pub type Mut<'a, V> = <V as View<'a>>::Mut;
 /// # Ok::<(), maple_tree::InsertError<u32>>(())
 /// ```
 ///
-/// A `NonZeroUsize` or a `NonNull` takes all of its word: an entry that stands alone in a tree may have to move when it becomes another one. It
-/// is exchanged by [`replace`](crate::MapleTree::replace), and the exclusive view of it is a shared reference.
+/// A `NonZeroUsize` or a `NonNull` takes the whole word: a lone entry of a tree may have to move
+/// when its value changes. [`replace`](crate::MapleTree::replace) exchanges it, and the exclusive
+/// view of it is a shared reference.
 ///
-/// # A type of one's own
+/// # Custom types
 ///
-/// Two `impl`s: what views are, and how they are made. Values may borrow, as this one:
+/// A custom type takes two `impl`s: the view types, and the conversions. Values may borrow, as this
+/// one does:
 ///
 /// ```
 /// use std::ptr::NonNull;
@@ -165,10 +169,13 @@ pub type Mut<'a, V> = <V as View<'a>>::Mut;
 ///
 /// # Safety
 ///
-/// * [`from_raw`](Value::from_raw) of what [`into_raw`](Value::into_raw) gave is the same value.
-/// * Between the two, [`borrow`](Value::borrow) gives a view of it any number of times.
-/// * All three work on any thread if `Self` is `Send` and `Sync` as far as its use there needs it.
-/// * If a [`Mut`](View::Mut) changes the word in its slot, the new one is a word of a value, too, and its two lowest bits are what they were.
+/// * [`from_raw`](Value::from_raw) of what [`into_raw`](Value::into_raw) returned is the same
+///   value.
+/// * Between the two, [`borrow`](Value::borrow) may be called any number of times, and returns a
+///   view of it.
+/// * All three work on any thread that `Self`'s `Send` and `Sync` implementations permit.
+/// * If a [`Mut`](View::Mut) changes the word in its slot, the new word is that of a value, too,
+///   and its two lowest bits are unchanged.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be stored in a maple tree as it is",
     label = "not one word wide, or has no bit to spare",
@@ -178,17 +185,17 @@ pub type Mut<'a, V> = <V as View<'a>>::Mut;
     note = "instead of an `Option`, leave a hole where there is nothing"
 )]
 pub unsafe trait Value: Sized + for<'a> View<'a> {
-    /// The word is all that there is to a value: a copy of it is another value, and nothing is done when one is dropped. Maps of
-    /// such values are duplicated without looking at them.
+    /// `true` if the word is the whole value: a copy of it is another value, and dropping one does
+    /// nothing. Maps of such values are duplicated without visiting them.
     ///
-    /// The safety of this trait includes that this is only `true` if [`from_raw`](Value::from_raw) may be called any number of
-    /// times for the same word.
+    /// The safety of this trait includes that this is only `true` if [`from_raw`](Value::from_raw)
+    /// may be called any number of times with the same word.
     const PLAIN: bool = false;
 
-    /// The word that stands for the value, which now owns it.
+    /// Converts the value to its word, which then owns the value.
     fn into_raw(self) -> NonNull<()>;
 
-    /// The value back.
+    /// Converts a word back to its value.
     ///
     /// # Safety
     ///
@@ -196,38 +203,38 @@ pub unsafe trait Value: Sized + for<'a> View<'a> {
     /// on: no view is left.
     unsafe fn from_raw(raw: NonNull<()>) -> Self;
 
-    /// A view of the value.
+    /// Returns a view of the value.
     ///
     /// # Safety
     ///
-    /// `raw` came from [`into_raw`](Value::into_raw) of this type, and is not made into a value nor
-    /// viewed exclusively for `'a`.
+    /// `raw` came from [`into_raw`](Value::into_raw) of this type. During `'a`, it is neither
+    /// converted to a value nor viewed exclusively.
     unsafe fn borrow<'a>(raw: NonNull<()>) -> Ref<'a, Self>
     where
         Self: 'a;
 
-    /// An exclusive view of the value whose word is in `slot`.
+    /// Returns an exclusive view of the value whose word is in `slot`.
     ///
     /// # Safety
     ///
-    /// `slot` can be read and written for `'a`, and no other code does so. The word in it came from
-    /// [`into_raw`](Value::into_raw) of this type, and for `'a` it is neither made into a value nor
-    /// viewed in any other way.
+    /// `slot` can be read and written for `'a`, and nothing else accesses it. Its word came from
+    /// [`into_raw`](Value::into_raw) of this type. During `'a`, it is neither converted to a value
+    /// nor viewed in any other way.
     unsafe fn borrow_mut<'a>(slot: NonNull<NonNull<()>>) -> Mut<'a, Self>
     where
         Self: 'a;
 }
 
-/// A value that can be made once more from a view of it: what `Clone` is for values that are at hand, with a failure instead of
-/// an abort where there is no memory.
+/// A value that can be duplicated from a view of it. This is `Clone` for stored values, with an
+/// error instead of an abort if there is no memory.
 ///
-/// Splitting an entry takes one, and so does copying a map.
+/// Splitting an entry requires it, and so does copying a map.
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` cannot be made once more from a view of it",
     note = "splitting an entry takes a second value, and so does copying a map; calls that end in `_splitting` or `_with` ask a closure for it instead",
     note = "a `Box<T>` is duplicated if `T: Clone`"
 )]
 pub trait Duplicate: Value {
-    /// Another value, equal to the one that is viewed; `None` if there is no memory for it.
+    /// Returns another value, equal to the viewed one, or `None` if there is no memory for it.
     fn duplicate(view: Ref<'_, Self>) -> Option<Self>;
 }

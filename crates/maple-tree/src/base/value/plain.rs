@@ -1,4 +1,4 @@
-//! Values whose words are all that there is to them: a copy of the word is another value.
+//! Plain values: a copy of the word is another value.
 
 use core::num::{NonZeroI8, NonZeroI16, NonZeroIsize, NonZeroU8, NonZeroU16, NonZeroUsize};
 #[cfg(target_pointer_width = "64")]
@@ -9,7 +9,8 @@ use core::ptr::NonNull;
 
 use crate::base::value::{Duplicate, Mut, Ref, Value, View};
 
-/// Makes a type a value that a copy of its word is another one of: with the exclusive view of it, and the rest as in [`value`].
+/// Implements `Value` for a plain type, whose shared view is the value itself. Takes the exclusive
+/// view type; the rest is as in [`value`].
 macro_rules! plain {
     (
         [$($generic:tt)*] $t:ty, $mutable:ty,
@@ -49,16 +50,16 @@ plain!(
     slot => unsafe { slot.cast().as_ref() }
 );
 
-// The word says that an entry is there, which is all that there is to say.
+// The word only says that an entry exists.
 plain!(
     [] (), &'a mut (),
     _value => NonNull::dangling().with_addr(NonZeroUsize::MIN),
     _raw => (),
-    // SAFETY: it has no bytes.
+    // SAFETY: `()` has no bytes.
     slot => unsafe { slot.cast().as_mut() }
 );
 
-/// Numbers that take the whole word, which is the number itself and not 0.
+/// Numbers that take the whole word: it is the number itself, and not 0.
 macro_rules! whole_word {
     ($($t:ty),*) => {$(
         const _: () = assert!(size_of::<$t>() == size_of::<usize>());
@@ -72,7 +73,8 @@ macro_rules! whole_word {
             },
             // SAFETY: the word is not 0.
             raw => unsafe { Self::new_unchecked(raw.addr().get() as _) },
-            // SAFETY: the caller promises that the slot can be read for `'a`; it holds such a number, which is no pointer.
+            // SAFETY: the caller promises that the slot can be read for `'a`. It holds such a
+            // number, which is not a pointer.
             slot => unsafe { slot.cast().as_ref() }
         );
     )*};
@@ -84,8 +86,8 @@ whole_word!(NonZeroU64, NonZeroI64);
 #[cfg(target_pointer_width = "32")]
 whole_word!(NonZeroU32, NonZeroI32);
 
-/// Values narrower than a word: they lie in its upper bytes, where a reference to them is possible,
-/// and the lowest bit of the word is set. So the word is never 0 and never taken for a node.
+/// Types narrower than a word: the value is in the word's upper bytes, so that it has an address,
+/// and the lowest bit is set. The word is therefore never 0, and is never mistaken for a node.
 /// Changing the value in place leaves the lowest bits unchanged.
 macro_rules! in_place {
     ($($bits:ty: [$($t:ty),*]),*) => {$($(
@@ -96,7 +98,7 @@ macro_rules! in_place {
         plain!(
             [] $t, &'a mut Self,
             value => {
-                // SAFETY: it has as many bytes, none of them padding.
+                // SAFETY: the type has as many bytes, none of them padding.
                 let bits = unsafe { (&raw const value).cast::<$bits>().read() };
                 let word = (bits as usize) << (usize::BITS - <$bits>::BITS);
                 NonNull::dangling().with_addr(NonZeroUsize::MIN | word)
@@ -114,8 +116,8 @@ macro_rules! in_place {
                     0
                 };
                 // SAFETY: within the word, and aligned, because its offset is a multiple of the
-                // size. No other code uses the slot for `'a` (the caller's promise). The word is no
-                // pointer, so writing a part of its bytes loses no provenance.
+                // size. Nothing else uses the slot for `'a` (the caller's promise). The word is not
+                // a pointer, so that writing some of its bytes loses nothing.
                 unsafe { slot.byte_add(AT).cast().as_mut() }
             }
         );

@@ -1,7 +1,8 @@
-//! Values that are pointers to what is elsewhere, and own it.
+//! Values that are owning pointers.
 //!
-//! Each is of a type with a size: a pointer to a `str` is two words wide. For those the compiler is to say what can be stored instead
-//! (`do_not_recommend`), rather than that a size is not known.
+//! Each points to a sized type: a pointer to a `str` is two words wide. For unsized types the
+//! compiler should name what can be stored instead, rather than report an unknown size
+//! (`do_not_recommend`).
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -17,20 +18,20 @@ use samara_rcu::try_box_uninit;
 use crate::base::value::{Duplicate, Mut, Ref, Value, View};
 
 impl<T: Clone> Duplicate for Box<T> {
-    /// A clone of what is in the box, in a box of its own. (What `T::clone` itself allocates is its own affair.)
+    /// Clones the contents into a new box. (What `T::clone` allocates itself is not covered.)
     fn duplicate(view: &T) -> Option<Self> {
         Some(Box::write(try_box_uninit()?, view.clone()))
     }
 }
 
 impl<T: Clone> Duplicate for Pin<Box<T>> {
-    /// As for `Box<T>`.
+    /// Duplicates as `Box<T>` does.
     fn duplicate(view: Pin<&T>) -> Option<Self> {
         Box::duplicate(view.get_ref()).map(Box::into_pin)
     }
 }
 
-// The only pointer to what is in it, and never NULL; the conversions are those of `Box`.
+// The only pointer to its contents, and never NULL; the conversions are those of `Box`.
 value!(
     [T] Box<T>, false, &'a T, &'a mut T,
     // SAFETY: a box is never NULL.
@@ -43,7 +44,7 @@ value!(
     slot => unsafe { slot.read().cast().as_mut() }
 );
 
-// Being `'static`, it is always valid; the tree has the only one.
+// `'static`, so always valid, and the tree has the only reference.
 value!(
     [T] &'static mut T, false, &'a T, &'a mut T,
     value => NonNull::from(value).cast(),
@@ -55,10 +56,10 @@ value!(
     slot => unsafe { slot.read().cast().as_mut() }
 );
 
-// As `Box`; what is pinned is not moved, as the tree moves the pointer only.
+// As `Box`. The pinned value is not moved, because the tree moves only the pointer.
 value!(
     [T] Pin<Box<T>>, false, Pin<&'a T>, Pin<&'a mut T>,
-    // SAFETY: what is pinned stays where it is until `from_raw` pins it again.
+    // SAFETY: the pinned value stays where it is until `from_raw` pins it again.
     value => <Box<T> as Value>::into_raw(unsafe { Pin::into_inner_unchecked(value) }),
     // SAFETY: the caller's promise.
     raw => Box::into_pin(unsafe { <Box<T> as Value>::from_raw(raw) }),
@@ -68,7 +69,7 @@ value!(
     slot => unsafe { Pin::new_unchecked(<Box<T> as Value>::borrow_mut(slot)) }
 );
 
-/// Counted pointers: the tree has a count, and views have none.
+/// Reference-counted pointers: the tree owns a count, and views own none.
 macro_rules! counted {
     ($pointer:ident, $view:ident, $name:literal, $module:literal) => {
         #[doc = concat!("A view of an [`", $name, "`] in a tree: an `&", $name, "<T>` in effect. Its `clone` is that of the pointer: one count more.")]
@@ -104,13 +105,13 @@ macro_rules! counted {
         }
 
         impl<T> Duplicate for $pointer<T> {
-            /// One count more.
+            /// Adds a reference.
             fn duplicate(view: $view<'_, T>) -> Option<Self> {
                 Some($pointer::clone(&view))
             }
         }
 
-        // The conversions are those of the pointer, which is not NULL; a view does not own a count.
+        // The conversions are those of the pointer, which is not NULL. A view does not own a count.
         value!(
             [T] $pointer<T>, false, $view<'a, T>, $view<'a, T>,
             // SAFETY: such a pointer is never NULL.

@@ -1,14 +1,14 @@
-//! Traversal of a tree that no thread writes during the traversal, from both ends.
+//! Iterating over a tree without a concurrent writer, from both ends.
 //!
-//! A leaf is looked at once, as a whole: which of its slots hold entries becomes a word of bits, without a branch that
-//! depends on where the holes are. What is left to do for an entry is to take its bit off and to read its slot.
+//! A leaf is examined once, as a whole: its entries become a word of bits, without a branch that
+//! depends on where the holes are. An entry then only takes clearing its bit and reading its slot.
 //!
-//! No leaf is entered twice: an end that enters one takes all its bits, and the bounds of the part
-//! that no end has entered move behind it. When nothing is left between the ends, the end that
-//! still has bits of its leaf gives them to the other on request.
+//! No leaf is entered twice. An end that comes to a leaf takes all its bits, and the bounds of the
+//! range that no end has entered move behind it. When nothing is left between the ends, an end that
+//! asks gets the other's leaf.
 //!
-//! There are three ways on, each a tenth as frequent as the one before: the next bit; the next leaf of the same parent, if no bound is in it; all
-//! else ([`refill`]).
+//! There are three steps, each a tenth as frequent as the one before: the next bit; the next leaf
+//! of the same parent, if no bound is in it; everything else ([`refill`]).
 
 use core::mem::{swap, take};
 
@@ -18,16 +18,16 @@ use crate::read::iterate::by_window;
 use crate::read::walk::descend_by;
 use crate::read::{Found, LeafPath, Place};
 
-/// The distance, in leaves, of memory prefetches.
+/// The number of leaves ahead that are prefetched.
 const AHEAD: usize = 2;
 
-/// One end of a scan: a leaf, and which of its entries are still to come.
+/// One end of a scan: a leaf, and its remaining entries.
 #[derive(Clone, Copy)]
 struct End<K, S> {
-    /// Bit `i` stands for the entry in slot `i`. Zero as long as there is no leaf.
+    /// Bit `i` stands for the entry in slot `i`. Zero while there is no leaf.
     left: u32,
     path: Option<LeafPath<K, S>>,
-    /// The bound of the leaf's parent on the side to which the end moves.
+    /// The bound of the leaf's parent in the direction of this end.
     edge: K,
 }
 
@@ -39,12 +39,13 @@ pub(crate) struct Scan<K, S> {
     /// The range that no end has entered yet, unless `done`.
     lo: K,
     hi: K,
-    /// There is nothing left but what the ends' bits say.
+    /// `true` if only the ends' bits are left.
     done: bool,
 }
 
 impl<K: Key, S: Shape> End<K, S> {
-    /// The slot of the lowest entry that is still to come, or of the highest unless `UP`; there is one. With the leaf that it is in.
+    /// Removes the lowest remaining entry, or the highest unless `UP`, and returns its leaf and
+    /// slot. There must be one.
     #[inline(always)]
     fn take_slot<const UP: bool>(&mut self) -> (Place<K, S>, usize) {
         let i = if UP {
@@ -54,24 +55,24 @@ impl<K: Key, S: Shape> End<K, S> {
         };
         self.left ^= 1 << i;
         debug_assert!(self.path.is_some());
-        // SAFETY: bits are only ever set together with the leaf.
+        // SAFETY: bits are only set together with the leaf.
         let place = unsafe { self.path.unwrap_unchecked() }.place;
         let leaf = place.leaf.as_leaf();
         (Place { leaf, ..place }, i as usize)
     }
 
-    /// The entry there.
+    /// Removes that entry and returns it.
     #[inline(always)]
     fn take<const UP: bool>(&mut self) -> Found<K> {
         let (place, i) = self.take_slot::<UP>();
         place.slot(i)
     }
 
-    /// To a leaf, all of whose entries are still to come.
+    /// Moves to a leaf, all of whose entries then remain.
     ///
     /// # Safety
     ///
-    /// No thread writes the leaf.
+    /// Nothing writes the leaf.
     #[inline(always)]
     unsafe fn enter(&mut self, path: LeafPath<K, S>) {
         // SAFETY: the caller's promise.
@@ -81,7 +82,7 @@ impl<K: Key, S: Shape> End<K, S> {
 }
 
 impl<K: Key, S: Shape> Scan<K, S> {
-    /// A scan through `bounds`, or through nothing.
+    /// Returns a scan of `bounds`, or of nothing.
     #[inline]
     pub(crate) fn new(bounds: Option<(K, K)>) -> Self {
         let (lo, hi) = bounds.unwrap_or((K::MIN, K::MIN));
@@ -96,17 +97,17 @@ impl<K: Key, S: Shape> Scan<K, S> {
         }
     }
 
-    /// The end that goes `UP`, or the one that goes down.
+    /// Returns the end that goes `UP`, or the one that goes down.
     #[inline(always)]
     fn end<const UP: bool>(&mut self) -> &mut End<K, S> {
         if UP { &mut self.front } else { &mut self.back }
     }
 
-    /// The lowest entry left, or the highest unless `UP`.
+    /// Returns the lowest entry left, or the highest unless `UP`.
     ///
     /// # Safety
     ///
-    /// All calls are for the same tree, and no thread writes it between the first and the last.
+    /// All calls are for the same tree, and nothing writes it between the first and the last.
     #[inline(always)]
     pub(crate) unsafe fn next<const UP: bool>(&mut self, tree: &RawTree<K, S>) -> Option<Found<K>> {
         match self.come::<UP>(tree) {
@@ -115,11 +116,12 @@ impl<K: Key, S: Shape> Scan<K, S> {
         }
     }
 
-    /// As [`next`](Self::next), with the place of the entry's word. What was given before is not looked at again.
+    /// Returns what [`next`](Self::next) does, with the address of the entry's word. Earlier
+    /// results are not accessed again.
     ///
     /// # Safety
     ///
-    /// As for [`next`](Self::next), and the caller has the tree for himself.
+    /// As for [`next`](Self::next), and the caller has exclusive access to the tree.
     #[inline(always)]
     pub(crate) unsafe fn next_mut<const UP: bool>(
         &mut self,
@@ -134,13 +136,15 @@ impl<K: Key, S: Shape> Scan<K, S> {
         }
     }
 
-    /// Sees to it that an end has entries to come; if none are left, gives the entry of a tree without nodes, unless it has been given.
+    /// Ensures that an end has remaining entries. If none are left, returns the entry of a tree
+    /// without nodes, unless it was returned before.
     #[inline(always)]
     fn come<const UP: bool>(&mut self, tree: &RawTree<K, S>) -> Result<(), Option<Found<K>>> {
         if self.end::<UP>().left == 0 {
             self.sibling::<UP>();
             if self.end::<UP>().left == 0 {
-                // By value, there and back: nothing refers to the scan itself, so that in a loop it lives in registers.
+                // By value, both ways: nothing refers to the scan itself, so that a loop keeps it
+                // in registers.
                 let (scan, single) = refill::<UP, K, S>(tree, *self);
                 *self = scan;
                 if self.end::<UP>().left == 0 {
@@ -151,7 +155,7 @@ impl<K: Key, S: Shape> Scan<K, S> {
         Ok(())
     }
 
-    /// Goes to the next leaf below the same parent, if no bound is in it.
+    /// Goes to the next leaf of the same parent, if no bound is in it.
     #[inline(always)]
     fn sibling<const UP: bool>(&mut self) {
         let (lo, hi, done) = (self.lo, self.hi, self.done);
@@ -175,8 +179,8 @@ impl<K: Key, S: Shape> Scan<K, S> {
             return;
         }
         prefetch::node::<0>(parent.slot(ahead));
-        // SAFETY: the neighbours of a leaf are leaves, and no thread writes the tree (promise of
-        // `next` and the like).
+        // SAFETY: the siblings of a leaf are leaves, and nothing writes the tree (promise of `next`
+        // and its like).
         unsafe {
             let leaf = Node::of_kind(parent.slot(at), Kind::Leaf);
             end.enter(LeafPath {
@@ -192,7 +196,8 @@ impl<K: Key, S: Shape> Scan<K, S> {
         }
     }
 
-    /// Shows `show` the entries that are left, in order: those of the leaf at either end, and what is between them at once.
+    /// Calls `show` with the remaining entries, in order: those of the leaf at either end, and
+    /// those between by windows.
     ///
     /// # Safety
     ///
@@ -209,7 +214,7 @@ impl<K: Key, S: Shape> Scan<K, S> {
             folded = show(folded, self.front.take::<true>());
         }
         if !self.done {
-            // SAFETY: no thread writes the tree (the caller's promise).
+            // SAFETY: nothing writes the tree (the caller's promise).
             folded = unsafe { by_window::between(tree, (self.lo, self.hi), folded, &mut show) };
         }
         while self.back.left != 0 {
@@ -218,7 +223,7 @@ impl<K: Key, S: Shape> Scan<K, S> {
         folded
     }
 
-    /// Returns the number of entries that are left.
+    /// Returns the number of remaining entries.
     ///
     /// # Safety
     ///
@@ -233,7 +238,7 @@ impl<K: Key, S: Shape> Scan<K, S> {
         }
     }
 
-    /// The fewest entries that can be left, and the most.
+    /// Returns the fewest entries that can remain, and the most.
     ///
     /// # Safety
     ///
@@ -250,8 +255,8 @@ impl<K: Key, S: Shape> Scan<K, S> {
     }
 }
 
-/// Finds the next leaf from one end in which there are entries. If there is none, gives the entry of a tree without nodes, unless it has been
-/// given.
+/// Moves an end to the next leaf that has entries. If there is none, returns the entry of a tree
+/// without nodes, unless it was returned before.
 #[inline(never)]
 fn refill<const UP: bool, K: Key, S: Shape>(
     tree: &RawTree<K, S>,
@@ -272,7 +277,7 @@ fn refill<const UP: bool, K: Key, S: Shape>(
         });
         let end = scan.end::<UP>();
         end.edge = edge;
-        // SAFETY: no thread writes the tree (promise of `next` and the like).
+        // SAFETY: nothing writes the tree (promise of `next` and its like).
         unsafe { end.enter(LeafPath { place, parent, at }) };
         if place.min < lo || hi < place.max {
             end.left &= place.within(lo, hi);
@@ -286,7 +291,7 @@ fn refill<const UP: bool, K: Key, S: Shape>(
         }
     }
     if scan.end::<UP>().left == 0 {
-        // What is left is in the leaf of the other end.
+        // The rest is in the leaf of the other end.
         swap(&mut scan.front, &mut scan.back);
     }
     (scan, None)

@@ -1,10 +1,11 @@
-//! Traversal of all entries between two bounds at once, in a tree that no thread writes during the
-//! traversal.
+//! Visiting all entries between two bounds at once, in a tree without a concurrent writer.
 //!
-//! Several leaves are looked at together, so that a loop over entries ends once for some sixty slots: where a loop ends after ten or
-//! so, at a guess, the guess costs as much as half of the entries.
+//! Several leaves are examined together, so that a loop over entries ends once for some sixty
+//! slots. If it ended after ten or so, each end would be mispredicted, which costs as much as half
+//! of the entries.
 //!
-//! Bounds and words of the leaves are copied, each to a fixed place, which is quicker than to look up the leaf for each entry.
+//! Bounds and words of the leaves are copied to fixed positions, which is faster than finding the
+//! leaf for each entry.
 
 use core::mem::MaybeUninit;
 
@@ -12,19 +13,19 @@ use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, Node, RawTree, Word, is_leaf_word, prefetch};
 use crate::read::{Found, Place};
 
-/// The distance, in leaves, of memory prefetches.
+/// The number of leaves ahead that are prefetched.
 const AHEAD: usize = 4;
 
-/// Slots in a window: as many as there are bits to tell the entries among them.
+/// The number of slots in a window: one for each bit of the word that marks entries.
 const SLOTS: usize = u64::BITS as usize;
 
-/// Copies of leaves that follow each other.
+/// Copies of adjacent leaves.
 struct Window<K> {
     /// Bit `i` stands for the entry in slot `i`.
     left: u64,
     leaves: usize,
-    /// The slot before slot `i` ends at `ends[i]`, slot `i` itself at `ends[i + 1]`. Written
-    /// together with the leaves.
+    /// Slot `i` ends at `ends[i + 1]`, and what comes before it at `ends[i]`. Written with the
+    /// leaves.
     ends: [MaybeUninit<K>; SLOTS + 1],
     words: [MaybeUninit<Word>; SLOTS],
 }
@@ -40,28 +41,29 @@ impl<K: Key> Window<K> {
         }
     }
 
-    /// The distance between the slots of two leaves.
+    /// Returns the distance between the slots of two leaves.
     const fn stride<S: Shape>() -> usize {
         Geometry::<K, S>::slots(Kind::Leaf).next_power_of_two()
     }
 
-    /// The number of leaves that fit into the window.
+    /// Returns the number of leaves that fit.
     const fn room<S: Shape>() -> usize {
         SLOTS / Self::stride::<S>()
     }
 
-    /// Puts a leaf behind those that there are, and in `bits` which of its entries. There is room for it.
+    /// Adds a leaf, for which there is room. `bits` has its entries.
     ///
     /// # Safety
     ///
-    /// No thread writes the leaf during the call.
+    /// Nothing writes the leaf during the call.
     #[inline(always)]
     unsafe fn put<S: Shape>(&mut self, place: Place<K, S>, bits: u32) {
         debug_assert!(self.leaves < Self::room::<S>());
         let at = self.leaves * Self::stride::<S>();
         self.leaves += 1;
         self.left |= u64::from(bits) << at;
-        // SAFETY: a leaf's slots are at most `stride`, and its pivots one fewer: all are within the arrays.
+        // SAFETY: a leaf's slots are at most `stride`, and its pivots one fewer: all are within the
+        // arrays.
         unsafe {
             let ends = self.ends.as_mut_ptr().cast::<K>().add(at);
             place
@@ -72,7 +74,7 @@ impl<K: Key> Window<K> {
         }
     }
 
-    /// Shows `show` all entries, and forgets the leaves.
+    /// Calls `show` with all entries, and removes the leaves.
     #[inline(always)]
     fn drain<B>(&mut self, init: B, show: &mut impl FnMut(B, Found<K>) -> B) -> B {
         let mut left = self.left;
@@ -82,7 +84,8 @@ impl<K: Key> Window<K> {
         while left != 0 {
             let i = left.trailing_zeros() as usize;
             left &= left - 1;
-            // SAFETY: bits are set for slots that have been written only, together with both of their bounds.
+            // SAFETY: bits are set only for slots that have been written, together with both of
+            // their bounds.
             let found = unsafe {
                 let ends = self.ends.as_ptr().cast::<K>().add(i);
                 Found {
@@ -97,11 +100,11 @@ impl<K: Key> Window<K> {
     }
 }
 
-/// Shows `show` the entries that intersect `lo..=hi`, in order.
+/// Calls `show` with the entries that intersect `lo..=hi`, in order.
 ///
 /// # Safety
 ///
-/// No thread writes the tree during the call.
+/// Nothing writes the tree during the call.
 #[inline]
 pub(crate) unsafe fn between<K: Key, S: Shape, B>(
     tree: &RawTree<K, S>,
@@ -121,7 +124,7 @@ pub(crate) unsafe fn between<K: Key, S: Shape, B>(
         show,
     };
     let place = Place::of_root(root);
-    // SAFETY: no thread writes (the caller's promise). All nodes above the leaves are of one kind.
+    // SAFETY: nothing writes (the caller's promise). All inner nodes are of one kind.
     let folded = unsafe {
         match root.kind() {
             Kind::Leaf => fold.leaf(place, init),
@@ -140,23 +143,23 @@ struct Fold<'a, K, F> {
 }
 
 impl<K: Key, F> Fold<'_, K, F> {
-    /// Adds a leaf, and shows what there is if there is no room for one more.
+    /// Adds a leaf, and visits the entries so far if there is no room for another.
     ///
     /// # Safety
     ///
-    /// No thread writes the tree during the call.
+    /// Nothing writes the tree during the call.
     #[inline(always)]
     unsafe fn leaf<S: Shape, B>(&mut self, place: Place<K, S>, folded: B) -> B
     where
         F: FnMut(B, Found<K>) -> B,
     {
         let leaf = place.leaf.as_leaf();
-        // SAFETY: no thread writes (the caller's promise).
+        // SAFETY: nothing writes (the caller's promise).
         let mut bits = unsafe { leaf.entries() };
         if place.min <= self.lo || self.hi <= place.max {
             bits &= place.within(self.lo, self.hi);
         }
-        // SAFETY: as above; there is room since the last leaf was added.
+        // SAFETY: as above; the last call left room.
         unsafe { self.window.put(Place { leaf, ..place }, bits) };
         if self.window.leaves < Window::<K>::room::<S>() {
             return folded;
@@ -168,7 +171,7 @@ impl<K: Key, F> Fold<'_, K, F> {
     ///
     /// # Safety
     ///
-    /// As for [`leaf`](Self::leaf); the node is of that kind.
+    /// As for [`leaf`](Self::leaf), and the node is of that kind.
     unsafe fn below<S: Shape, B, const GAP: bool>(&mut self, at: Place<K, S>, init: B) -> B
     where
         F: FnMut(B, Found<K>) -> B,
@@ -194,7 +197,7 @@ impl<K: Key, F> Fold<'_, K, F> {
         while i <= to {
             let word = node.slot(i);
             let max = node.last(i, at.max);
-            // SAFETY: slots of inner nodes hold nodes, all of one kind, and no thread writes them.
+            // SAFETY: slots of inner nodes hold nodes, all of one kind, which nothing writes.
             folded = unsafe {
                 if leaves {
                     prefetch::node::<0>(node.slot((i + AHEAD).min(end)));

@@ -1,8 +1,8 @@
-//! Two ways of traversing entries in order while no writer is active. They differ in the part of
-//! the tree that they read at once. (Readers concurrent with a writer go from slot to slot, as
+//! Iterating over entries in order without a concurrent writer, in two modes that differ in how
+//! much of the tree they read together. (Readers under a concurrent writer go from slot to slot, as
 //! [cursors](crate::api::cursor) do.)
 //!
-//! | module | looks at | for |
+//! | module | reads | for |
 //! |---|---|---|
 //! | [`by_leaf`] | a leaf, its entries as bits of a word | iterators of maps |
 //! | [`by_window`] | several leaves, their entries as bits of a word | `fold`, `for_each` and the like |

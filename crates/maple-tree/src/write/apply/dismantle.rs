@@ -1,17 +1,17 @@
-//! Freeing a tree that no thread reads, and whose entries are not needed.
+//! Freeing a tree that has no readers and whose entries are not needed.
 
 use core::ptr::NonNull;
 
 use crate::base::{Key, Shape};
 use crate::node::{Kind, Node, is_leaf_word};
 
-/// Hands over `node` and all nodes below it, each after those below it, of a tree that no thread
-/// reads and whose entries are not needed: no leaf is read.
+/// Hands `node` and all nodes of its subtree to `take`, children first. No leaf is read, so that
+/// its entries are not found.
 ///
 /// # Safety
 ///
-/// Nothing refers to the node any more, and no thread reads or writes the nodes below it. `take`
-/// may free each node that it receives.
+/// Nothing leads to the node any more, and nothing reads or writes its subtree. `take` may free
+/// each node that it gets.
 pub(crate) unsafe fn dismantle<K: Key, S: Shape>(
     node: Node<K, S>,
     take: &mut impl FnMut(NonNull<u8>),
@@ -20,12 +20,12 @@ pub(crate) unsafe fn dismantle<K: Key, S: Shape>(
         let used = node.used();
         if is_leaf_word(node.slot(0)) {
             for i in 0..used {
-                // SAFETY: leaves are all on one level.
+                // SAFETY: all leaves are on one level.
                 take(unsafe { Node::<K, S>::of_kind(node.slot(i), Kind::Leaf) }.block());
             }
         } else {
             for i in 0..used {
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller's promise covers the subtree.
                 unsafe { dismantle(node.child(i), take) };
             }
         }

@@ -1,27 +1,28 @@
-//! Filling new nodes with the slots that they take over and the items between.
+//! Filling new nodes with the slots that they take over and the items between these.
 
 use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, NodeMut, Word};
 use crate::write::{Item, Items};
 
-/// Up to three new nodes of one level, being filled from the left.
+/// Up to three new nodes of one level, filled from the left.
 pub(super) struct Fill<'r, K, S> {
     reserve: &'r mut Reserve,
     kind: Kind,
     sizes: [usize; 3],
-    /// The node being filled and how many slots of it are.
+    /// The current node, and the number of its filled slots.
     node: Option<NodeMut<K, S>>,
     used: usize,
-    /// First index of the next slot.
+    /// The first index of the next slot.
     first: K,
-    /// Largest hole so far in the node being filled.
+    /// The largest hole so far in the current node.
     largest: K,
     done: Items<K>,
 }
 
 impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
-    /// Fills nodes of a kind with `sizes` slots each (0: no such node); they start at `min`. The reserve has them.
+    /// Starts filling nodes of a kind with `sizes` slots each (0: no such node), from index `min`
+    /// on. The reserve has the nodes.
     pub(super) fn new(kind: Kind, sizes: [usize; 3], min: K, reserve: &'r mut Reserve) -> Self {
         Self {
             reserve,
@@ -35,7 +36,7 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
         }
     }
 
-    /// One node of a kind, over all indices, of these slots.
+    /// Builds one node of a kind, over all indices, from the items.
     pub(super) fn root(kind: Kind, items: &Items<K>, reserve: &'r mut Reserve) -> Word {
         let items = items.as_slice();
         let mut fill = Self::new(kind, [items.len(), 0, 0], K::MIN, reserve);
@@ -45,7 +46,7 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
         fill.finish().as_slice()[0].word
     }
 
-    /// The node being filled, and how many slots it gets.
+    /// Returns the current node and its number of slots.
     #[inline(always)]
     fn current(&mut self) -> (NodeMut<K, S>, usize) {
         let size = self.sizes[self.done.as_slice().len()];
@@ -56,7 +57,7 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
         (node, size)
     }
 
-    /// Goes on behind the slot that ends at `last`: with the next node, if this one has all its slots.
+    /// Advances past the slot that ends at `last`: to the next node, if this one has all its slots.
     #[inline(always)]
     fn advance(&mut self, node: NodeMut<K, S>, count: usize, size: usize, last: K) {
         self.first = last.wrapping_add(K::ONE);
@@ -80,14 +81,15 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
         self.advance(node, 1, size, item.last);
     }
 
-    /// Adds the slots `from..to` of a node of the same kind, which ends at `max`: as many at a time as the new node has room for.
+    /// Adds the slots `from..to` of a node of the same kind, which ends at `max`. Each step copies
+    /// as many as the new node has room for.
     pub(super) fn push_slots(&mut self, old: Node<K, S>, from: usize, to: usize, max: K) {
         let mut from = from;
         while from < to {
             let (node, size) = self.current();
             let count = (to - from).min(size - self.used);
             let part = (old, from, count);
-            // Known to the compiler, the kind decides what there is to do for a slot.
+            // As a constant, the kind decides what each slot needs.
             let last = match self.kind {
                 Kind::Leaf => self.copy(Kind::Leaf, (node, size), part, max),
                 Kind::Range => self.copy(Kind::Range, (node, size), part, max),
@@ -98,8 +100,8 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
         }
     }
 
-    /// Copies `count` slots of a node, which ends at `max`, from `from` on into one that is to have `size`, and tells the children; gives the last index of the last
-    /// one.
+    /// Copies `count` slots, from `from` on, of a node that ends at `max` into one that will have
+    /// `size` slots. Sets the children's parent. Returns the last index of the last copied slot.
     #[inline(always)]
     fn copy(
         &mut self,
@@ -108,7 +110,7 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
         (old, from, count): (Node<K, S>, usize, usize),
         max: K,
     ) -> K {
-        // SAFETY: a node of the kind that is filled.
+        // SAFETY: the old node is of the kind that is filled.
         let old = unsafe { Node::<K, S>::of_kind(old.word(), kind) };
         let mut at = (self.first, self.largest);
         for (to, from) in (self.used..).zip(from..from + count) {
@@ -123,14 +125,15 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
         at.0.wrapping_sub(K::ONE)
     }
 
-    /// The new nodes, as slots of the level above.
+    /// Returns the new nodes as slots of the level above.
     pub(super) fn finish(self) -> Items<K> {
         debug_assert!(self.node.is_none(), "fewer slots than planned");
         self.done
     }
 }
 
-/// Fills slot `i` of a node of a kind that is to have `size`, and tells the child; it begins at `first`, and the largest hole so far was `largest`.
+/// Fills slot `i` of a node that will have `size` slots, and sets the child's parent. The slot
+/// begins at `first`. `largest` is the largest hole so far.
 #[inline(always)]
 fn put<K: Key, S: Shape>(
     kind: Kind,
@@ -154,7 +157,7 @@ fn put<K: Key, S: Shape>(
     }
     if !kind.is_leaf() {
         let child = node.node().child(i);
-        // One that is counted need not know its parent.
+        // A counted child need not know its parent.
         if !child.is_counted() {
             child.set_parent(Some(node.node()));
         }

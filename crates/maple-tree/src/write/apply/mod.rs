@@ -1,7 +1,7 @@
-//! Carrying out a plan. Nothing here can fail: the plan's nodes have been reserved.
+//! Applying a plan. Nothing here can fail: the plan's nodes have been reserved.
 
 mod retire;
-// Only for shells in other languages, which the model checker does not see.
+// Only for bindings to other languages, which the model checker does not see.
 #[cfg(not(samara_loom))]
 mod dismantle;
 mod fill;
@@ -21,14 +21,14 @@ pub(crate) use removed::Removed;
 pub(crate) use retire::retire_subtree;
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// Carries out a plan, and hands what it removed to `sink`.
+    /// Applies a plan, and hands what it removed to `sink`.
     ///
     /// # Safety
     ///
     /// * The caller is the only writer, and the tree has not changed since `plan` was made.
     /// * `reserve` holds at least `plan.nodes` nodes.
-    /// * Unless the tree is in RCU mode, no thread reads it during the call.
-    /// * `plan`'s entry is not NULL-tagged garbage: it is NULL, or a word that may stand in this tree.
+    /// * Unless the tree is in RCU mode, nothing reads it during the call.
+    /// * `plan`'s word is NULL, or valid in this tree.
     pub(crate) unsafe fn apply(
         &self,
         plan: &Plan<K, S>,
@@ -73,8 +73,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         watch.made(self);
     }
 
-    /// Puts a word, or NULL, into the root of a tree without nodes, with the height that goes with it. `first` is where the write starts: at 0 it
-    /// replaces what is there.
+    /// Stores a word, or NULL, in the root of a tree without nodes, with the matching height. A
+    /// write that starts (`first`) at index 0 replaces the existing entry.
     fn put_root(&self, (word, height): (Word, u32), first: K, sink: &mut impl Sink<K>) {
         let old = self.root();
         self.publish_root(word, height);

@@ -1,5 +1,5 @@
-//! Replacing nodes, level by level: splits, rebalancing, stores over several nodes, and the growing and
-//! shrinking of the tree.
+//! Replacing nodes, level by level: splits, rebalancing, stores over several nodes, and trees that
+//! grow or shrink.
 
 use crate::alloc::Reserve;
 use crate::base::{Key, Offset, Shape};
@@ -10,8 +10,8 @@ use crate::write::holes::{propagate_ancestors, propagate_from};
 use crate::write::level::Level;
 use crate::write::{Item, Items, Removed, Sink, Span, retire_subtree};
 
-/// Replaces the slots of a span by the items, and changes the levels above accordingly. With
-/// concurrent readers, nothing is changed in place.
+/// Replaces the slots of a span by the items, and the inner nodes as needed. Under concurrent
+/// readers nothing changes in place.
 pub(super) fn apply<K: Key, S: Shape>(
     tree: &RawTree<K, S>,
     span: Span<K, S>,
@@ -24,7 +24,7 @@ pub(super) fn apply<K: Key, S: Shape>(
     let inner = tree.inner_kind();
     let old_root = match tree.root() {
         Root::Node(root) => root,
-        // Plans rebuild only where there are nodes.
+        // A plan rebuilds only trees with nodes.
         Root::Empty | Root::Single(_) => return,
     };
     let (mut span, mut items) = (span, *items);
@@ -43,7 +43,7 @@ pub(super) fn apply<K: Key, S: Shape>(
             tree.publish_root(root, height);
             return retire_subtree(old_root, K::MIN, K::MAX, gone, sink);
         } else {
-            // The one new node takes the place of the old one.
+            // One new node replaces one old node.
             let old = span.left;
             let (Some(parent), [new]) = (old.parent(inner), items.as_slice()) else {
                 return debug_assert!(false, "only a whole level has no parent");
@@ -61,7 +61,8 @@ pub(super) fn apply<K: Key, S: Shape>(
     }
 }
 
-/// Returns the root and the height of a tree whose nodes on the level `height` are these: the only one of them, or a new node above.
+/// Returns the root and the height of a tree whose nodes at `height` are these items: the only one
+/// of them, or a new node above.
 pub(in crate::write) fn root_of<K: Key, S: Shape>(
     items: &Items<K>,
     inner: Kind,
@@ -87,7 +88,7 @@ pub(in crate::write) fn build<K: Key, S: Shape>(
     if let Some(before) = level.before {
         fill.push_slots(before, 0, before.used(), span.min.wrapping_sub(K::ONE));
     }
-    // The last index of `left` does not matter: slot `from` is not among these.
+    // `left`'s last index is irrelevant here: slot `from` is not copied.
     fill.push_slots(span.left, 0, span.from, span.max);
     for &item in items.as_slice() {
         fill.push(item);
@@ -99,7 +100,7 @@ pub(in crate::write) fn build<K: Key, S: Shape>(
     fill.finish()
 }
 
-/// Replaces slots of one node in place, and retires the children that were there. With concurrent
+/// Replaces slots of one node in place, and retires the children that were there. Under concurrent
 /// readers, only the word of a leaf's slot can be exchanged.
 pub(super) fn in_place<K: Key, S: Shape>(
     span: &Span<K, S>,
@@ -135,7 +136,8 @@ pub(super) fn in_place<K: Key, S: Shape>(
     });
 }
 
-/// Replaces the slots `from..=to` of a node by the items, with their gaps if it keeps those, and tells children.
+/// Replaces the slots `from..=to` of a node by the items, with their gaps in a gap node, and sets
+/// the children's parent.
 pub(in crate::write) fn splice<K: Key, S: Shape>(
     node: NodeMut<K, S>,
     from: usize,

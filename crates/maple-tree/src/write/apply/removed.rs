@@ -7,23 +7,25 @@ use crate::node::{NULL, Node, Word};
 use crate::read::{Found, Place};
 use crate::write::Sink;
 
-/// The entries, or the nodes, that a change of one node in place removes. They are handed over when the tree is whole again: dropping a value
-/// may panic.
+/// The entries, or the nodes, that a change of one node in place removes. They go to the sink once
+/// the tree is complete again, because dropping a value may panic.
 pub(crate) struct Removed<K: Offset> {
     entries: K::Slots<MaybeUninit<Found<K>>>,
     count: usize,
-    /// The word of one that stays, or NULL, and where it begins: others may hold the same word.
+    /// The word of an entry that stays, or NULL, and its first index: other entries may hold the
+    /// same word.
     kept: (Word, K),
 }
 
 impl<K: Key> Removed<K> {
-    // Not always in line, nor is the next: a debug build would keep room for their temporaries in each frame of a write, kilobytes in all.
+    // Neither this nor `but` is always inlined: a debug build would keep room for their temporaries
+    // in each frame of a write, kilobytes in all.
     #[inline]
     pub(in crate::write) fn none() -> Self {
         Self::but(None)
     }
 
-    /// None so far; the entry `kept` is not to be among those that [`removes`](Self::removes) notes.
+    /// Returns an empty list. [`removes`](Self::removes) will skip the entry `kept`.
     #[inline]
     pub(crate) fn but(kept: Option<Found<K>>) -> Self {
         Self {
@@ -33,7 +35,7 @@ impl<K: Key> Removed<K> {
         }
     }
 
-    /// Notes an entry, unless it stays.
+    /// Records an entry, unless it stays.
     #[inline(always)]
     pub(in crate::write) fn removes(&mut self, found: Found<K>) {
         if (found.word, found.first) != self.kept {
@@ -42,7 +44,7 @@ impl<K: Key> Removed<K> {
         }
     }
 
-    /// Returns how many can be noted.
+    /// Returns the number of entries that fit.
     #[inline(always)]
     pub(in crate::write) fn room(&self) -> usize {
         self.entries.as_ref().len()
@@ -53,7 +55,7 @@ impl<K: Key> Removed<K> {
         self.count == 0
     }
 
-    /// Notes the entries of a leaf, from a slot on, that a range covers.
+    /// Records the entries of a leaf, from a slot on, that a range covers.
     #[inline(always)]
     pub(in crate::write) fn covered<S: Shape>(
         &mut self,
@@ -72,22 +74,24 @@ impl<K: Key> Removed<K> {
         }
     }
 
-    /// Calls `take` with each; if it panics, with the others while the panic unwinds.
+    /// Calls `take` with each. If it panics, it still gets the others while the panic unwinds.
     #[inline(always)]
     pub(super) fn each(&self, mut take: impl FnMut(Found<K>)) {
         let entries = &self.entries.as_ref()[..self.count];
         each(0..entries.len(), |i| {
-            // SAFETY: the first `count` were written by `removes`.
+            // SAFETY: `removes` has written the first `count`.
             take(*unsafe { entries[i].assume_init_ref() });
         });
     }
 
-    /// Hands them over; if the sink panics, the others while the panic unwinds.
+    /// Hands the entries to the sink. If it panics, it still gets the others while the panic
+    /// unwinds.
     pub(crate) fn give(&self, sink: &mut impl Sink<K>) {
         self.each(|found| sink.entry(found.first, found.last, found.word));
     }
 
-    /// As [`give`](Self::give), after nodes that have been replaced, which are marked as dead.
+    /// Marks replaced nodes as dead, hands them to the sink, and then does what
+    /// [`give`](Self::give) does.
     #[inline(always)]
     pub(in crate::write) fn give_with<S: Shape, const N: usize>(
         &self,

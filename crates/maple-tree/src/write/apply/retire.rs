@@ -1,4 +1,4 @@
-//! Taking leave of nodes that have been replaced.
+//! Retiring nodes that have been replaced.
 
 use core::mem::forget;
 
@@ -6,13 +6,13 @@ use crate::base::{Key, Offset, Shape};
 use crate::node::Node;
 use crate::write::Sink;
 
-/// Marks `node` and the nodes below that went with it as dead, and hands them, and the entries within `gone`,
-/// to the sink. The node covers `min..=max`, and nothing leads to it any more. If the sink panics, it gets what is left while the
-/// panic unwinds.
+/// Retires `node` and the nodes of its subtree that went with it. Marks them as dead, and hands
+/// them and the entries within `gone` to the sink. The node covers `min..=max`, and nothing leads
+/// to it any more. If the sink panics, it still gets the rest while the panic unwinds.
 ///
-/// A child that lives on under a new parent was told so when that parent was filled; one that still
-/// names this node as its parent went with it. One that is counted, which is told nothing, went if it is within `gone`: others may lead to it, so that
-/// it is the sink's.
+/// A child that lives on got its new parent when that parent was filled. A child that still names
+/// this node as its parent went with it. A counted child names no parent. It went with the node if
+/// it is within `gone`, and goes to the sink as a whole, because other trees may lead to it.
 pub(crate) fn retire_subtree<K: Key, S: Shape>(
     node: Node<K, S>,
     min: K,
@@ -27,8 +27,8 @@ pub(crate) fn retire_subtree<K: Key, S: Shape>(
     }
 }
 
-/// As [`retire_subtree`], without the slots before `from`, which begins at the index that is passed
-/// with it.
+/// Retires as [`retire_subtree`] does, but skips the slots before `from.0`, which begins at index
+/// `from.1`.
 fn retire_from<K: Key, S: Shape, T: Sink<K>>(
     node: Node<K, S>,
     from: (usize, K),
@@ -52,7 +52,7 @@ fn retire_from<K: Key, S: Shape, T: Sink<K>>(
     while retirement.from.0 <= end {
         let (i, first) = retirement.from;
         let last = node.last(i, max);
-        // Before the sink gets it, who may panic.
+        // Advanced before the call, because the sink may panic.
         retirement.from = (i + 1, last.wrapping_add(K::ONE));
         if node.is_leaf() {
             let word = node.slot(i);
@@ -71,8 +71,8 @@ fn retire_from<K: Key, S: Shape, T: Sink<K>>(
     forget(retirement);
 }
 
-/// The rest of a node that is being retired. Dropping it retires the rest, which happens if the
-/// sink has panicked.
+/// The rest of a node that is being retired. Dropping this retires the rest, which happens if the
+/// sink panics.
 struct Retirement<'s, K: Key, S: Shape, T: Sink<K>> {
     node: Node<K, S>,
     from: (usize, K),
@@ -82,7 +82,7 @@ struct Retirement<'s, K: Key, S: Shape, T: Sink<K>> {
 }
 
 impl<K: Key, S: Shape, T: Sink<K>> Drop for Retirement<'_, K, S, T> {
-    // In line: what is left is in registers then, and need not be written down for each entry.
+    // Inlined: the rest then stays in registers and need not be stored for each entry.
     #[inline(always)]
     fn drop(&mut self) {
         retire_from(self.node, self.from, self.max, self.gone, self.sink);

@@ -1,13 +1,16 @@
-//! A few entries at one end of a tree go to a tree of their own, in copies of their slots.
+//! Splits near an end of a tree: the few entries at that end move to another tree, in copies of
+//! their slots.
 //!
-//! This is the short way of a [split](super::split) whose key is in the outermost leaf, or in the leaf next to it. Leaves that have lost all of their slots are given
-//! up. What stays is changed where it is, without another node. The new tree takes one node, or three. The two trees share no node, so that they need not share an
-//! allocator.
+//! This is the short path of a [split](super::split) whose key is in the outermost leaf, or in the
+//! leaf next to it. The remaining part changes in place and takes no node. Leaves that lost all of
+//! their slots are freed. The new tree takes one node, or three. The two trees share no node, so
+//! that they need not share an allocator.
 //!
-//! [`End::of`] finds out, and changes nothing. It leaves to other ways what needs more: an entry on both sides of the key, a side without entries, a node above
-//! the first leaf that would have too few slots.
+//! [`End::of`] decides and changes nothing. It returns `None` for whatever needs more: an entry on
+//! both sides of the key, a side without entries, a node above the first leaf that would have too
+//! few slots.
 //!
-//! Only without concurrent readers, and if all nodes belong to the tree alone.
+//! Only without readers, and in trees that share no nodes.
 
 use core::ptr::NonNull;
 
@@ -18,7 +21,7 @@ use crate::read::{Found, Place, descend};
 use crate::write::holes::{largest_in_leaf, propagate_change, propagate_last};
 use crate::write::last::propagate_above;
 
-/// Which entries go.
+/// The entries that move.
 pub(crate) enum End<K, S> {
     /// Those below the key.
     Low(Low<K, S>),
@@ -30,7 +33,7 @@ pub(crate) enum End<K, S> {
 #[derive(Clone, Copy)]
 struct Bound<K, S> {
     place: Place<K, S>,
-    /// The slot of that index, what it holds, and the index.
+    /// The slot of that index, its contents, and the index.
     slot: usize,
     found: Found<K>,
     below: K,
@@ -40,11 +43,11 @@ struct Bound<K, S> {
 /// Entries at the upper end.
 pub(crate) struct High<K, S> {
     bound: Bound<K, S>,
-    /// The last leaf, if it is another, and the lowest node above both.
+    /// The last leaf, if it is a different one, and the lowest common ancestor of both.
     last: Option<(Node<K, S>, Node<K, S>)>,
     /// The first slot of the leaf that is copied.
     from: usize,
-    /// The new tree begins with a hole that is no slot here.
+    /// `true` if the new tree begins with a hole that is not a slot here.
     hole: bool,
     total: usize,
 }
@@ -52,22 +55,25 @@ pub(crate) struct High<K, S> {
 /// Entries at the lower end.
 pub(crate) struct Low<K, S> {
     bound: Bound<K, S>,
-    /// The first leaf, if it is another.
+    /// The first leaf, if it is a different one.
     first: Option<Node<K, S>>,
-    /// The node above, and the slot of the leaf there.
+    /// The leaf's parent, and the leaf's slot there.
     parent: Option<(Node<K, S>, usize)>,
-    /// The new tree ends with a hole that is no slot here.
+    /// `true` if the new tree ends with a hole that is not a slot here.
     hole: bool,
     total: usize,
-    /// The last index of the hole that what stays begins with, and the first slot after it in the leaf.
+    /// The last index of the hole that starts the remaining part, and the first slot after it in
+    /// the leaf.
     edge: K,
     rest: usize,
-    /// The leaf keeps nothing but that hole, which is one with the hole that the next leaf begins with: the leaf goes.
+    /// `true` if the leaf keeps only that hole, which joins the hole that starts the next leaf. The
+    /// leaf is then freed.
     goes: bool,
 }
 
 impl<K: Key, S: Shape> End<K, S> {
-    /// Finds the end at which a split at `key` takes few entries; `None` if it takes many at both, or needs more than is done here.
+    /// Returns the end at which a split at `key` moves few entries. Returns `None` if both sides
+    /// have many, or if it needs more than this module does.
     pub(crate) fn of(tree: &RawTree<K, S>, key: K) -> Option<Self> {
         let (Root::Node(root), Some(below)) = (tree.root(), key.predecessor()) else {
             return None;
@@ -102,7 +108,8 @@ impl<K: Key, S: Shape> End<K, S> {
     }
 }
 
-/// The lowest node above two leaves, of which the right one is the last of all, and the left one is just before it. `None` if it is not.
+/// Returns the lowest common ancestor of two leaves, of which `right` is the last of all. Returns
+/// `None` if `left` is not just before it.
 fn above_both<K: Key, S: Shape>(
     left: Node<K, S>,
     right: Node<K, S>,
@@ -122,7 +129,7 @@ fn above_both<K: Key, S: Shape>(
     }
 }
 
-/// The leaves of the new tree, the first of which is full if there is a second one.
+/// The leaves of the new tree. The first is full if there is a second one.
 struct Copies<K, S> {
     first: NodeMut<K, S>,
     second: Option<NodeMut<K, S>>,
@@ -132,7 +139,7 @@ struct Copies<K, S> {
 }
 
 impl<K: Key, S: Shape> Copies<K, S> {
-    /// Takes leaves for `total` slots.
+    /// Takes the leaves for `total` slots.
     fn new(total: usize, reserve: &mut Reserve) -> Self {
         let more = total > Geometry::<K, S>::SLOTS;
         Self {
@@ -168,8 +175,8 @@ impl<K: Key, S: Shape> Copies<K, S> {
         }
     }
 
-    /// Makes them the tree, which is empty. The last slot reaches to the last index.
-    fn plant(self, tree: &RawTree<K, S>, reserve: &mut Reserve) {
+    /// Publishes the leaves as the tree, which is empty. The last slot extends to the last index.
+    fn publish(self, tree: &RawTree<K, S>, reserve: &mut Reserve) {
         let slots = Geometry::<K, S>::SLOTS;
         let (last, used) = match self.second {
             Some(second) => (second, self.used - slots),
@@ -202,7 +209,7 @@ impl<K: Key, S: Shape> Copies<K, S> {
 }
 
 impl<K: Key, S: Shape> Bound<K, S> {
-    /// Returns `true` if nothing is below the key.
+    /// Returns `true` if there is no entry below the key.
     fn is_first(&self) -> bool {
         self.slot == 0 && self.place.min == K::MIN && self.found.word.is_null()
     }
@@ -242,65 +249,22 @@ impl<K: Key, S: Shape> Bound<K, S> {
     }
 
     fn low(self, root: Node<K, S>) -> Option<Low<K, S>> {
-        let Self {
-            place,
-            slot,
-            found,
-            below,
-            inner,
-        } = self;
-        let leaf = place.leaf.as_leaf();
-        let mut parent = None;
-        let mut first = None;
-        if let Some(above) = leaf.parent(inner) {
-            let at = above.search(place.min);
-            if place.min != K::MIN {
-                let mut leftmost = root;
-                while !leftmost.is_leaf() {
-                    leftmost = leftmost.child(0);
-                }
-                if at != 1 || above.child(0) != leftmost {
-                    return None;
-                }
-                first = Some(leftmost);
-            }
-            parent = Some((above, at));
-        }
+        let (parent, first) = self.leaves_below(root)?;
         if self.is_first() {
             return None;
         }
-        let end = leaf.end();
-        let is_hole = found.word.is_null();
-        let copied = first.map_or(0, Node::used) + slot + 1;
+        let is_hole = self.found.word.is_null();
+        let copied = first.map_or(0, Node::used) + self.slot + 1;
         let total = copied + usize::from(!is_hole);
         if total > 2 * Geometry::<K, S>::SLOTS {
             return None;
         }
-        let (edge, rest) = if is_hole {
-            (found.last, slot + 1)
-        } else if slot < end && leaf.slot(slot + 1).is_null() {
-            (leaf.last(slot + 1, place.max), slot + 2)
-        } else {
-            (below, slot + 1)
-        };
-        let mut goes = false;
-        if rest == leaf.used() {
-            let (above, at) = parent.filter(|&(above, at)| at < above.end())?;
-            let next = above.child(at + 1);
-            goes = next.slot(0).is_null();
-            if goes && next.end() == 0 {
-                return None;
-            }
-        }
-        if let Some((above, at)) = parent {
-            let gone = at + usize::from(goes);
-            let least = match above.parent(inner) {
-                None => 2,
-                Some(_) => Geometry::<K, S>::least(inner),
-            };
-            if gone > 0 && above.used() - gone < least {
-                return None;
-            }
+        let (edge, rest) = self.front_hole();
+        let goes = rest == self.place.leaf.used() && joins_next(parent)?;
+        if let Some((above, at)) = parent
+            && !keeps_enough(above, at + usize::from(goes), self.inner)
+        {
+            return None;
         }
         Some(Low {
             bound: self,
@@ -313,11 +277,71 @@ impl<K: Key, S: Shape> Bound<K, S> {
             goes,
         })
     }
+
+    /// Returns the leaf's parent with the leaf's slot there, and the first leaf, if it is a different
+    /// one. Returns `None` if there are more leaves below the key, or if the two have not the same
+    /// parent.
+    #[expect(clippy::type_complexity, reason = "two optional nodes, used once")]
+    #[inline(always)]
+    fn leaves_below(
+        &self,
+        root: Node<K, S>,
+    ) -> Option<(Option<(Node<K, S>, usize)>, Option<Node<K, S>>)> {
+        let Place { leaf, min, .. } = self.place;
+        let Some(above) = leaf.as_leaf().parent(self.inner) else {
+            return Some((None, None));
+        };
+        let at = above.search(min);
+        if min == K::MIN {
+            return Some((Some((above, at)), None));
+        }
+        let mut leftmost = root;
+        while !leftmost.is_leaf() {
+            leftmost = leftmost.child(0);
+        }
+        (at == 1 && above.child(0) == leftmost).then_some((Some((above, at)), Some(leftmost)))
+    }
+
+    /// Returns the last index of the hole that starts the remaining part, and the first slot after it
+    /// in the leaf.
+    #[inline(always)]
+    fn front_hole(&self) -> (K, usize) {
+        let Self { place, slot, .. } = *self;
+        let leaf = place.leaf.as_leaf();
+        if self.found.word.is_null() {
+            (self.found.last, slot + 1)
+        } else if slot < leaf.end() && leaf.slot(slot + 1).is_null() {
+            (leaf.last(slot + 1, place.max), slot + 2)
+        } else {
+            (self.below, slot + 1)
+        }
+    }
+}
+
+/// Returns `true` if a hole at the end of a leaf joins the one that starts the next leaf. Returns
+/// `None` if there is no next leaf of the same parent, or if it has no other slot.
+#[inline(always)]
+fn joins_next<K: Key, S: Shape>(parent: Option<(Node<K, S>, usize)>) -> Option<bool> {
+    let (above, at) = parent.filter(|&(above, at)| at < above.end())?;
+    let next = above.child(at + 1);
+    let joins = next.slot(0).is_null();
+    (!joins || next.end() > 0).then_some(joins)
+}
+
+/// Returns `true` if a node has enough slots without the first `gone`.
+#[inline(always)]
+fn keeps_enough<K: Key, S: Shape>(node: Node<K, S>, gone: usize, inner: Kind) -> bool {
+    let least = match node.parent(inner) {
+        None => 2,
+        Some(_) => Geometry::<K, S>::least(inner),
+    };
+    gone == 0 || node.used() - gone >= least
 }
 
 impl<K: Key, S: Shape> High<K, S> {
-    /// Moves the entries to `other`, which is empty and has the same modes, with as many nodes as [`End::nodes`] says. The tree has not changed since the end was found.
-    /// Nodes that it does not need any more go to `free`.
+    /// Moves the entries to `other`, which is empty and has the same modes. Takes [`End::nodes`]
+    /// nodes. The tree must not have changed since the end was found. Nodes that are not needed any
+    /// more go to `free`.
     pub(crate) fn take(
         self,
         tree: &RawTree<K, S>,
@@ -326,66 +350,90 @@ impl<K: Key, S: Shape> High<K, S> {
         unread: Unread,
         free: &mut impl FnMut(NonNull<u8>),
     ) {
+        self.copy_to(other, reserve);
+        let (last, first) = self.end_with_hole(tree, unread, free);
+        self.propagate(last, first);
+    }
+
+    /// Publishes copies of the entries as the content of `other`.
+    #[inline(always)]
+    fn copy_to(&self, other: &RawTree<K, S>, reserve: &mut Reserve) {
+        let Bound { place, below, .. } = self.bound;
+        let leaf = place.leaf.as_leaf();
+        let mut copies = Copies::new(self.total, reserve);
+        if self.hole {
+            copies.push(NULL, below);
+        }
+        copies.push_slots(leaf, self.from, leaf.used(), place.max);
+        if let Some((last, _)) = self.last {
+            copies.push_slots(last, 0, last.used(), K::MAX);
+        }
+        copies.publish(other, reserve);
+    }
+
+    /// Removes the entries from the tree, whose remaining part then ends with a hole: in the leaf, or,
+    /// if that is full, in the next one. Returns the last leaf, and the first index of the hole.
+    #[inline(always)]
+    fn end_with_hole(
+        &self,
+        tree: &RawTree<K, S>,
+        unread: Unread,
+        free: &mut impl FnMut(NonNull<u8>),
+    ) -> (Node<K, S>, K) {
         let Bound {
             place,
             slot,
             found,
             below,
-            inner,
+            ..
         } = self.bound;
         let (leaf, from) = (place.leaf.as_leaf(), self.from);
-        let used = leaf.used();
-        let mut copies = Copies::new(self.total, reserve);
-        if self.hole {
-            copies.push(NULL, below);
-        }
-        copies.push_slots(leaf, from, used, place.max);
-        if let Some((last, _)) = self.last {
-            copies.push_slots(last, 0, last.used(), K::MAX);
-        }
-        copies.plant(other, reserve);
-        // What stays ends with a hole: in the leaf, or, if that is full, in the next one.
-        let (bottom, first) = match self.last {
-            Some((last, _)) if from == Geometry::<K, S>::SLOTS => {
-                let last = last.as_leaf();
-                let write = last.write(unread);
-                write.set_used(1, last.used());
-                write.set_slot(0, NULL);
-                (last, below.wrapping_add(K::ONE))
-            }
-            last => {
-                let write = leaf.write(unread);
-                write.set_used(from + 1, used);
-                let mut first = found.first;
-                if from > slot {
-                    write.set_slot(from, NULL);
-                    write.set_pivot(slot, below);
-                    first = below.wrapping_add(K::ONE);
-                }
-                if let Some((last, above)) = last {
-                    tree.drop_last(last, above, unread, free);
-                }
-                (leaf, first)
-            }
-        };
-        if inner == Kind::Gap
-            && let Some(above) = bottom.parent(inner)
+        if let Some((last, _)) = self.last
+            && from == Geometry::<K, S>::SLOTS
         {
-            let gap = K::span(first, K::MAX);
-            if gap >= first {
-                // All that is before has no more indices than that.
-                propagate_last(above, gap);
-            } else if bottom == leaf {
-                propagate_above(leaf, largest_in_leaf(leaf, place.min, K::MAX), inner);
-            } else {
-                propagate_above(bottom, gap, inner);
-            }
+            let last = last.as_leaf();
+            let write = last.write(unread);
+            write.set_used(1, last.used());
+            write.set_slot(0, NULL);
+            return (last, below.wrapping_add(K::ONE));
+        }
+        let write = leaf.write(unread);
+        write.set_used(from + 1, leaf.used());
+        let mut first = found.first;
+        if from > slot {
+            write.set_slot(from, NULL);
+            write.set_pivot(slot, below);
+            first = below.wrapping_add(K::ONE);
+        }
+        if let Some((last, above)) = self.last {
+            tree.drop_last(last, above, unread, free);
+        }
+        (leaf, first)
+    }
+
+    /// Propagates the hole that ends the remaining part. It begins at `first`, in the leaf `last`.
+    #[inline(always)]
+    fn propagate(&self, last: Node<K, S>, first: K) {
+        let Bound { place, inner, .. } = self.bound;
+        let Some(above) = last.parent(inner).filter(|_| inner == Kind::Gap) else {
+            return;
+        };
+        let leaf = place.leaf.as_leaf();
+        let gap = K::span(first, K::MAX);
+        if gap >= first {
+            // All indices before it are no more than that.
+            propagate_last(above, gap);
+        } else if last == leaf {
+            propagate_above(leaf, largest_in_leaf(leaf, place.min, K::MAX), inner);
+        } else {
+            propagate_above(last, gap, inner);
         }
     }
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// Takes the last leaf out of the tree. `above` is the lowest node above it that has other children. The sizes of holes are not set.
+    /// Removes the last leaf from the tree. `above` is its lowest ancestor with other children. The
+    /// gaps are not set.
     fn drop_last(
         &self,
         last: Node<K, S>,
@@ -417,7 +465,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 }
 
 impl<K: Key, S: Shape> Low<K, S> {
-    /// As [`High::take`].
+    /// Moves the entries as [`High::take`] does.
     pub(crate) fn take(
         self,
         other: &RawTree<K, S>,
@@ -425,30 +473,53 @@ impl<K: Key, S: Shape> Low<K, S> {
         unread: Unread,
         free: &mut impl FnMut(NonNull<u8>),
     ) {
-        let Self { edge, rest, .. } = self;
-        let Bound {
-            place, slot, inner, ..
-        } = self.bound;
+        self.copy_to(other, reserve);
+        if !self.goes {
+            self.begin_with_hole(unread);
+        }
+        if let Some((above, at)) = self.parent {
+            self.drop_first(above, at, unread, free);
+        }
+    }
+
+    /// Publishes copies of the entries as the content of `other`.
+    #[inline(always)]
+    fn copy_to(&self, other: &RawTree<K, S>, reserve: &mut Reserve) {
+        let Bound { place, slot, .. } = self.bound;
         let leaf = place.leaf.as_leaf();
-        let (used, end) = (leaf.used(), leaf.end());
         let mut copies = Copies::new(self.total, reserve);
         if let Some(first) = self.first {
             copies.push_slots(first, 0, first.used(), place.min.wrapping_sub(K::ONE));
         }
         copies.push_slots(leaf, 0, slot + usize::from(self.hole), place.max);
         copies.push(NULL, K::MAX);
-        copies.plant(other, reserve);
-        if !self.goes {
-            let write = leaf.write(unread);
-            write.close_up(rest, 1, end);
-            write.set_slot(0, NULL);
-            if rest < used {
-                write.set_pivot(0, edge);
-            }
+        copies.publish(other, reserve);
+    }
+
+    /// Removes the entries from the leaf, which then begins with a hole.
+    #[inline(always)]
+    fn begin_with_hole(&self, unread: Unread) {
+        let leaf = self.bound.place.leaf.as_leaf();
+        let (used, end) = (leaf.used(), leaf.end());
+        let write = leaf.write(unread);
+        write.close_up(self.rest, 1, end);
+        write.set_slot(0, NULL);
+        if self.rest < used {
+            write.set_pivot(0, self.edge);
         }
-        let Some((above, at)) = self.parent else {
-            return;
-        };
+    }
+
+    /// Removes the leaves that are not needed any more from their parent, in which the leaf is in slot
+    /// `at`, and propagates the largest holes.
+    #[inline(always)]
+    fn drop_first(
+        &self,
+        above: Node<K, S>,
+        at: usize,
+        unread: Unread,
+        free: &mut impl FnMut(NonNull<u8>),
+    ) {
+        let Bound { place, inner, .. } = self.bound;
         let gone = at + usize::from(self.goes);
         let mut old = K::MIN;
         if inner == Kind::Gap {
@@ -458,9 +529,9 @@ impl<K: Key, S: Shape> Low<K, S> {
             free(first.block());
         }
         if self.goes {
-            free(leaf.block());
+            free(place.leaf.block());
         }
-        // The first leaf of what stays, which may have few slots.
+        // The first leaf of the remaining part, which may have few slots.
         let max = above.edge::<true>(gone, place.max, inner);
         if gone > 0 {
             above.write(unread).shift(gone, 0);

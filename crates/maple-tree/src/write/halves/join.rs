@@ -1,4 +1,4 @@
-//! Two trees made one.
+//! Joining two trees.
 
 use core::ptr::NonNull;
 
@@ -12,24 +12,25 @@ use crate::write::holes::propagate_ancestors;
 use crate::write::level::Level;
 use crate::write::{Item, Items, Span};
 
-/// The levels above the one where two trees meet.
+/// The change above a level.
 enum Above<K, S> {
     /// Slots of the next level are replaced.
     Slots(Span<K, S>),
-    /// The new nodes are all that there are on their level.
+    /// The new nodes are the whole level.
     Root,
 }
 
-/// Nodes of one level that meet, and the items that go between them.
+/// The adjacent nodes of one level of both trees, and the items between them.
 struct Seam<K, S> {
     span: Span<K, S>,
     items: usize,
-    /// Which tree goes on, where the other has no more levels: `true` for the left one.
+    /// The tree that has more levels, once the other has no more: `true` for the left one.
     rest: Option<bool>,
 }
 
 impl<K: Key, S: Shape> Seam<K, S> {
-    /// Returns what the new nodes of this level change on the level above. Reads the old nodes, so that it comes before they are freed.
+    /// Returns the change of the level above that the new nodes of this level need. Reads the old
+    /// nodes, so call it before they are freed.
     fn above(&mut self, level: &Level<K, S>, inner: Kind) -> Above<K, S> {
         let (first, last) = (
             level.before.unwrap_or(self.span.left),
@@ -51,7 +52,7 @@ impl<K: Key, S: Shape> Seam<K, S> {
             }
         };
         let (from, min) = match self.rest {
-            // The first node of its level, of which no slot is before.
+            // The first node of its level: no slot is before it.
             Some(false) => (0, K::MIN),
             _ => (
                 left.search(level.min),
@@ -83,7 +84,7 @@ pub(crate) fn most_for_join(left: u32, right: u32) -> usize {
     3 * left.max(right) as usize + 1
 }
 
-/// The first slots to be replaced, and the hole between the two trees, if there is one.
+/// Returns the slots of the leaves to replace, and the hole between the two trees, if there is one.
 fn begin<K: Key, S: Shape>(left: Node<K, S>, right: Node<K, S>) -> (Seam<K, S>, Items<K>) {
     let (left, right) = (descend(left, K::MAX), descend(right, K::MIN));
     let (from, to) = (left.leaf.end(), 0);
@@ -110,8 +111,23 @@ fn begin<K: Key, S: Shape>(left: Node<K, S>, right: Node<K, S>) -> (Seam<K, S>, 
     (seam, items)
 }
 
+/// Frees the nodes of a level that new ones have replaced. `left` and `right` may be the same.
+#[inline]
+fn free_replaced<K: Key, S: Shape>(
+    level: &Level<K, S>,
+    left: Node<K, S>,
+    right: Node<K, S>,
+    free: &mut impl FnMut(NonNull<u8>),
+) {
+    let right = (right != left).then_some(right);
+    let gone = [level.before, Some(left), right, level.after];
+    gone.into_iter()
+        .flatten()
+        .for_each(|node| free(node.block()));
+}
+
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// Returns how many nodes it takes to [join](Self::join) another tree to this one.
+    /// Returns the number of nodes that it takes to [join](Self::join) another tree to this one.
     pub(crate) fn nodes_for_join(&self, other: &Self) -> usize {
         let (Root::Node(left), Root::Node(right)) = (self.root(), other.root()) else {
             return 0;
@@ -132,10 +148,10 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
     }
 
-    /// Takes over the entries of another tree, which all come after those of this one. Neither is a single entry without a node. Nodes
-    /// that are in neither tree any more go to `free`.
+    /// Takes over the entries of another tree, which all come after those of this one. Neither is a
+    /// single entry without a node. Nodes that are in neither tree any more go to `free`.
     ///
-    /// The reserve has as many nodes as [`nodes_for_join`](Self::nodes_for_join) says.
+    /// The reserve has [`nodes_for_join`](Self::nodes_for_join) nodes.
     pub(crate) fn join(
         &self,
         other: &Self,
@@ -175,12 +191,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                 free_above(last, None, inner, free);
                 free_above(first, Some(last), inner, free);
             }
-            let gone = [level.before, Some(left), Some(right), level.after];
-            for (i, node) in gone.into_iter().enumerate() {
-                if let Some(node) = node.filter(|&node| i != 2 || node != left) {
-                    free(node.block());
-                }
-            }
+            free_replaced(&level, left, right, free);
             match above {
                 Above::Slots(span) => {
                     seam.span = span;
@@ -193,7 +204,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         other.publish_root(NULL, 0);
     }
 
-    /// Takes over all of another tree; this one is empty.
+    /// Takes over all of another tree. This one must be empty.
     pub(crate) fn take(&self, other: &Self) {
         let (word, height): (Word, u32) = (other.root_word(), other.height());
         other.publish_root(NULL, 0);

@@ -1,16 +1,21 @@
-//! One tree made two at a key, and two trees made one: O(log n) nodes are changed, all others go from tree to tree as they are.
+//! Splitting a tree at a key, and joining two trees: O(log n) nodes change, and all others move
+//! unchanged.
 //!
-//! [`split`] leaves in the tree what is below the key: nodes on the way to the key are made shorter where they are. What is above is what the tree would be if all below the
-//! key had been erased: new nodes on that way, by the same [levels](crate::write::level) as any other write. [`join`] replaces the last node of
-//! one tree and the first of the other, on each level that both have, as a store over both would, and goes on in the higher one.
+//! [`split`] keeps the part below the key in the tree: nodes on the path to the key are shortened
+//! in place. The upper part becomes what the tree would be if everything below the key had been
+//! erased. That takes new nodes on the path, by the same [levels](crate::write::level) as in any
+//! other write. [`join`] replaces the last node of one tree and the first of the other on each
+//! level that both have, as a store over both would. It then continues in the higher tree.
 //!
-//! A split near an end of the tree moves few entries: [`ends`] copies their slots instead. The two trees then share no memory, and what stays keeps its nodes.
+//! A split near an end of the tree moves few entries, so [`ends`] copies their slots instead. The
+//! two trees then share no memory, and the remaining part keeps its nodes.
 //!
-//! How many nodes each takes is counted first, and with these neither can fail. Of one that follows another the tree is not known yet: as many as it can take
-//! ([`most_for_split`], [`most_for_join`]) are reserved then.
+//! The nodes that each takes are counted first, and with these neither can fail. If an operation
+//! follows another one, its tree is not known yet. The most that it can take ([`most_for_split`],
+//! [`most_for_join`]) are reserved then.
 //!
-//! Only without concurrent readers, and if all nodes belong to the tree alone. Nodes go from one
-//! tree to the other, so their allocators must be interchangeable.
+//! Only without readers, and in trees that share no nodes. Nodes move from one tree to the other:
+//! their allocators must be interchangeable.
 
 mod ends;
 mod join;
@@ -25,7 +30,7 @@ use core::ptr::NonNull;
 use crate::base::{Key, Shape};
 use crate::node::{Kind, Node};
 
-/// Gives up the nodes above one, up to the root, but for those that are also above `other`.
+/// Frees the ancestors of a node, except those that are also ancestors of `other`.
 fn free_above<K: Key, S: Shape>(
     node: Node<K, S>,
     other: Option<Node<K, S>>,

@@ -1,4 +1,4 @@
-//! Carrying out a write that stays within one leaf: in place, or in a copy of the leaf that takes its place.
+//! Applying a write within one leaf: in place, or in a copy of the leaf that replaces it.
 
 use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Offset, Shape};
@@ -12,24 +12,25 @@ use crate::write::{Quick, Rebalance, Removed, Sink};
 /// The effect of a write on the holes of a leaf.
 #[derive(Clone, Copy)]
 pub(in crate::write) struct Holes<K> {
-    /// The largest that the write fills, or that is made longer or shorter.
+    /// The largest hole that the write fills, extends or shortens.
     pub(in crate::write) gone: K,
-    /// The largest that there is then in their place.
+    /// The largest hole in their place afterwards.
     pub(in crate::write) made: K,
-    /// One of these is the last of the tree, and larger than all other holes together.
+    /// `true` if the largest new hole is the last of the tree, and larger than all other holes
+    /// together.
     outermost: bool,
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// Carries out a quick write, and hands what it removed to `sink`. Of an entry that the write is within the part above gets another word, `twin`, which is
-    /// NULL otherwise.
+    /// Applies a quick write, and hands what it removed to `sink`. If the write splits an entry,
+    /// the part above the range gets the word `twin`. Otherwise `twin` is NULL.
     ///
     /// # Safety
     ///
     /// * The caller is the only writer, and the tree has not changed since `quick` was made.
     /// * `reserve` holds at least as many nodes as `quick` takes.
-    /// * Unless the tree is in RCU mode, no thread reads it during the call.
-    /// * The words are NULL, or may stand in this tree.
+    /// * Unless the tree is in RCU mode, nothing reads it during the call.
+    /// * The words are NULL, or valid in this tree.
     #[inline(always)]
     pub(crate) unsafe fn apply_quick(
         &self,
@@ -38,25 +39,11 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         reserve: &mut Reserve,
         sink: &mut impl Sink<K>,
     ) {
-        let leaf = quick.path.place.leaf;
-        let inner = self.inner_kind();
-        let gaps = inner == Kind::Gap;
         if quick.is_exact() {
-            let old = quick.path.place.slot(quick.from);
-            leaf.publish(quick.from, quick.word);
-            if gaps
-                && old.word.is_null() != quick.word.is_null()
-                && let Some(parent) = quick.path.parent
-            {
-                let Place { min, max, .. } = quick.path.place;
-                propagate_from(parent, quick.path.at, min, largest_in_leaf(leaf, min, max));
-            }
-            if !old.word.is_null() {
-                sink.entry(old.first, old.last, old.word);
-            }
-            return;
+            return self.exchange(quick, sink);
         }
-        // One for both ways: each would have its own room on the stack.
+        let leaf = quick.path.place.leaf;
+        // One list for both paths: each would take its own stack space.
         let mut removed = Removed::none();
         if !matches!(quick.rebalance, Rebalance::None) {
             #[cfg(feature = "tracing")]
@@ -79,17 +66,39 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let Some(unread) = (unsafe { self.unread() }) else {
             let new = reserve.take_copy(leaf, leaf.first_word());
             quick.edit_with(new, twin);
-            let node = new.node();
-            match quick.path.parent {
-                Some(parent) => parent.publish(quick.path.at, node.word()),
-                None => self.publish_root(node.word(), 1),
-            }
-            quick.propagate(node, holes);
+            self.publish_leaf(&quick.path, new.node());
+            quick.propagate(new.node(), holes);
             return removed.give_with([Some(leaf)], sink);
         };
         quick.edit_with(leaf.write(unread), twin);
         quick.propagate(leaf, holes);
         removed.give(sink);
+    }
+
+    /// Exchanges the word of a slot, which readers see at once.
+    #[inline(always)]
+    fn exchange(&self, quick: &Quick<K, S>, sink: &mut impl Sink<K>) {
+        let Place { leaf, min, max } = quick.path.place;
+        let old = quick.path.place.slot(quick.from);
+        leaf.publish(quick.from, quick.word);
+        if self.tracks_gaps()
+            && old.word.is_null() != quick.word.is_null()
+            && let Some(parent) = quick.path.parent
+        {
+            propagate_from(parent, quick.path.at, min, largest_in_leaf(leaf, min, max));
+        }
+        if !old.word.is_null() {
+            sink.entry(old.first, old.last, old.word);
+        }
+    }
+
+    /// Publishes a new leaf in the place of an old one.
+    #[inline(always)]
+    fn publish_leaf(&self, path: &LeafPath<K, S>, new: Node<K, S>) {
+        match path.parent {
+            Some(parent) => parent.publish(path.at, new.word()),
+            None => self.publish_root(new.word(), 1),
+        }
     }
 }
 
@@ -99,7 +108,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
     pub(in crate::write) fn edit(self, node: NodeMut<K, S>) {
         let at = self.from + usize::from(self.head);
         let after = self.to + 1 - usize::from(self.tail);
-        // What is left of slot `to` moves with the slots after it; what is left of slot `from` stays where it is.
+        // The rest of slot `to` moves with the slots after it. The rest of slot `from` stays where
+        // it is.
         let new_end = self.total - 1;
         let grown = (at + 1).wrapping_sub(after).cast_signed();
         let end = new_end.wrapping_sub(grown.cast_unsigned());
@@ -113,23 +123,25 @@ impl<K: Key, S: Shape> Quick<K, S> {
             node.set_pivot(self.from, self.first.wrapping_sub(K::ONE));
         }
         node.set_slot(at, self.word);
-        // The last slot's is the largest key, as those of slots after it are.
+        // The pivots of the last slot and of those after it are the largest key.
         if at < new_end {
             node.set_pivot(at, self.last);
         }
     }
 
-    /// As [`edit`](Self::edit); the part above of an entry that the write is within gets another word.
+    /// Makes the change as [`edit`](Self::edit) does. If it splits an entry, the part above gets
+    /// the word `twin`.
     #[inline(always)]
     pub(super) fn edit_with(self, node: NodeMut<K, S>, twin: Word) {
         self.edit(node);
         if !twin.is_null() {
-            // After what is left below, and the new slot.
+            // After the part below and the new slot.
             node.set_slot(self.from + 2, twin);
         }
     }
 
-    /// Calls `removes` with each entry that the write removes whole, and returns which holes go and come. Called before the leaf changes.
+    /// Calls `removes` with each entry that the write removes entirely, and returns the effect on
+    /// holes. Call it before the leaf changes.
     #[inline(always)]
     pub(in crate::write) fn look(self, mut removes: impl FnMut(Found<K>)) -> Holes<K> {
         let Place { leaf, min, max } = self.path.place;
@@ -167,14 +179,14 @@ impl<K: Key, S: Shape> Quick<K, S> {
         if self.tail && tail.is_null() {
             let tail = last.wrapping_sub(self.last);
             holes.made = holes.made.max(tail);
-            // The new entry is among the indices before, so that they hold no more than this in holes.
+            // The new entry is among the indices before, so that their holes are no larger than
+            // this.
             holes.outermost = last == K::MAX && tail >= self.last;
         }
         holes
     }
 
-    /// Updates the sizes of holes in the nodes above the leaf, if they keep them. `leaf` is the
-    /// changed leaf.
+    /// Propagates the effect on holes to the gap nodes above. `leaf` is the changed leaf.
     #[inline(always)]
     pub(super) fn propagate(self, leaf: Node<K, S>, holes: Holes<K>) {
         let Some(parent) = self.path.parent.filter(|parent| parent.kind() == Kind::Gap) else {

@@ -1,8 +1,8 @@
-//! A change of a few slots of one leaf, made at once without concurrent readers: from a known slot,
-//! by the steps of any other write within one leaf.
+//! A change of a few slots of one leaf, made at once and without readers: it starts from a known
+//! slot and takes the steps of any other write within one leaf.
 //!
-//! It makes the writes for which the leaf has space and keeps enough slots. It declines all others,
-//! which then take the more general ways.
+//! It makes the writes for which the leaf has room and keeps enough slots. Others are left to the
+//! more general paths.
 
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, RawTree, Unread, Word};
@@ -10,22 +10,21 @@ use crate::read::Place;
 use crate::write::{Hint, Quick, Removed, SlotAt};
 
 impl<K: Key, S: Shape> SlotAt<K, S> {
-    /// Returns `true` if the range, which starts in the slot, lies within an entry that goes on at
-    /// both ends.
+    /// Returns `true` if the range, which starts in the slot, is strictly within an entry.
     #[inline(always)]
     pub(crate) fn is_within(&self, first: K, last: K) -> bool {
         let found = self.found;
         found.first < first && last < found.last && !found.word.is_null()
     }
 
-    /// Returns `true` if the leaf has space for two slots more.
+    /// Returns `true` if the leaf has room for two more slots.
     #[inline(always)]
     pub(crate) fn has_room_for_two(&self) -> bool {
         self.path.place.leaf.used() + 2 <= Geometry::<K, S>::SLOTS
     }
 
-    /// The write of `word` to a range [within](Self::is_within) the entry, which is on both sides then, in a leaf that has
-    /// [room](Self::has_room_for_two).
+    /// Returns the write of `word` to a range strictly [within](Self::is_within) the entry, which
+    /// remains on both sides. The leaf has [room](Self::has_room_for_two).
     #[inline(always)]
     pub(crate) fn split(self, (first, last): (K, K), word: Word) -> Quick<K, S> {
         debug_assert!(self.is_within(first, last) && self.has_room_for_two());
@@ -40,10 +39,13 @@ impl<K: Key, S: Shape> SlotAt<K, S> {
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// Makes `first..=last`, which begin in the slot `hint` or in the one before, hold `word` (NULL erases), if they are within the leaf, that has room and
-    /// keeps enough. Tells whether that is so; if not, nothing has changed. The entries that it covers are in `removed` then.
+    /// Stores `word` (NULL erases) at `first..=last`, if the range is within the leaf, and the leaf
+    /// has room and keeps enough slots. The range begins in the slot `hint` or in the one before.
+    /// Returns `true` if it did; `removed` then has the covered entries. Otherwise nothing has
+    /// changed.
     ///
-    /// Of an entry that goes on at both ends the part above gets the word `twin`, which is NULL otherwise. The tree has not changed since `hint` was found.
+    /// If the range splits an entry, the part above gets the word `twin`. Otherwise `twin` is NULL.
+    /// The tree must not have changed since `hint` was found.
     #[inline(never)]
     pub(crate) fn store_here(
         &self,
@@ -56,7 +58,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         self.store_here_inline(hint, range, words, removed, unread)
     }
 
-    /// As [`store_here`](Self::store_here), in its caller.
+    /// Does what [`store_here`](Self::store_here) does, inlined into its caller.
     #[inline(always)]
     pub(crate) fn store_here_inline(
         &self,

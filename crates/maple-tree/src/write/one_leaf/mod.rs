@@ -1,8 +1,9 @@
-//! Writes within one leaf: planned with one descent, and carried out without looking at much else.
+//! Writes within one leaf: planned with one descent, and applied with few other reads.
 //!
-//! Most writes are such: what is left of the slots that they touch, and the new entry, fit the leaf, and leave enough in it; or a neighbour, or a new
-//! leaf, makes up for that ([`Rebalance`]). Whatever else may have to be done (a range over several leaves, an entry that is split, a node above that
-//! must be joined with another, a root) is left to the [`plan`](super::plan) of the general case.
+//! Most writes are of this kind. The rests of the touched slots and the new entry fit the leaf, and
+//! leave enough slots in it. If not, a neighbour or a new leaf takes part ([`Rebalance`]). The
+//! general [`plan`](super::plan) handles the rest: ranges over several leaves, split entries, inner
+//! nodes that join, and roots.
 
 mod apply;
 mod here;
@@ -14,9 +15,10 @@ use crate::write::{Rebalance, SlotAt};
 
 pub(super) use apply::Holes;
 
-/// A write into one leaf, which has been looked at.
+/// A classified write into one leaf.
 ///
-/// The slots `from..=to` become: what is left of slot `from`, if `head`; the new slot; what is left of slot `to`, if `tail`.
+/// The slots `from..=to` become: the rest of slot `from`, if `head`; the new slot; the rest of slot
+/// `to`, if `tail`.
 #[derive(Clone, Copy)]
 pub(crate) struct Quick<K, S> {
     pub(crate) path: LeafPath<K, S>,
@@ -24,7 +26,7 @@ pub(crate) struct Quick<K, S> {
     pub(crate) to: usize,
     pub(crate) head: bool,
     pub(crate) tail: bool,
-    /// The range of the new slot: the requested one, extended by neighbouring holes if it is a
+    /// The range of the new slot: the requested one, and the adjacent holes if the new slot is a
     /// hole.
     pub(crate) first: K,
     pub(crate) last: K,
@@ -36,7 +38,7 @@ pub(crate) struct Quick<K, S> {
 }
 
 impl<K: Key, S: Shape> Quick<K, S> {
-    /// Returns `true` if the range is that of a slot, so that only the word is exchanged.
+    /// Returns `true` if the range is exactly that of a slot, so that only the word is exchanged.
     #[inline(always)]
     pub(crate) fn is_exact(self) -> bool {
         self.from == self.to
@@ -50,14 +52,14 @@ impl<K: Key, S: Shape> Quick<K, S> {
     pub(crate) fn nodes(self, in_rcu: bool) -> usize {
         match self.rebalance {
             Rebalance::None => usize::from(in_rcu && !self.is_exact()),
-            // Two leaves, and the node above.
+            // Two leaves and their parent.
             _ if in_rcu => 3,
             Rebalance::Spill { nodes, .. } | Rebalance::Append(nodes) => usize::from(nodes),
             _ => 0,
         }
     }
 
-    /// The write of `word` to a range, which is just the slots `from..=to`, so far.
+    /// Returns the write of `word` to a range that is exactly the slots `from..=to`.
     #[inline(always)]
     fn over(path: LeafPath<K, S>, (from, to): (usize, usize), range: (K, K), word: Word) -> Self {
         Self {
@@ -74,8 +76,10 @@ impl<K: Key, S: Shape> Quick<K, S> {
         }
     }
 
-    /// The write of `word` to `first..=last`, which are in the slots `from` and `to`, but for where there is room for it; and whether the hole to be goes on in the
-    /// leaf before, and in the one after. `None` if that cannot be seen from the node above, or nothing but a hole would be left of the leaf.
+    /// Returns the write of `word` to `first..=last`, which begin and end in the slots `from` and
+    /// `to`, without its rebalancing. The two booleans are `true` if the new hole continues in the
+    /// leaf before, and in the one after. Returns `None` if the parent does not have that
+    /// neighbour, or if only a hole would remain in the leaf.
     #[inline(always)]
     fn of_slots(
         path: LeafPath<K, S>,
@@ -97,20 +101,20 @@ impl<K: Key, S: Shape> Quick<K, S> {
         (!empties).then_some((quick, goes_on))
     }
 
-    /// Returns the number of slots after the change in a leaf with `used` slots.
+    /// Returns the number of slots after the change in a leaf that has `used`.
     #[inline(always)]
     pub(super) fn total_of(&self, used: usize) -> usize {
         used + 1 + usize::from(self.head) + usize::from(self.tail) - (self.to + 1 - self.from)
     }
 
-    /// Returns `true` if the range lies within an entry of which something stays on both sides.
+    /// Returns `true` if the range is strictly within an entry, which remains on both sides.
     #[inline(always)]
     fn splits(&self) -> bool {
         let leaf = self.path.place.leaf;
         self.head && self.tail && self.from == self.to && !leaf.slot(self.from).is_null()
     }
 
-    /// Returns `true` if the leaf has space for its slots after the change.
+    /// Returns `true` if the leaf has room for its slots after the change.
     #[inline(always)]
     fn fits(&self) -> bool {
         self.total <= Geometry::<K, S>::SLOTS
@@ -127,7 +131,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
         !shrinks || (min == K::MIN && max == K::MAX)
     }
 
-    /// As [`of_slots`](Self::of_slots), with room; `None` also if it is not a quick one.
+    /// Does what [`of_slots`](Self::of_slots) does, and adds the rebalancing. Returns `None` also
+    /// if the write is not a quick one.
     #[inline(always)]
     fn new(
         path: LeafPath<K, S>,
@@ -151,14 +156,15 @@ impl<K: Key, S: Shape> Quick<K, S> {
         Some(quick)
     }
 
-    /// As [`LeafPath::elsewhere`], apart from what most writes do.
+    /// Calls [`LeafPath::elsewhere`], out of line because most writes do not need it.
     #[inline(never)]
     fn elsewhere(&self, tree: &RawTree<K, S>, path: LeafPath<K, S>) -> Option<Rebalance> {
         path.elsewhere(tree, (self.from, self.to), self.total)
     }
 
-    /// Takes in the holes of the leaf that the hole to be meets. Gives whether it goes on in the leaf before, and in the one after; `None` if that
-    /// cannot be seen from the node above.
+    /// Extends the new hole over the adjacent holes of the leaf. The two booleans are `true` if it
+    /// continues in the leaf before, and in the one after. Returns `None` if the parent does not
+    /// have that neighbour.
     #[inline(always)]
     fn widen(&mut self) -> Option<(bool, bool)> {
         let LeafPath { place, parent, at } = self.path;
@@ -182,7 +188,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// Plans to make `first..=last`, which are within the hole `at`, hold `word`, which is not NULL. `None` if that is not a quick one.
+    /// Plans to store `word`, which is not NULL, at `first..=last` within the hole `at`. Returns
+    /// `None` if that is not a quick write.
     #[inline(always)]
     pub(crate) fn try_fill_at(
         &self,
@@ -208,7 +215,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         })
     }
 
-    /// Plans to make `first..=last`, which start in the slot `at`, hold `word` (NULL erases). `None` if that is not a quick one.
+    /// Plans to store `word` (NULL erases) at `first..=last`, which start in the slot `at`. Returns
+    /// `None` if that is not a quick write.
     #[inline(always)]
     pub(crate) fn try_store_at(
         &self,

@@ -1,5 +1,5 @@
-//! A hole that goes on in the next leaf, or in the one before. It must stay one slot: the other
-//! leaf gives up its part, and the bound between them moves.
+//! A new hole that continues in the next leaf, or in the one before. A hole must be one slot, so
+//! the other leaf gives up its part, and the pivot between the two moves.
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, Unread};
@@ -7,9 +7,11 @@ use crate::read::{LeafPath, Place};
 use crate::write::holes::{largest_in_leaf, propagate_from};
 
 impl<K: Key, S: Shape> LeafPath<K, S> {
-    /// Lets a leaf take in the hole with which the leaf after it begins (`UP`), or the one before
-    /// it ends, if there is one. Returns the leaf with its new range, which the slot at that end
-    /// then covers. Returns `None`, and has changed nothing, if the other leaf needs the slot.
+    /// Extends a leaf by the adjacent hole of a neighbour: the hole that starts the next leaf
+    /// (`UP`), or the hole that ends the one before. The neighbour exists. Returns the leaf with
+    /// its new range, to which its slot at that end now extends. If the neighbour has no such hole,
+    /// the range is unchanged. Returns `None`, and changes nothing, if the neighbour would have too
+    /// few slots.
     #[inline(never)]
     pub(in crate::write) fn take_in<const UP: bool>(self, unread: Unread) -> Option<Place<K, S>> {
         let Self { place, parent, .. } = self;
@@ -24,7 +26,7 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
         if used <= Geometry::<K, S>::least(Kind::Leaf) {
             return None;
         }
-        // Where the hole ends, and an index of what is left of the other leaf.
+        // The end of the hole, and an index of what remains of the other leaf.
         let (wide, there, gone) = if UP {
             let max = other.pivot(0);
             let there = max.wrapping_add(K::ONE);

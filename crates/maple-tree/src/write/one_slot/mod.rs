@@ -1,9 +1,9 @@
-//! Writes that concern one slot of a leaf, made without concurrent readers: a part of a hole
-//! becomes an entry, or an entry becomes a hole. They take one descent and a few stores.
+//! Writes that change one slot of a leaf, made without readers: a part of a hole becomes an entry,
+//! or an entry becomes a hole. One descent, a few stores.
 //!
-//! Most writes are of this kind. Writes that need more (a leaf that is full, or would keep too few
-//! slots; a root that is no node) are declined, and left to [`one_leaf`](super::one_leaf) or the
-//! [`plan`](super::plan) of the general case.
+//! Most writes are of this kind. Whatever needs more is left unchanged, for
+//! [`one_leaf`](super::one_leaf) or the general [`plan`](super::plan): a full leaf, a leaf with too
+//! few slots, a root that is not a node.
 
 mod across;
 
@@ -14,32 +14,32 @@ use crate::node::{Geometry, Kind, NodeMut, RawTree, Root, Unread, Word};
 use crate::read::{Found, LeafPath, Place, path};
 use crate::write::holes::{largest_of, propagate_first, propagate_from, propagate_last};
 
-/// A slot, and the way to it.
+/// A slot, and the path to it.
 #[derive(Clone, Copy)]
 pub(crate) struct SlotAt<K, S> {
     pub(crate) path: LeafPath<K, S>,
     pub(crate) slot: usize,
-    /// Its range and its word.
+    /// The slot's range and word.
     pub(crate) found: Found<K>,
 }
 
 impl<K: Key, S: Shape> SlotAt<K, S> {
-    /// A slot of a leaf.
+    /// Returns a slot of a leaf.
     #[inline(always)]
     pub(crate) fn of(path: LeafPath<K, S>, slot: usize) -> Self {
         let found = path.place.slot(slot);
         Self { path, slot, found }
     }
 
-    /// Returns `true` if it is an entry with exactly this range.
+    /// Returns `true` if the slot is an entry with exactly this range.
     #[inline(always)]
     pub(crate) fn is_entry(&self, first: K, last: K) -> bool {
         let found = self.found;
         found.first == first && found.last == last && !found.word.is_null()
     }
 
-    /// Exchanges the entry's word for another, which may stand in the tree. Readers see it at once; nothing is told to the nodes above. Only for
-    /// the writer.
+    /// Exchanges the entry's word for another, which is valid in the tree. Readers see it at once.
+    /// The nodes above need no update. Only for the writer.
     #[inline(always)]
     pub(crate) fn exchange(self, word: Word) {
         debug_assert!(!self.found.word.is_null() && !word.is_null());
@@ -52,25 +52,26 @@ impl<K: Key, S: Shape> SlotAt<K, S> {
 pub(crate) struct Part<K> {
     first: K,
     last: K,
-    /// `true` if a part of the hole stays before it, and after it.
+    /// `true` if a part of the hole remains before the entry (`head`), or after it (`tail`).
     head: bool,
     tail: bool,
 }
 
 impl<K: Key> Part<K> {
-    /// Returns the number of slots that the entry adds.
+    /// Returns the number of additional slots that the entry needs.
     #[inline(always)]
     fn more(self) -> usize {
         usize::from(self.head) + usize::from(self.tail)
     }
 
-    /// The size of the largest hole of the leaf when it is an entry. The leaf is as it was: what has just been written could not
-    /// be read at once in larger pieces than it was written in.
+    /// Returns the size of the leaf's largest hole once the part is an entry. Call it before the
+    /// leaf changes: a larger load cannot be forwarded from several smaller stores, so reading back
+    /// what was just written would stall.
     #[inline(always)]
     fn largest_with<S: Shape>(self, at: SlotAt<K, S>) -> K {
         let SlotAt { path, slot, found } = at;
         let Place { leaf, min, max } = path.place;
-        // The larger of what is left of the hole.
+        // The larger remainder of the hole.
         let before = self.first.wrapping_sub(found.first);
         let rest = before.max(found.last.wrapping_sub(self.last));
         let gone = K::span(found.first, found.last);
@@ -81,13 +82,15 @@ impl<K: Key> Part<K> {
         rest.max(largest_of(leaf, leaf.holes() & !(1 << slot), min, max))
     }
 
-    /// Makes it an entry in a leaf that has room; the hole is its slot `slot`, and the last one is `end`.
+    /// Makes the part an entry in a leaf that has room. The hole is its slot `slot`, and its last
+    /// slot is `end`.
     #[inline(always)]
     fn put<S: Shape>(self, node: NodeMut<K, S>, slot: usize, end: usize, word: Word) {
         let new_end = end + self.more();
         node.open(slot, end, new_end);
         let middle = slot + usize::from(self.head);
-        // No branch on what is left of the hole, which is as good as random: without a part before, the second pivot is the first.
+        // No branch on what remains of the hole, which is unpredictable: without a part before, the
+        // second pivot overwrites the first.
         let pivots = Geometry::<K, S>::SLOTS - 1;
         if slot < pivots {
             node.set_pivot(slot, self.first.wrapping_sub(K::ONE));
@@ -101,7 +104,7 @@ impl<K: Key> Part<K> {
 }
 
 impl<K: Key, S: Shape> LeafPath<K, S> {
-    /// The slot that covers `key`, which the leaf does.
+    /// Returns the slot that covers `key`, which is in the leaf's range.
     #[inline(always)]
     pub(crate) fn slot_at(self, key: K) -> SlotAt<K, S> {
         SlotAt::of(self, self.place.leaf.search(key))
@@ -109,7 +112,7 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// The slot that covers `key`; `None` in a tree without nodes.
+    /// Returns the slot that covers `key`, or `None` in a tree without nodes.
     #[inline(always)]
     pub(crate) fn slot_at(&self, key: K) -> Option<SlotAt<K, S>> {
         let Root::Node(root) = self.root() else {
@@ -118,7 +121,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         Some(path::find(root, key).slot_at(key))
     }
 
-    /// The slot that covers `key` in a leaf that was looked up before, and is in the tree with these bounds. Only for the writer.
+    /// Returns the slot that covers `key` in a leaf found earlier, which is still in the tree with
+    /// these bounds. Only for the writer.
     #[inline(always)]
     pub(crate) fn slot_in(&self, place: Place<K, S>, key: K) -> SlotAt<K, S> {
         let parent = place.leaf.parent(self.inner_kind());
@@ -126,8 +130,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         LeafPath { place, parent, at }.slot_at(key)
     }
 
-    /// Puts a word, which is not NULL, at `first..=last`, which are within the hole that `at` is, if there is room in the leaf. Tells whether that is so.
-    /// The tree has not changed since `at` was found.
+    /// Stores a word, which is not NULL, at `first..=last` within the hole `at`, if the leaf has
+    /// room. Returns `true` if it did. The tree must not have changed since `at` was found.
     #[inline(always)]
     pub(crate) fn fill_hole(
         &self,
@@ -148,7 +152,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         if end + part.more() >= Geometry::<K, S>::SLOTS {
             return false;
         }
-        // What to tell the node above, if it is told.
+        // The parent and its new gap, if that changes.
         let mut told = None;
         if let Some(parent) = path.parent
             && self.tracks_gaps()
@@ -157,7 +161,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             if parent.gap(path.at) == gone {
                 let after = found.last.wrapping_sub(last);
                 if found.last == K::MAX && after >= last {
-                    // All that is before has fewer indices than that.
+                    // All indices before it are fewer than that.
                     propagate_last(parent, after);
                 } else {
                     told = Some((parent, part.largest_with(at)));
@@ -175,16 +179,16 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         true
     }
 
-    /// Makes the entry at `at` a hole, if enough slots stay in the leaf. Returns `true` if it did.
-    /// At the ends of the leaf this may change the next one, too, unless `alone` forbids it. The
-    /// tree has not changed since `at` was found.
+    /// Makes the entry `at` a hole, if the leaf keeps enough slots. Returns `true` if it did. At an
+    /// end of the leaf, the hole may extend into the neighbour, unless `alone` forbids it. The tree
+    /// must not have changed since `at` was found.
     #[inline(always)]
     pub(crate) fn vacate(&self, at: SlotAt<K, S>, alone: bool, unread: Unread) -> bool {
         let SlotAt { path, slot, found } = at;
         let mut place = path.place;
         let Place { leaf, min, max } = place;
         let end = leaf.end();
-        // An entry itself is no hole, nor is the last slot's neighbour there.
+        // Neither the entry itself is a hole, nor what stands in for a neighbour at the ends.
         let left = leaf.slot(slot.saturating_sub(1)).is_null();
         let right = slot < end && leaf.slot((slot + 1).min(end)).is_null();
         let joined = usize::from(left) + usize::from(right);

@@ -1,6 +1,5 @@
-//! Space for one more child in a full inner node, without concurrent readers: the node shares its
-//! children with a neighbour that has space, as leaves do, or is split, after the node above it has
-//! got space.
+//! Room for one more child in a full inner node, made without readers. The node shares its children
+//! with a neighbour that has room, as leaves do. Otherwise it is split, after its parent got room.
 
 use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Shape};
@@ -9,24 +8,25 @@ use crate::write::holes::largest_below;
 use crate::write::last::root_above;
 use crate::write::two_leaves::cut::cut_anew;
 
-/// Returns the number of nodes that [`make_room`] takes for one more child in an inner node, which
-/// covers `key`.
+/// Returns the number of nodes that it takes to [make room](make_room) for one more child in an
+/// inner node, which covers `key`.
 pub(super) fn nodes_for_room<K: Key, S: Shape>(node: Node<K, S>, key: K) -> usize {
     if node.used() < node.capacity() {
         return 0;
     }
     match node.parent(node.kind()) {
-        // The other half of the root, and a new one.
+        // The other half of the root, and a new root.
         None => 2,
         Some(parent) if neighbour(parent, parent.search(key)).is_some() => 0,
         Some(parent) => 1 + nodes_for_room(parent, key),
     }
 }
 
-/// The left one of two children that are to share: the one in slot `at`, which is full, and a neighbour with room.
+/// Returns the left one of two children that should share: the full one in slot `at`, and a
+/// neighbour with room.
 fn neighbour<K: Key, S: Shape>(parent: Node<K, S>, at: usize) -> Option<usize> {
     let slots = parent.capacity();
-    // What is left over by both is room for at least one child in each.
+    // The free slots of both then leave room for at least one child in each.
     let has_room = |i: usize| parent.child(i).used() + (slots / 4).max(2) <= slots;
     if at > 0 && has_room(at - 1) {
         return Some(at - 1);
@@ -34,8 +34,8 @@ fn neighbour<K: Key, S: Shape>(parent: Node<K, S>, at: usize) -> Option<usize> {
     (at < parent.end() && has_room(at + 1)).then_some(at)
 }
 
-/// Sees to it that an inner node, which covers `key`, or the other half that it gets, has room for one more child below which `key` is. Takes as many nodes as
-/// [`nodes_for_room`] says.
+/// Makes room for one more child, below which `key` is. `node`, an inner node that covers `key`, or
+/// the new half that it gets, has the room. Takes [`nodes_for_room`] nodes.
 #[cold]
 fn make_room<K: Key, S: Shape>(
     tree: &RawTree<K, S>,
@@ -54,7 +54,8 @@ fn make_room<K: Key, S: Shape>(
         }
         make_room(tree, parent, key, reserve, unread);
     }
-    // It is split in two. The node above it has room now, and may be another one; a root gets one.
+    // The node is split in two. Its parent now has room, and may be a different one. A root gets a
+    // parent.
     let parent = node.parent(inner).unwrap_or_else(|| {
         let root = root_above(node, reserve.take_node(inner));
         tree.publish_root(root.word(), tree.height() + 1);
@@ -66,7 +67,8 @@ fn make_room<K: Key, S: Shape>(
     halve(parent, at, 0, unread);
 }
 
-/// Gives each of two neighbours half of their children. They are in the slots `at` and `at + 1`, and the right one may have none yet.
+/// Gives each of two neighbours half of their children. They are in the slots `at` and `at + 1`.
+/// The right one may have no children yet.
 fn halve<K: Key, S: Shape>(parent: Node<K, S>, at: usize, in_right: usize, unread: Unread) {
     let (left, right) = (parent.child(at), parent.child(at + 1));
     let in_left = left.used();
@@ -80,9 +82,9 @@ fn halve<K: Key, S: Shape>(parent: Node<K, S>, at: usize, in_right: usize, unrea
     }
 }
 
-/// Adds a leaf without slots behind one, whose slot in the node above it is `at`, and which covers `key`. Gives the node above both,
-/// and the slot of the old one there. The bound between the two is not set. Takes a node, and as many as [`nodes_for_room`] says. If
-/// the node above has room, it alone is changed.
+/// Adds a leaf without slots after an existing one, which covers `key` and is in the parent's slot
+/// `at`. Returns the parent of both, and the old leaf's slot there. The pivot between the two is
+/// not set. Takes one node plus [`nodes_for_room`]. If the parent has room, no other node changes.
 #[inline(never)]
 pub(super) fn add_leaf<K: Key, S: Shape>(
     tree: &RawTree<K, S>,
@@ -96,7 +98,7 @@ pub(super) fn add_leaf<K: Key, S: Shape>(
     let inner = parent.kind();
     if parent.used() == parent.capacity() {
         make_room(tree, parent, key, reserve, unread);
-        // The leaf has a parent: it had one before.
+        // `unwrap_or` never applies: the leaf had a parent before.
         parent = leaf.parent(inner).unwrap_or(parent);
         at = parent.search(key);
     }
@@ -105,14 +107,15 @@ pub(super) fn add_leaf<K: Key, S: Shape>(
     (parent, at)
 }
 
-/// Makes a node the child after slot `at` of another, which has room. The bound between the two is not set.
+/// Makes a node the child after slot `at` of another, which has room. The pivot between the two is
+/// not set.
 #[inline(always)]
 fn insert_child<K: Key, S: Shape>(above: NodeMut<K, S>, at: usize, child: Node<K, S>) {
     let parent = above.node();
     child.set_parent(Some(parent));
     above.shift(at + 1, at + 2);
     above.set_slot(at + 1, child.word());
-    // What the old one covered is what the two cover.
+    // Together, the two cover what the old one covered.
     if at + 1 < parent.end() {
         above.set_pivot(at + 1, parent.pivot(at));
     }

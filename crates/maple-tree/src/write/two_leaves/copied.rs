@@ -1,7 +1,8 @@
-//! Changes of two leaves under concurrent readers: made in copies of the leaves and of the node
-//! above, which one store publishes.
+//! Changes of two leaves under concurrent readers. They are made in copies of the leaves and of
+//! their parent, which one store then publishes.
 //!
-//! Readers find the old leaves or the new ones, never one of each: the way to both kinds leads through one slot, that of the node above.
+//! Readers find either the old leaves or the new ones, never one of each: the paths to both pairs
+//! lead through one slot, that of the parent in the node above it.
 
 use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Shape};
@@ -11,8 +12,9 @@ use crate::write::two_leaves::Taker;
 use crate::write::{Quick, Rebalance};
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// Carries out a quick write that concerns two leaves. Gives the nodes that have been replaced, which are as they were: readers may be in them.
-    /// The caller is the only writer, and the tree has not changed since `quick` was made.
+    /// Applies a quick write that changes two leaves. Returns the replaced nodes, unchanged,
+    /// because readers may be in them. The caller is the only writer, and the tree has not changed
+    /// since `quick` was made.
     #[inline(never)]
     pub(in crate::write) fn spread_beside(
         &self,
@@ -27,7 +29,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let leaf = place.leaf;
         let neighbour = quick.neighbour(parent);
         let above = reserve.take_copy(parent, parent.first_word());
-        // Puts a copy of a leaf in its place below that.
+        // Makes a copy of a leaf a child of the parent's copy.
         let mut copy_below = |at: usize, leaf: Node<K, S>| {
             let first_word = leaf.first_word_below(Some(above.node()));
             let copy = reserve.take_copy(leaf, first_word).node();
@@ -44,7 +46,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             at,
         };
         let copied = Quick { path, ..quick };
-        // SAFETY: nothing leads to the copies yet, of which the node above has room.
+        // SAFETY: nothing leads to the copies yet, and the copied parent has room.
         let left_over = copied.spread(self, reserve, unsafe { Unread::new() });
         for i in 0..above.node().used() {
             above.node().child(i).set_parent(Some(above.node()));
@@ -59,7 +61,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 }
 
 impl<K: Key, S: Shape> Quick<K, S> {
-    /// The leaf that the change concerns, too, and its slot in the node above.
+    /// Returns the other leaf of the change, and its slot in the parent.
     fn neighbour(self, parent: Node<K, S>) -> Option<(usize, Node<K, S>)> {
         let at = self.path.at;
         let before = match self.rebalance {

@@ -1,11 +1,10 @@
-//! Moving the boundary between two leaves, or two inner nodes: slots move from one to the other in
-//! blocks.
+//! Moving slots between two adjacent leaves, or two adjacent inner nodes, by the block.
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, Unread, Word};
 
-/// Two nodes of a level, with how many slots they have, of which the left one is to have `keep` of all: more than it has if `TO_LEFT`, else fewer. The right one may
-/// have none.
+/// Two adjacent nodes of a level, each with its number of slots. Of all slots, the left node will
+/// have `keep`: more than now if `TO_LEFT`, else fewer. The right one may have none.
 pub(super) struct Cut<K, S, const TO_LEFT: bool> {
     pub(super) left: (Node<K, S>, usize),
     pub(super) right: (Node<K, S>, usize),
@@ -29,8 +28,9 @@ impl<K: Key, S: Shape, const TO_LEFT: bool> Cut<K, S, TO_LEFT> {
         }
     }
 
-    /// Copies the slots that go from the one to the other, which has room, and shows each (its place, its word, and its size if `min` is where the
-    /// leaf begins that has it). The left one ends at `middle`. Gives where it is to end.
+    /// Copies the moving slots to the receiver, which has room. Calls `look` with each: its index,
+    /// its word, and its size. The sizes are valid if `min` is the first index of the giving leaf.
+    /// The left node ends at `middle`. Returns its new end.
     #[inline(always)]
     pub(super) fn copy(&self, min: K, middle: K, mut look: impl FnMut(usize, Word, K)) -> K {
         let Self { keep, unread, .. } = *self;
@@ -69,7 +69,7 @@ impl<K: Key, S: Shape, const TO_LEFT: bool> Cut<K, S, TO_LEFT> {
             new.set_pivot(to + i, last);
             put(i, last);
         }
-        // The last slot of a leaf has no bound of its own.
+        // The last slot of a leaf has no pivot of its own.
         put(count - 1, if TO_LEFT { bound } else { middle });
         if TO_LEFT {
             new.set_end(keep - 1);
@@ -82,7 +82,7 @@ impl<K: Key, S: Shape, const TO_LEFT: bool> Cut<K, S, TO_LEFT> {
         bound
     }
 
-    /// [Copies](Self::copy) the slots, and [takes](Self::close) them from where they were.
+    /// [Copies](Self::copy) the slots, and [removes](Self::close) them from the giver.
     #[inline(always)]
     fn make(&self, middle: K) -> K {
         let bound = self.copy(K::MIN, middle, |_, _, _| {});
@@ -90,7 +90,7 @@ impl<K: Key, S: Shape, const TO_LEFT: bool> Cut<K, S, TO_LEFT> {
         bound
     }
 
-    /// Takes what has been copied from the leaf that had it.
+    /// Removes the copied slots from the node that had them.
     #[inline(always)]
     pub(super) fn close(&self) {
         let ((left, in_left), (right, in_right)) = (self.left, self.right);
@@ -110,7 +110,8 @@ impl<K: Key, S: Shape, const TO_LEFT: bool> Cut<K, S, TO_LEFT> {
     }
 }
 
-/// Cuts two nodes anew, and tells children that move: the left one, which ends at `middle`, is to have `keep` slots. Gives where it ends then.
+/// Moves slots between two nodes, and sets the parent of moved children. The left one, which ends
+/// at `middle`, will have `keep` slots. Returns its new end.
 pub(super) fn cut_anew<K: Key, S: Shape>(
     left: (Node<K, S>, usize),
     right: (Node<K, S>, usize),

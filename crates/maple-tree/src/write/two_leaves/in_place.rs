@@ -1,5 +1,5 @@
-//! The change of two leaves without concurrent readers, or in copies: slots move from leaf to leaf
-//! in blocks.
+//! Changes of two leaves in place, without readers or in copies: slots move from leaf to leaf by
+//! the block.
 
 use core::hint::select_unpredictable;
 
@@ -20,10 +20,9 @@ use crate::write::watch::Watch;
 use crate::write::{Quick, Rebalance};
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// Carries out a write that makes a part of a hole an entry, without concurrent readers. It
-    /// does what [`apply_quick`](Self::apply_quick) does, by code that knows that only one slot
-    /// changes. The tree has not changed since `quick` was made, and `reserve` holds the nodes that
-    /// it takes.
+    /// Applies a write that makes a part of a hole an entry, without readers. The effect is that of
+    /// [`apply_quick`](Self::apply_quick), but this code relies on the change of exactly one slot.
+    /// The tree must not have changed since `quick` was made, and `reserve` holds its nodes.
     #[inline(always)]
     pub(crate) fn fill_full(&self, quick: Quick<K, S>, reserve: &mut Reserve, unread: Unread) {
         #[cfg(feature = "tracing")]
@@ -40,8 +39,9 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 }
 
 impl<K: Key, S: Shape> Quick<K, S> {
-    /// Makes the change in a leaf that has no room for it, or too few slots left. Gives the leaf that is not needed any more, if two
-    /// have become one. Where the node above has room, it and the leaves alone are changed.
+    /// Makes the change in a leaf that has no room for it, or too few slots left. Returns the leaf
+    /// that is not needed any more, if two became one. If the parent has room, only it and the
+    /// leaves change.
     #[inline(never)]
     pub(in crate::write) fn spread(
         self,
@@ -69,7 +69,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
         None
     }
 
-    /// Gives whole slots to another leaf, and makes the change in the one of both that has the slots which it concerns then.
+    /// Gives whole slots to another leaf, and then makes the change in the leaf that has the
+    /// affected slots.
     #[inline(always)]
     fn give_to(
         self,
@@ -113,8 +114,9 @@ impl<K: Key, S: Shape> Quick<K, S> {
         min == K::MIN && self.to == 0 && !self.word.is_null() && leaf.slot(0).is_null()
     }
 
-    /// Puts the entry, and the hole before it, into a new leaf before the first one, which is full and keeps all else: no slot is copied, where
-    /// [`give`](Self::give) would copy all but one.
+    /// Moves the entry, and the hole before it, to a new leaf before the first one. That one is
+    /// full and keeps everything else. No slot is copied, where [`give`](Self::give) would copy all
+    /// but one.
     #[inline(never)]
     fn prepend(
         self,
@@ -155,9 +157,10 @@ impl<K: Key, S: Shape> Quick<K, S> {
         }
     }
 
-    /// As [`give_to`](Self::give_to); the two leaves are in the slots `at` and `at + 1`, and the left one ends at `middle`.
+    /// Moves slots as [`give_to`](Self::give_to) does. The two leaves are in the slots `at` and `at
+    /// + 1`, and the left one ends at `middle`.
     ///
-    /// Of the holes, those are looked at that move: the leaf that gives them seldom loses its largest.
+    /// Only the moving holes are examined: the giving leaf seldom loses its largest hole.
     #[inline(always)]
     fn give<const TO_LEFT: bool>(
         self,
@@ -168,14 +171,14 @@ impl<K: Key, S: Shape> Quick<K, S> {
     ) {
         let Cut { keep, unread, .. } = cut;
         let ((left, in_left), (right, _)) = (cut.left, cut.right);
-        let Place { leaf, min, max } = self.path.place;
-        // Which slots of the leaf go, and whether those stay that change.
+        let min = self.path.place.min;
+        // The moving slots of the leaf. `stays`: the changing slots do not move.
         let (first, count, stays) = if TO_LEFT {
             (0, keep - in_left, self.from >= keep - in_left)
         } else {
             (keep, in_left - keep, self.to < keep)
         };
-        // The largest hole that goes, but for those that change.
+        // The largest moving hole, without those that change.
         let mut moved = K::MIN;
         let look = |i: usize, word: Word, size: K| {
             let changes = self.from <= i && i <= self.to;
@@ -185,30 +188,11 @@ impl<K: Key, S: Shape> Quick<K, S> {
         let bound = cut.copy(min, middle, look);
         parent.write(unread).set_pivot(at, bound);
         if parent.kind() == Kind::Gap {
-            let Holes { gone, made, .. } = self.look(|_| {});
             let (giver, receiver) = if TO_LEFT { (at + 1, at) } else { (at, at + 1) };
-            let (gave, got) = (parent.gap(giver), parent.gap(receiver));
-            let (made_here, made_there) = if stays {
-                (made, K::MIN)
-            } else {
-                (K::MIN, made)
-            };
-            let received = got.max(moved).max(made_there);
-            // What leaves it, or is filled in it, may have been its largest.
-            let rest = if moved.max(gone) < gave {
-                gave
-            } else {
-                let bits = |first: usize, count: usize| (u32::MAX >> (32 - count)) << first;
-                let others = !bits(first, count) & !bits(self.from, self.to + 1 - self.from);
-                largest_of(leaf, leaf.holes() & others, min, max)
-            };
-            let rest = rest.max(made_here);
-            parent.set_gap(giver, rest);
-            parent.set_gap(receiver, received);
-            propagate_change(parent, min, gave.max(got), rest.max(received));
+            self.propagate_moved(parent, (giver, receiver), (first, count), moved, stays);
         }
         cut.close();
-        // The slots that change, where they are now.
+        // The changing slots, where they are now.
         let (home, from) = match (stays, TO_LEFT) {
             (true, true) => (right, self.from - count),
             (true, false) => (left, self.from),
@@ -224,11 +208,47 @@ impl<K: Key, S: Shape> Quick<K, S> {
         moved.edit(home.write(unread));
     }
 
-    /// The last slots of the tree: the leaf is filled, what it has no room for goes to a new one.
+    /// Propagates the largest holes of the leaf and of the one that gets its slots, which are in the
+    /// slots `giver` and `receiver` of their parent. `moved` is the largest hole among the `count`
+    /// slots that go, from `first` on, and `stays` as in [`give`](Self::give). Call it before the leaf
+    /// changes.
+    #[inline(always)]
+    fn propagate_moved(
+        self,
+        parent: Node<K, S>,
+        (giver, receiver): (usize, usize),
+        (first, count): (usize, usize),
+        moved: K,
+        stays: bool,
+    ) {
+        let Place { leaf, min, max } = self.path.place;
+        let Holes { gone, made, .. } = self.look(|_| {});
+        let (gave, got) = (parent.gap(giver), parent.gap(receiver));
+        let (made_here, made_there) = if stays {
+            (made, K::MIN)
+        } else {
+            (K::MIN, made)
+        };
+        let received = got.max(moved).max(made_there);
+        // A hole that leaves the giver, or is filled in it, may have been its largest.
+        let rest = if moved.max(gone) < gave {
+            gave
+        } else {
+            let bits = |first: usize, count: usize| (u32::MAX >> (32 - count)) << first;
+            let others = !bits(first, count) & !bits(self.from, self.to + 1 - self.from);
+            largest_of(leaf, leaf.holes() & others, min, max)
+        };
+        let rest = rest.max(made_here);
+        parent.set_gap(giver, rest);
+        parent.set_gap(receiver, received);
+        propagate_change(parent, min, gave.max(got), rest.max(received));
+    }
+
+    /// Writes the last slots of the tree: fills the leaf, and puts the rest into a new one.
     fn append(self, tree: &RawTree<K, S>, reserve: &mut Reserve, unread: Unread) {
         let slots = Geometry::<K, S>::SLOTS;
         let Place { leaf, min, max } = self.path.place;
-        // What the last slots become.
+        // The new contents of the last slots.
         let mut new = [(NULL, max); 3];
         let mut count = 0;
         if self.head {
@@ -272,8 +292,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
         }
     }
 
-    /// Sets what bounds the leaves in the slots `at` and `at + 1` of the node above, and tells what their largest holes are. The two cover
-    /// `min..=max`.
+    /// Sets the pivot between the leaves in the slots `at` and `at + 1`, and propagates their
+    /// largest holes. The two leaves cover `min..=max`.
     #[inline(always)]
     pub(super) fn set_pair(above: NodeMut<K, S>, at: usize, (min, max): (K, K), last: K) {
         let parent = above.node();
@@ -289,8 +309,9 @@ impl<K: Key, S: Shape> Quick<K, S> {
         propagate_change(parent, min, old, left.max(right));
     }
 
-    /// Makes the change, and the leaves in the slots `at` and `at + 1`, of which it concerns one, one if that has room for all; else gives
-    /// each half. Gives the leaf that is left over.
+    /// Makes the change in one of the leaves in the slots `at` and `at + 1`. Then merges the two if
+    /// one leaf has room for all slots; otherwise gives each half. Returns the leaf that is not
+    /// needed any more.
     fn merge(self, parent: Node<K, S>, at: usize, unread: Unread) -> Option<Node<K, S>> {
         let Place { min, max, .. } = self.path.place;
         let bounds = if self.path.at > at {
@@ -315,7 +336,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
         None
     }
 
-    /// Makes the change in a leaf that takes in the hole with which the one after it begins, `UP`, or the one before it ends.
+    /// Makes the change in a leaf that takes over an adjacent hole: the hole that starts the next
+    /// leaf (`UP`), or the hole that ends the one before.
     fn join<const UP: bool>(self, parent: Node<K, S>, unread: Unread) {
         let Some(Place { leaf, min, max }) = self.path.take_in::<UP>(unread) else {
             debug_assert!(false, "the other one can do without");
@@ -330,7 +352,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
         }
     }
 
-    /// Takes the slot after `at`, the slots of whose leaf are in the leaf before it now, out of the parent. That leaf covers `min..=max`.
+    /// Removes the slot after `at` from the parent, once its slots have moved to the leaf in slot
+    /// `at`. That leaf covers `min..=max`.
     #[inline(always)]
     fn unite(parent: Node<K, S>, at: usize, (min, max): (K, K), unread: Unread) {
         let gaps = parent.kind() == Kind::Gap;

@@ -1,16 +1,17 @@
-//! Writes that concern two leaves and the node above them: a leaf has no space for all its slots,
-//! or too few left, or the hole goes on in the next leaf.
+//! Writes that change two leaves and their parent: the leaf has no room for all its slots, or too
+//! few left, or the new hole continues in the next leaf.
 //!
-//! A full leaf gives slots to a neighbour that has space (as in a B*-tree), and is split only if
-//! both neighbours are nearly full, too. So the nodes above keep their shape most of the time, and
-//! leaves are fuller. Ascending stores leave full leaves behind, and descending ones leave leaves
-//! with one or two free slots. A leaf that would keep too few slots shares with a neighbour, too,
-//! or merges with it. A hole is one slot: the leaf that is written takes in the part of the hole in
-//! its neighbour, and the bound between them moves.
+//! A full leaf gives slots to a neighbour that has room, as in a B*-tree. It is split only if both
+//! neighbours are nearly full, too. Inner nodes then mostly keep their shape, and leaves are
+//! fuller. Ascending stores leave full leaves, and descending ones leave leaves with one or two
+//! free slots. A leaf with too few slots also shares with a neighbour, or merges with it. A hole is
+//! one slot: the written leaf takes over the adjacent hole of its neighbour, and the pivot between
+//! the two moves.
 //!
-//! This module decides what to do. It is done [in place](in_place) without concurrent readers, and
-//! in [copies](copied) with them. A full node above gets space only without concurrent readers
-//! ([`above`]). With them, this is left to the general plan.
+//! This module decides what to do. It is done [in place](in_place) without readers, and in
+//! [copies](copied) under concurrent readers. A parent that has no room for one more leaf gets room
+//! if there are no readers ([`above`]). Under concurrent readers, that case is left to the general
+//! plan.
 
 mod above;
 mod copied;
@@ -29,46 +30,48 @@ use above::nodes_for_room;
 pub(crate) enum Rebalance {
     /// All fit into the leaf.
     None,
-    /// Another leaf takes some of them, as whole slots, so that both have space, and the write is
-    /// made in one of them. (Small numbers in small words, because plans are passed by value.)
+    /// Another leaf takes some of them, as whole slots, so that both have room. The write is then
+    /// made in one of the two. (Small integers, because plans are passed by value.)
     Spill {
         taker: Taker,
-        /// Slots of the left leaf of the two before the write is made.
+        /// The slots of the left leaf before the write is made.
         keep: u8,
-        /// The number of new nodes that it takes without concurrent readers.
+        /// The number of new nodes without readers.
         nodes: u8,
     },
-    /// The last leaf keeps as many slots as fit, and the others, which are new, go to a new leaf
-    /// after it. The number of new nodes that it takes without concurrent readers.
+    /// The last leaf is filled, and the rest goes to a new leaf after it. The number is that of new
+    /// nodes without readers.
     Append(u8),
-    /// Too few are left: the leaf shares slots with its neighbour below the same parent, or the two
-    /// merge if all fit into one. They are in the slots `left` and `left + 1` of the parent.
+    /// Too few slots are left: the leaf shares with an adjacent one of the same parent, or the two
+    /// merge if one leaf has room for all slots. They are in the slots `left` and `left + 1` of the
+    /// parent.
     Underflow { left: u8 },
-    /// All fit, and the new hole goes on in the leaf before, or after, which can give up its part.
+    /// There is room, and the new hole continues in the leaf before, or after, which keeps enough
+    /// slots without it.
     HoleAcross { before: bool },
 }
 
-/// The leaf that takes the slots that do not fit.
+/// The leaf that takes the slots for which there is no room.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Taker {
-    /// The one before, which has the same parent.
+    /// The leaf before, with the same parent.
     Before,
-    /// The one after, which has the same parent.
+    /// The leaf after, with the same parent.
     After,
-    /// A new one, after it.
+    /// A new leaf after it.
     New,
 }
 
-/// Two leaves share their slots only if both have at least one free slot for this many slots of a
-/// leaf afterwards. With less, the next store would have to share again.
+/// Two leaves share their slots only if one in `SPARE` of a leaf's slots is then free. With less,
+/// the next store would have to share again.
 const SPARE: usize = 5;
 
-/// As `SPARE`, with concurrent readers. There, each sharing takes copies of three nodes, so a
-/// split, which leaves more space, is cheaper in the long run.
+/// `SPARE` under concurrent readers. Sharing then copies three nodes each time, so that a split,
+/// which leaves more room, is cheaper.
 const SPARE_BESIDE: usize = 2;
 
-/// Returns where to cut a run of slots in two, so that one leaf has about `target` slots after the
-/// slots `from..=to` have become `more` slots more. These are not cut.
+/// Returns where to cut a run of slots in two, so that the left leaf has about `target` slots once
+/// the slots `from..=to` have become `more` more. The cut is never between these.
 #[inline(always)]
 fn cut((from, to): (usize, usize), target: usize, more: usize) -> usize {
     if to + more < target {
@@ -81,8 +84,8 @@ fn cut((from, to): (usize, usize), target: usize, more: usize) -> usize {
 }
 
 impl<K: Key, S: Shape> LeafPath<K, S> {
-    /// Finds room for what the leaf has no room for: `total` slots, with those that the slots `from..=to` become. `None` if there is none in the
-    /// nodes around it.
+    /// Finds room for `total` slots, more than the leaf has, including those that the slots
+    /// `from..=to` become. Returns `None` if the adjacent nodes have none.
     #[inline(always)]
     pub(super) fn elsewhere(
         self,
@@ -101,8 +104,8 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
         }
         let parent = self.parent?;
         let least = Geometry::<K, S>::least(Kind::Leaf);
-        // What comes in descending order goes on at the front of the first leaf, which keeps that slot alone: so it has room for the longest time. The other one
-        // gets all the rest, and is nearly full.
+        // Descending stores continue at the front of the first leaf, which keeps only that slot and
+        // so has room for as long as possible. The other leaf gets the rest, and is nearly full.
         let descends = min == K::MIN && to == 0;
         let (taker, had) = if descends {
             (Taker::New, 0)
@@ -118,7 +121,7 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
         let moves = keep > before && keep < before + used;
         let few = left < least && !descends;
         if !moves || few || right < least || left > slots || right > slots {
-            // Only in nodes of a few slots.
+            // Only in nodes of few slots.
             return None;
         }
         let nodes = match taker {
@@ -130,15 +133,16 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
         Some(Rebalance::Spill { taker, keep, nodes })
     }
 
-    /// Which leaf takes slots of this one, which is to have `total`, and how many it has: a neighbour that has room for one in `spare` of a leaf's
-    /// slots then, or a new one.
+    /// Returns the leaf that takes slots of this one, which would have `total`, and the taker's
+    /// number of slots. The taker is a neighbour if one in `spare` of a leaf's slots is then free,
+    /// or a new leaf.
     #[inline(always)]
     fn taker(self, total: usize, spare: usize) -> (Taker, usize) {
         let slots = Geometry::<K, S>::SLOTS;
         let [before, after] = self.neighbours();
         let before = before.map_or(usize::MAX, Node::used);
         let after = after.map_or(usize::MAX, Node::used);
-        // The one with more room, so that it lasts longer.
+        // The one with more room lasts longer.
         let (taker, had) = if after < before {
             (Taker::After, after)
         } else {
@@ -151,14 +155,14 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
         }
     }
 
-    /// The leaves before and after one, if they have the same parent. They are asked for.
+    /// Returns the leaves before and after, if they have the same parent, and prefetches them.
     #[inline(always)]
     fn neighbours(self) -> [Option<Node<K, S>>; 2] {
         let Self { parent, at, .. } = self;
         let Some(parent) = parent else {
             return [None; 2];
         };
-        // They are looked at next, and read as a whole if they have room.
+        // They are examined next, and read entirely if they have room.
         let child = |at| {
             let leaf = parent.child(at).as_leaf();
             prefetch::node::<0>(leaf.word());
@@ -168,7 +172,8 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
         [before.map(child), (at < parent.end()).then(|| child(after))]
     }
 
-    /// Finds room where the hole to be goes on in the leaf before, or after. `None` if that one cannot do without it.
+    /// Plans a new hole that continues in the leaf before, or after. Returns `None` if that leaf
+    /// would have too few slots without it.
     #[inline(never)]
     pub(super) fn across(self, before: bool) -> Option<Rebalance> {
         let beside = if before {
@@ -180,7 +185,8 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
         (used > Geometry::<K, S>::least(Kind::Leaf)).then_some(Rebalance::HoleAcross { before })
     }
 
-    /// Finds a neighbour for a leaf that has too few slots left, `total`; `None` if the nodes above must change their shape.
+    /// Finds a neighbour for a leaf with too few slots, `total`. Returns `None` if the inner nodes
+    /// must change their shape.
     #[inline(never)]
     pub(super) fn rebalance_underfull(self, total: usize) -> Option<Rebalance> {
         let Self { parent, at, .. } = self;
@@ -192,7 +198,7 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
             (before, before)
         };
         let joins = total + parent.child(neighbour).used() <= Geometry::<K, S>::SLOTS;
-        // A root must not be left with one child, either.
+        // Nor may a root be left with one child.
         let few = !joins || parent.used() > Geometry::<K, S>::least(parent.kind());
         few.then_some(Rebalance::Underflow { left: left as u8 })
     }

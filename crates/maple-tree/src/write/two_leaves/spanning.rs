@@ -1,24 +1,26 @@
-//! A range that begins in one leaf and ends in the next, without concurrent readers: the new slot
-//! goes to one of the two, and the bound between them moves.
+//! A range that begins in one leaf and ends in the next, stored without readers. The new slot goes
+//! to one of the two, and the pivot between them moves.
 
 use crate::base::{Key, Offset, Shape};
-use crate::node::{Geometry, Kind, RawTree, Unread, Word};
+use crate::node::{Geometry, Kind, Node, RawTree, Unread, Word};
 use crate::read::{LeafPath, Place};
 use crate::write::{Hint, Quick, Removed};
 
-/// The slots of a leaf that a range covers or cuts: of the first leaf from `slot` on, of the second up to it.
+/// The slots of a leaf that a range covers or cuts: in the first leaf from `slot` on, in the second
+/// up to `slot`.
 struct Part<K> {
     slot: usize,
-    /// Something of the slot is left outside of the range.
+    /// `true` if a part of the slot remains outside the range.
     cut: bool,
     /// The start of the range in the first leaf, or its end in the second one.
     bound: K,
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// Makes `first..=last`, which begin in the slot `hint`, hold `word` (NULL erases), if they end in the next leaf, which has the same parent, both keep
-    /// enough slots. Tells whether that is so; if not, nothing has changed. The entries that it covers are in `removed` then. The tree has not changed since
-    /// `hint` was found.
+    /// Stores `word` (NULL erases) at `first..=last`, if the range ends in the next leaf of the
+    /// same parent and both leaves keep enough slots. The range begins in the slot `hint`. Returns
+    /// `true` if it did; `removed` then has the covered entries. Otherwise nothing has changed. The
+    /// tree must not have changed since `hint` was found.
     #[inline(never)]
     pub(crate) fn store_spanning(
         &self,
@@ -47,46 +49,33 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         ) else {
             return false;
         };
-        // How many slots stay in each, and whether the new one goes to the left leaf.
-        let in_left = begin.slot + usize::from(begin.cut);
-        let from = end.slot + usize::from(!end.cut);
-        let in_right = right.used() - from;
+        let pair = Pair {
+            left,
+            right,
+            in_left: begin.slot + usize::from(begin.cut),
+            from: end.slot + usize::from(!end.cut),
+            begin,
+            end,
+        };
+        let in_right = right.used() - pair.from;
+        // The new slot goes to the leaf with fewer slots.
+        let to_left = pair.in_left < in_right;
+        let used = pair.in_left + usize::from(to_left);
+        let used_next = in_right + usize::from(!to_left);
         let least = Geometry::<K, S>::least(Kind::Leaf);
         let slots = Geometry::<K, S>::SLOTS;
-        let to_left = in_left < in_right;
-        let (used, used_next) = (
-            in_left + usize::from(to_left),
-            in_right + usize::from(!to_left),
-        );
-        // Of the slots that go.
-        let gone = left.used() - in_left + from;
+        // The number of slots that go.
+        let gone = left.used() - pair.in_left + pair.from;
         if used < least || used_next < least || used.max(used_next) > slots || gone > removed.room()
         {
             return false;
         }
         removed.covered(place, hint.slot(), (first, last));
         removed.covered(next, 0, (first, last));
-        let before = left.used();
-        let (node, node_next) = (left.write(unread), right.write(unread));
-        if begin.cut && to_left {
-            node.set_pivot(begin.slot, begin.bound.wrapping_sub(K::ONE));
-        }
-        node.set_used(used, before.max(used));
-        if to_left {
-            node.set_slot(in_left, word);
-            node_next.close_up(from, 0, right.end());
-        } else {
-            match from {
-                0 => node_next.open(0, right.end(), right.end() + 1),
-                _ => node_next.close_up(from, 1, right.end()),
-            }
-            node_next.set_slot(0, word);
-            node_next.set_pivot(0, end.bound);
-        }
         let bound = if to_left {
-            end.bound
+            pair.store_in_left(word, unread)
         } else {
-            begin.bound.wrapping_sub(K::ONE)
+            pair.store_in_right(word, unread)
         };
         Quick::set_pair(parent.write(unread), at, (place.min, next.max), bound);
         #[cfg(feature = "tracing")]
@@ -95,7 +84,53 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     }
 }
 
-/// The slots that a range covers or cuts in the first leaf, whose end it is in, or in the second one if `UP`: it ends at `key`, in slot `slot`. `None` if nothing would be left of the leaf.
+/// Two adjacent leaves, and the slots of each that a range covers or cuts.
+struct Pair<K, S> {
+    left: Node<K, S>,
+    right: Node<K, S>,
+    begin: Part<K>,
+    end: Part<K>,
+    /// The number of slots that stay in the left leaf.
+    in_left: usize,
+    /// The first slot that stays in the right leaf.
+    from: usize,
+}
+
+impl<K: Key, S: Shape> Pair<K, S> {
+    /// Makes the new slot the last one of the left leaf. Returns the leaf's new last index.
+    #[inline(always)]
+    fn store_in_left(&self, word: Word, unread: Unread) -> K {
+        let Self { left, right, .. } = *self;
+        let (before, used) = (left.used(), self.in_left + 1);
+        let (node, node_next) = (left.write(unread), right.write(unread));
+        if self.begin.cut {
+            node.set_pivot(self.begin.slot, self.begin.bound.wrapping_sub(K::ONE));
+        }
+        node.set_used(used, before.max(used));
+        node.set_slot(self.in_left, word);
+        node_next.close_up(self.from, 0, right.end());
+        self.end.bound
+    }
+
+    /// Makes the new slot the first one of the right leaf. Returns the left leaf's new last index.
+    #[inline(always)]
+    fn store_in_right(&self, word: Word, unread: Unread) -> K {
+        let Self { left, right, .. } = *self;
+        let (node, node_next) = (left.write(unread), right.write(unread));
+        node.set_used(self.in_left, left.used());
+        match self.from {
+            0 => node_next.open(0, right.end(), right.end() + 1),
+            _ => node_next.close_up(self.from, 1, right.end()),
+        }
+        node_next.set_slot(0, word);
+        node_next.set_pivot(0, self.end.bound);
+        self.begin.bound.wrapping_sub(K::ONE)
+    }
+}
+
+/// Returns the slots that a range covers or cuts in the first leaf, which it begins in, or, if
+/// `UP`, in the second one, which it ends in. The bound is `key`, in slot `slot`. Returns `None` if
+/// nothing would remain of the leaf.
 #[inline(always)]
 fn part<const UP: bool, K: Key, S: Shape>(
     place: Place<K, S>,
@@ -103,7 +138,7 @@ fn part<const UP: bool, K: Key, S: Shape>(
     key: K,
     word: Word,
 ) -> Option<Part<K>> {
-    // A hole is one with the hole that it meets.
+    // A new hole joins an adjacent hole.
     let (slot, bound) = match word.is_null() {
         true => place.hole_to::<UP>(slot, key),
         false => (slot, key),
