@@ -1,11 +1,13 @@
 //! memblock and the scheme that it replaces (count, grow, insert), in the same run on the same
 //! arrays.
 //!
-//! - `calls`: nanoseconds a call at 1k, 10k and 100k regions, with the old scheme and with the one
-//! memmove that a sorted
-//!   array costs at that place; Linux's own figures, measured elsewhere on a machine of this kind, are quoted.
-//! - `growth`: what an addition costs on the way from 128 regions to a million, with arrays that double out of their own memory.
-//! - `experiment`: a boot-like mix of work, over and over; how much of the time goes into adding, before and after.
+//! - `calls`: nanoseconds a call at 1k, 10k and 100k regions, with the old scheme, and with the one
+//!   memmove that a sorted array costs at that place. Linux's own figures, measured elsewhere on a
+//!   machine of this kind, are quoted.
+//! - `growth`: the cost of an addition from 128 regions to a million, with arrays that double out of
+//!   their own memory.
+//! - `experiment`: a boot-like mix of work, over and over, and the share of time in additions, before
+//!   and after.
 
 mod bed;
 mod before;

@@ -94,6 +94,9 @@ pub(crate) fn decode(
     if entry.nr == i386::REFUSED {
         return Decoded::Ignore;
     }
+    if let Some(call) = in_registers(entry) {
+        return Decoded::Perform(call);
+    }
     let [a, b, c, d, e, f] = entry.args;
     Decoded::Perform(match entry.nr as i64 {
         libc::SYS_mmap => Call::Mmap {
@@ -108,6 +111,35 @@ pub(crate) fn decode(
             },
             offset: f,
         },
+        libc::SYS_shmat => Call::Shmat {
+            segment: files.segments.segment(tid, i64::from(a as i32)),
+            addr: b,
+            flags: u64::from(c as u32),
+        },
+        libc::SYS_mbind => {
+            let nodes = match NodeMask::of(entry).read(tid) {
+                Nodes::These(nodes) => nodes,
+                Nodes::Beyond(nodes) if numa_nodes() <= 32 => nodes,
+                Nodes::Beyond(_) => return Decoded::Unmodelled { changes_map: true },
+                // Before anything else but the mode, which may be refused as well.
+                Nodes::Refused => return Decoded::Ignore,
+            };
+            Call::Mbind {
+                addr: a,
+                len: b,
+                mode: c,
+                nodes,
+                flags: f,
+            }
+        }
+        _ => return without_call(tid, entry, watchers),
+    })
+}
+
+/// Returns the call, if all its arguments are in registers.
+fn in_registers(entry: &Entry) -> Option<Call> {
+    let [a, b, c, d, e, _] = entry.args;
+    Some(match entry.nr as i64 {
         libc::SYS_munmap => Call::Munmap { addr: a, len: b },
         libc::SYS_mprotect => Call::Mprotect {
             addr: a,
@@ -167,28 +199,7 @@ pub(crate) fn decode(
             pgoff: d,
             flags: e,
         },
-        libc::SYS_shmat => Call::Shmat {
-            segment: files.segments.segment(tid, i64::from(a as i32)),
-            addr: b,
-            flags: u64::from(c as u32),
-        },
         libc::SYS_shmdt => Call::Shmdt { addr: a },
-        libc::SYS_mbind => {
-            let nodes = match NodeMask::of(entry).read(tid) {
-                Nodes::These(nodes) => nodes,
-                Nodes::Beyond(nodes) if numa_nodes() <= 32 => nodes,
-                Nodes::Beyond(_) => return Decoded::Unmodelled { changes_map: true },
-                // Before anything else but the mode, which may be refused as well.
-                Nodes::Refused => return Decoded::Ignore,
-            };
-            Call::Mbind {
-                addr: a,
-                len: b,
-                mode: c,
-                nodes,
-                flags: f,
-            }
-        }
         filter::SYS_SET_MEMPOLICY_HOME_NODE => Call::SetMempolicyHomeNode {
             addr: a,
             len: b,
@@ -200,41 +211,52 @@ pub(crate) fn decode(
             rights: b,
         },
         libc::SYS_pkey_free => Call::PkeyFree { pkey: a as i32 },
-        libc::SYS_process_madvise => return process_madvise(tid, entry),
-        libc::SYS_io_setup => {
-            return Decoded::RingSetUp {
-                pointer: b,
-                narrow: entry.is_i386(),
-            };
-        }
-        libc::SYS_io_destroy => return Decoded::RingDestroyed { address: a },
-        libc::SYS_io_uring_setup => return Decoded::UringSetUp { params: b },
-        libc::SYS_io_uring_enter => return Decoded::UringEnter(a as i32, b as u32, d as u32),
-        libc::SYS_io_uring_register => {
-            return Decoded::UringRegister(Registering {
-                updates: c,
-                count: d as u32,
-                registers: b as u32 & 1 == 0,
-            });
-        }
-        libc::SYS_prctl => return settings::prctl(tid, entry),
-        libc::SYS_userfaultfd => return Decoded::WatcherMade,
-        libc::SYS_ioctl if b as u32 == filter::USERFAULTFD_IOC_NEW => return Decoded::WatcherMade,
-        libc::SYS_ioctl => return userfault::ioctl(tid, entry, watchers),
-        libc::SYS_seccomp => return settings::seccomp(tid, entry),
-        libc::SYS_ptrace => return Decoded::Tracing,
-        libc::SYS_fork => return Decoded::Fork,
+        _ => return None,
+    })
+}
+
+/// Decodes what is no call of the engine, or a call whose arguments lie in memory.
+fn without_call(tid: Tid, entry: &Entry, watchers: &mut Watchers) -> Decoded {
+    let [a, b, c, d, ..] = entry.args;
+    match entry.nr as i64 {
+        libc::SYS_process_madvise => process_madvise(tid, entry),
+        libc::SYS_io_setup => Decoded::RingSetUp {
+            pointer: b,
+            narrow: entry.is_i386(),
+        },
+        libc::SYS_io_destroy => Decoded::RingDestroyed { address: a },
+        libc::SYS_io_uring_setup => Decoded::UringSetUp { params: b },
+        libc::SYS_io_uring_enter => Decoded::UringEnter(a as i32, b as u32, d as u32),
+        libc::SYS_io_uring_register => Decoded::UringRegister(Registering {
+            updates: c,
+            count: d as u32,
+            registers: b as u32 & 1 == 0,
+        }),
+        libc::SYS_prctl => settings::prctl(tid, entry),
+        libc::SYS_userfaultfd => Decoded::WatcherMade,
+        libc::SYS_ioctl if b as u32 == filter::USERFAULTFD_IOC_NEW => Decoded::WatcherMade,
+        libc::SYS_ioctl => userfault::ioctl(tid, entry, watchers),
+        libc::SYS_seccomp => settings::seccomp(tid, entry),
+        libc::SYS_ptrace => Decoded::Tracing,
+        _ => of_process(tid, entry),
+    }
+}
+
+/// Decodes calls on processes and their settings.
+fn of_process(tid: Tid, entry: &Entry) -> Decoded {
+    match entry.nr as i64 {
+        libc::SYS_fork => Decoded::Fork,
         libc::SYS_clone | libc::SYS_clone3 => {
             let flags = clone_flags(tid, entry);
-            return if flags & libc::CLONE_VM as u64 != 0 {
+            if flags & libc::CLONE_VM as u64 != 0 {
                 Decoded::Ignore
             } else {
                 Decoded::Fork
-            };
+            }
         }
-        libc::SYS_execve | libc::SYS_execveat => return Decoded::Exec,
+        libc::SYS_execve | libc::SYS_execveat => Decoded::Exec,
         libc::SYS_setrlimit | libc::SYS_prlimit64 => {
-            return Decoded::Limits(limits_of(tid, entry).unwrap_or(0));
+            Decoded::Limits(limits_of(tid, entry).unwrap_or(0))
         }
         libc::SYS_personality
         | libc::SYS_capset
@@ -243,13 +265,11 @@ pub(crate) fn decode(
         | libc::SYS_setresuid
         | libc::SYS_setfsuid
         | libc::SYS_setns
-        | libc::SYS_unshare => return Decoded::Settings,
+        | libc::SYS_unshare => Decoded::Settings,
         // The policy of a task is not that of an area.
-        libc::SYS_set_mempolicy => {
-            return Decoded::Unmodelled { changes_map: false };
-        }
-        _ => return Decoded::Unmodelled { changes_map: true },
-    })
+        libc::SYS_set_mempolicy => Decoded::Unmodelled { changes_map: false },
+        _ => Decoded::Unmodelled { changes_map: true },
+    }
 }
 
 /// The process whose limits a call may change; 0 is the caller's own.
