@@ -252,7 +252,7 @@ impl Memory {
     }
 }
 
-/// Reads one record; `Ok(None)` for one that only the memory needs.
+/// Reads one record. Returns `Some(None)` for one that only the memory needs.
 pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Option<Record>> {
     Some(Some(match fields.byte()? {
         1 => {
@@ -260,112 +260,15 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
             memory.files.push(counted(file));
             return Some(None);
         }
-        2 => {
-            let space = memory.new_space(fields)?;
-            let reason = match fields.byte()? {
-                0 => Reason::Exec,
-                1 => Reason::Resync,
-                2 => Reason::Adopted,
-                _ => return None,
-            };
-            let (config, limits, layout) = (
-                config(fields, memory.kernel)?,
-                limits(fields)?,
-                layout(fields)?,
-            );
-            let areas = (0..fields.count()?)
-                .map(|_| seed_area(fields, &memory.files))
-                .collect::<Option<Vec<_>>>()?;
-            if reason != Reason::Resync {
-                memory.lengths[space as usize] = 0;
-            }
-            Record::Seed {
-                space,
-                reason,
-                seed: Box::new(Seed {
-                    config,
-                    limits,
-                    layout,
-                    areas,
-                }),
-            }
-        }
-        3 => {
-            let parent = memory.known_space(fields)?;
-            let child = memory.new_space(fields)?;
-            memory.lengths[child as usize] = memory.lengths[parent as usize];
-            Record::Fork { parent, child }
-        }
-        4 => {
-            let (space, start) = (memory.known_space(fields)?, fields.number()?);
-            Record::Written {
-                space,
-                start,
-                end: start.checked_add(fields.number()?)?,
-            }
-        }
-        5 => Record::Grown {
-            space: memory.known_space(fields)?,
-            start: fields.number()?,
-        },
-        14 => Record::GrownMeanwhile {
-            space: memory.known_space(fields)?,
-            start: fields.number()?,
-        },
-        15 => Record::NodesMeanwhile {
-            space: memory.known_space(fields)?,
-            nodes: fields.number()?,
-        },
-        16 => Record::PerhapsWritten {
-            space: memory.known_space(fields)?,
-            address: fields.number()?,
-        },
-        17 => {
-            let (space, start) = (memory.known_space(fields)?, fields.number()?);
-            Record::ShownLate {
-                space,
-                start,
-                end: start.checked_add(fields.number()?)?,
-            }
-        }
-        21 => {
-            let (space, start) = (memory.known_space(fields)?, fields.number()?);
-            Record::Unknown {
-                space,
-                start,
-                end: start.checked_add(fields.number()?)?,
-                unknown: Unknown::of_number(fields.number()?)?,
-            }
-        }
-        kind @ (19 | 20) => {
-            let (space, start) = (memory.known_space(fields)?, fields.number()?);
-            let end = start.checked_add(fields.number()?)?;
-            match kind {
-                19 => Record::Poisoned { space, start, end },
-                _ => Record::Brought { space, start, end },
-            }
-        }
+        2 => seed(fields, memory)?,
+        3 => fork(fields, memory)?,
+        kind @ (4 | 17 | 19 | 20 | 21) => of_range(kind, fields, memory)?,
+        kind @ (5 | 14 | 15 | 16) => of_number(kind, fields, memory)?,
         6 => Record::Limits {
             space: memory.known_space(fields)?,
             limits: limits(fields)?,
         },
-        7 => {
-            let (space, thread) = (memory.known_space(fields)?, fields.small()? as i32);
-            let returned = fields.signed()?;
-            let before = ranges(fields)?;
-            let after = match fields.flag()? {
-                false => None,
-                true => Some(ranges(fields)?),
-            };
-            Record::Call {
-                space,
-                thread,
-                returned,
-                before,
-                after,
-                call: call(fields, &memory.files)?,
-            }
-        }
+        7 => call_record(fields, memory)?,
         8 => {
             let space = memory.known_space(fields)?;
             Record::Unmodelled {
@@ -375,20 +278,7 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
                 name: fields.text()?.into(),
             }
         }
-        9 => {
-            let space = memory.known_space(fields)?;
-            let change = map_change(fields)?;
-            let length = &mut memory.lengths[space as usize];
-            let kept = change.front.checked_add(change.behind)?;
-            if kept > *length {
-                return None;
-            }
-            *length = kept + change.areas.areas().len();
-            Record::Map {
-                space,
-                change: Box::new(change),
-            }
-        }
+        9 => map(fields, memory)?,
         10 => {
             let space = memory.known_space(fields)?;
             memory.lengths[space as usize] = 0;
@@ -419,4 +309,119 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
         },
         _ => return None,
     }))
+}
+
+/// Reads the start of an address space.
+fn seed(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Record> {
+    let space = memory.new_space(fields)?;
+    let reason = match fields.byte()? {
+        0 => Reason::Exec,
+        1 => Reason::Resync,
+        2 => Reason::Adopted,
+        _ => return None,
+    };
+    let (config, limits, layout) = (
+        config(fields, memory.kernel)?,
+        limits(fields)?,
+        layout(fields)?,
+    );
+    let areas = (0..fields.count()?)
+        .map(|_| seed_area(fields, &memory.files))
+        .collect::<Option<Vec<_>>>()?;
+    if reason != Reason::Resync {
+        memory.lengths[space as usize] = 0;
+    }
+    Some(Record::Seed {
+        space,
+        reason,
+        seed: Box::new(Seed {
+            config,
+            limits,
+            layout,
+            areas,
+        }),
+    })
+}
+
+fn fork(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Record> {
+    let parent = memory.known_space(fields)?;
+    let child = memory.new_space(fields)?;
+    memory.lengths[child as usize] = memory.lengths[parent as usize];
+    Some(Record::Fork { parent, child })
+}
+
+/// Reads a record of a range of one address space.
+fn of_range(kind: u8, fields: &mut Fields<'_>, memory: &Memory) -> Option<Record> {
+    let (space, start) = (memory.known_space(fields)?, fields.number()?);
+    let end = start.checked_add(fields.number()?)?;
+    Some(match kind {
+        4 => Record::Written { space, start, end },
+        17 => Record::ShownLate { space, start, end },
+        19 => Record::Poisoned { space, start, end },
+        20 => Record::Brought { space, start, end },
+        21 => Record::Unknown {
+            space,
+            start,
+            end,
+            unknown: Unknown::of_number(fields.number()?)?,
+        },
+        _ => return None,
+    })
+}
+
+/// Reads a record of one number of an address space.
+fn of_number(kind: u8, fields: &mut Fields<'_>, memory: &Memory) -> Option<Record> {
+    let (space, number) = (memory.known_space(fields)?, fields.number()?);
+    Some(match kind {
+        5 => Record::Grown {
+            space,
+            start: number,
+        },
+        14 => Record::GrownMeanwhile {
+            space,
+            start: number,
+        },
+        15 => Record::NodesMeanwhile {
+            space,
+            nodes: number,
+        },
+        16 => Record::PerhapsWritten {
+            space,
+            address: number,
+        },
+        _ => return None,
+    })
+}
+
+fn call_record(fields: &mut Fields<'_>, memory: &Memory) -> Option<Record> {
+    let (space, thread) = (memory.known_space(fields)?, fields.small()? as i32);
+    let returned = fields.signed()?;
+    let before = ranges(fields)?;
+    let after = match fields.flag()? {
+        false => None,
+        true => Some(ranges(fields)?),
+    };
+    Some(Record::Call {
+        space,
+        thread,
+        returned,
+        before,
+        after,
+        call: call(fields, &memory.files)?,
+    })
+}
+
+fn map(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Record> {
+    let space = memory.known_space(fields)?;
+    let change = map_change(fields)?;
+    let length = &mut memory.lengths[space as usize];
+    let kept = change.front.checked_add(change.behind)?;
+    if kept > *length {
+        return None;
+    }
+    *length = kept + change.areas.areas().len();
+    Some(Record::Map {
+        space,
+        change: Box::new(change),
+    })
 }
