@@ -114,9 +114,9 @@ impl<K: Key, S: Shape> Quick<K, S> {
         min == K::MIN && self.to == 0 && !self.word.is_null() && leaf.slot(0).is_null()
     }
 
-    /// Moves the entry, and the hole before it, to a new leaf before the first one. That one is
-    /// full and keeps everything else. No slot is copied, where [`give`](Self::give) would copy all
-    /// but one.
+    /// Stores the entry, and the hole before it, in a new leaf before the first one, which is full.
+    /// The first slots of the full leaf follow, up to an eighth of its slots, so that an entry in it
+    /// can be split later without another leaf. [`give`](Self::give) would move all slots but one.
     #[inline(never)]
     fn prepend(
         self,
@@ -132,28 +132,44 @@ impl<K: Key, S: Shape> Quick<K, S> {
         debug_assert!(at == 0, "it is the first leaf");
         let new = parent.child(1).as_leaf();
         let write = new.write(unread);
+        let at = usize::from(self.head);
         if self.head {
             write.set_pivot(0, first.wrapping_sub(K::ONE));
-            write.set_end(1);
         }
-        write.set_slot(usize::from(self.head), self.word);
+        write.set_slot(at, self.word);
         let gone = K::span(K::MIN, leaf.pivot(0));
         if !self.tail {
             leaf.write(unread).close_up(1, 0, leaf.end());
         }
+        let slots = Geometry::<K, S>::SLOTS;
+        let moved = leaf.used().saturating_sub(slots - slots / 8);
+        let (mut bound, mut largest) = (last, first.wrapping_sub(K::MIN));
+        for i in 0..moved {
+            let (word, end) = (leaf.slot(i), leaf.pivot(i));
+            if word.is_null() {
+                largest = largest.max(K::span(bound.wrapping_add(K::ONE), end));
+            }
+            write.set_pivot(at + i, bound);
+            write.set_slot(at + i + 1, word);
+            bound = end;
+        }
+        write.set_end(at + moved);
+        if moved > 0 {
+            leaf.write(unread).close_up(moved, 0, leaf.end());
+        }
         let above = parent.write(unread);
         above.set_slot(0, new.word());
         above.set_slot(1, leaf.word());
-        above.set_pivot(0, last);
+        above.set_pivot(0, bound);
         if parent.kind() == Kind::Gap {
             let old = parent.gap(0);
-            let rest = if gone < old {
+            let rest = if gone < old && largest < old {
                 old
             } else {
-                largest_in_leaf(leaf, last.wrapping_add(K::ONE), max)
+                largest_in_leaf(leaf, bound.wrapping_add(K::ONE), max)
             };
             parent.set_gap(1, rest);
-            propagate_first(parent, 0, first, first.wrapping_sub(K::MIN));
+            propagate_first(parent, 0, first, largest);
         }
     }
 
