@@ -37,7 +37,7 @@ impl DeadNodes {
     #[inline]
     pub(crate) unsafe fn push<K: Key, S: Shape>(&mut self, block: NonNull<u8>) {
         // SAFETY: the caller's promise.
-        unsafe { Node::<K, S>::from_block(block) }.chain(self.head);
+        unsafe { Node::<K, S>::from_block(block) }.link_dead(self.head);
         self.head = block.as_ptr();
         self.count += 1;
     }
@@ -52,7 +52,7 @@ impl DeadNodes {
         let block = NonNull::new(self.head)?;
         // SAFETY: nodes in the list are allocated, and nothing else uses them (the caller's
         // promise).
-        self.head = unsafe { Node::<K, S>::from_block(block) }.chained();
+        self.head = unsafe { Node::<K, S>::from_block(block) }.next_dead();
         self.count -= 1;
         Some(block)
     }

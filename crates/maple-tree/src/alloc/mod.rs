@@ -64,7 +64,7 @@ pub type Spare = Reserve;
 pub(crate) type Reserve = samara_slab::Reserve<NODE>;
 
 /// The nodes of a duplicate.
-pub(crate) type Supply<'a, A> = samara_slab::NodeBatch<'a, A, NODE>;
+pub(crate) type NodeBatch<'a, A> = samara_slab::NodeBatch<'a, A, NODE>;
 
 /// Taking nodes from a write's reserve.
 pub(crate) trait TakeNodes {

@@ -383,7 +383,7 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
             return false;
         };
         let tree = self.tree();
-        let mut removed = Removed::but(kept);
+        let mut removed = Removed::except(kept);
         let done = if spans && range.1 > hint.place().max {
             tree.store_spanning(hint, range, word, &mut removed, unread)
         } else {

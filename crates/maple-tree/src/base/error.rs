@@ -7,25 +7,25 @@ const EMPTY: &str = "the range is empty";
 const SPLITS: &str = "the range lies strictly within an entry";
 
 /// Implements `Display`, with a message for each cause, and `Error`.
-macro_rules! told {
-    ($error:ident $(<$value:ident>)?, $self:ident => $told:expr) => {
+macro_rules! error_message {
+    ($error:ident $(<$value:ident>)?, $self:ident => $message:expr) => {
         impl $(<$value>)? core::fmt::Display for $error $(<$value>)? {
             fn fmt(&$self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-                f.write_str($told)
+                f.write_str($message)
             }
         }
 
         impl $(<$value>)? core::error::Error for $error $(<$value>)? {}
     };
 }
-pub(crate) use told;
+pub(crate) use error_message;
 
 /// Defines an error that returns a value, with its causes and their messages. `$given` describes
 /// the value.
-macro_rules! gives_back {
+macro_rules! error_with_value {
     (
         $(#[$what:meta])* $error:ident, $given:literal,
-        $($(#[$why:meta])* $cause:ident => $told:expr),*
+        $($(#[$why:meta])* $cause:ident => $message:expr),*
     ) => {
         $(#[$what])*
         #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,8 +42,8 @@ macro_rules! gives_back {
             }
         }
 
-        told!($error<V>, self => match self {
-            $(Self::$cause(_) => $told),*
+        error_message!($error<V>, self => match self {
+            $(Self::$cause(_) => $message),*
         });
 
         impl<V> fmt::Debug for $error<V> {
@@ -56,7 +56,7 @@ macro_rules! gives_back {
     };
 }
 
-gives_back! {
+error_with_value! {
     /// The reason why [`insert_range`](crate::MapleTree::insert_range) stored nothing.
     InsertError, "Returns the value that was not stored.",
     /// An entry overlaps the range.
@@ -67,7 +67,7 @@ gives_back! {
     EmptyRange => EMPTY
 }
 
-gives_back! {
+error_with_value! {
     /// The reason why [`try_from_sorted`](crate::MapleTree::try_from_sorted) built no map.
     SortedError, "Returns the value at which building stopped.",
     /// The range begins before the previous one has ended: the two overlap, or are not in ascending
@@ -79,7 +79,7 @@ gives_back! {
     EmptyRange => EMPTY
 }
 
-gives_back! {
+error_with_value! {
     /// The reason why a store that overwrites stored nothing.
     StoreError, "Returns the value that was not stored.",
     /// The range lies strictly within an entry, which would have to remain on both sides.
@@ -101,7 +101,7 @@ pub enum EraseError {
     EmptyRange,
 }
 
-told!(EraseError, self => match self {
+error_message!(EraseError, self => match self {
     Self::Splits => SPLITS,
     Self::Alloc => ALLOC,
     Self::EmptyRange => EMPTY,

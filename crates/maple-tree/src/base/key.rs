@@ -5,7 +5,7 @@ use core::hash::Hash;
 use core::mem::MaybeUninit;
 
 use crate::base::shape::{MOST_SLOTS, NODE_BYTES};
-use sealed::Reckon;
+use sealed::Arithmetic;
 
 /// An index: an integer of 8 to 128 bits, signed or unsigned.
 ///
@@ -31,7 +31,7 @@ pub trait Key:
     Copy + Ord + Debug + Display + LowerHex + Hash + Default + Send + Sync + Unpin + 'static
 {
     /// The type for numbers of indices and for distances: the unsigned integer of the same width.
-    type Size: Key<Size = Self::Size> + sealed::Reckon<Self>;
+    type Size: Key<Size = Self::Size> + sealed::Arithmetic<Self>;
 
     /// The smallest index: 0, or the most negative number.
     const MIN: Self;
@@ -49,7 +49,7 @@ mod sealed {
 
     /// Numbers that represent indices `K`, and the arithmetic on them. Its functions are not
     /// methods of the indices, so that they do not conflict with those of a client's own traits.
-    pub trait Reckon<K>: Copy {
+    pub trait Arithmetic<K>: Copy {
         /// The index after the smallest one.
         const ONE: K;
 
@@ -75,20 +75,20 @@ mod sealed {
 /// Sizes of ranges and holes are therefore indices, too, and one arithmetic serves signed and
 /// unsigned keys.
 pub(crate) trait Offset: Key {
-    const ONE: Self = <Self::Size as Reckon<Self>>::ONE;
+    const ONE: Self = <Self::Size as Arithmetic<Self>>::ONE;
 
-    /// The array type of [`Reckon::Slots`].
+    /// The array type of [`Arithmetic::Slots`].
     type Slots<T>: AsRef<[T]> + AsMut<[T]>;
-    /// Returns what [`Reckon::no_slots`] does.
+    /// Returns what [`Arithmetic::no_slots`] does.
     fn no_slots<T>() -> Self::Slots<MaybeUninit<T>>;
 
-    /// Returns what [`Reckon::of`] does.
+    /// Returns what [`Arithmetic::of`] does.
     #[inline(always)]
     fn number(self) -> Self::Size {
         Self::Size::of(self)
     }
 
-    /// Returns what [`Reckon::index`] does.
+    /// Returns what [`Arithmetic::index`] does.
     #[inline(always)]
     fn at(number: Self::Size) -> Self {
         Self::Size::index(number)
@@ -178,11 +178,11 @@ pub(crate) trait Offset: Key {
 }
 
 impl<K: Key> Offset for K {
-    type Slots<T> = <K::Size as Reckon<K>>::Slots<T>;
+    type Slots<T> = <K::Size as Arithmetic<K>>::Slots<T>;
 
     #[inline(always)]
     fn no_slots<T>() -> Self::Slots<MaybeUninit<T>> {
-        <K::Size as Reckon<K>>::no_slots()
+        <K::Size as Arithmetic<K>>::no_slots()
     }
 }
 
@@ -200,7 +200,7 @@ const fn most_slots(key: usize) -> usize {
 
 macro_rules! keys {
     ($($key:ty: $size:ty),*) => {$(
-        impl Reckon<$key> for $size {
+        impl Arithmetic<$key> for $size {
             const ONE: $key = <$key>::MIN + 1;
             #[inline(always)]
             fn of(index: $key) -> Self {

@@ -62,7 +62,7 @@ const MIDDLE: usize = PINNED | (PINNED >> 1);
 
 /// Returns `true` if a first word is that of a node with one reference.
 #[inline(always)]
-fn is_sole(word: usize) -> bool {
+fn is_unique(word: usize) -> bool {
     word & COUNTED == 0 || word & !END_MASK == ONE | COUNTED
 }
 
@@ -104,8 +104,8 @@ impl<K: Key, S: Shape> Node<K, S> {
     /// Returns `true` if the caller's reference is the only one. If so, whatever others did with
     /// the node happens before what follows.
     #[inline(always)]
-    pub(crate) fn is_sole(self) -> bool {
-        is_sole(self.cells.first_word().load(Ordering::Acquire).addr())
+    pub(crate) fn is_unique(self) -> bool {
+        is_unique(self.cells.first_word().load(Ordering::Acquire).addr())
     }
 
     /// Returns `true` if this node and all its ancestors have one reference. The node is then
@@ -121,7 +121,7 @@ impl<K: Key, S: Shape> Node<K, S> {
             if word.addr() & COUNTED != 0 {
                 return false;
             }
-            match node.named_by(word, inner) {
+            match node.parent_in(word, inner) {
                 Some(parent) => node = parent,
                 None => return true,
             }
@@ -169,14 +169,14 @@ impl<K: Key, S: Shape> Node<K, S> {
         let cell = self.cells.first_word();
         // One load serves both checks.
         let word = cell.load(Ordering::Acquire).addr();
-        if is_sole(word) {
+        if is_unique(word) {
             // No other thread could raise it, or see that it has not been lowered.
             return true;
         }
         if word & PINNED != 0 {
             return false;
         }
-        if !is_sole(add(cell, ONE.wrapping_neg(), Ordering::Release)) {
+        if !is_unique(add(cell, ONE.wrapping_neg(), Ordering::Release)) {
             return false;
         }
         // Another thread lowered it after the load above. A load rather than a fence, because

@@ -27,7 +27,7 @@ impl<K: Key, S: Shape> Node<K, S> {
     }
 
     /// Returns `true` if `above` is this node's parent, or, if it is `None`, the node has none.
-    pub(crate) fn names(self, above: Option<Self>) -> bool {
+    pub(crate) fn has_parent(self, above: Option<Self>) -> bool {
         match above {
             Some(above) => self.is_child_of(above),
             None => self.link().is_null(),
@@ -38,13 +38,13 @@ impl<K: Key, S: Shape> Node<K, S> {
     /// The node must not be dead.
     #[inline(always)]
     pub(crate) fn parent(self, inner: Kind) -> Option<Self> {
-        self.named_by(self.first_word(), inner)
+        self.parent_in(self.first_word(), inner)
     }
 
     /// Returns the parent in a first word of this node, which was read while the node was neither
     /// dead nor counted.
     #[inline(always)]
-    pub(super) fn named_by(self, first_word: Word, inner: Kind) -> Option<Self> {
+    pub(super) fn parent_in(self, first_word: Word, inner: Kind) -> Option<Self> {
         debug_assert!(!self.is_dead() && first_word.addr() & COUNTED == 0);
         let base = NonNull::new(Self::address_in(first_word))?;
         // SAFETY: parents live as long as their children are in the tree, and only the writer calls
@@ -88,7 +88,7 @@ impl<K: Key, S: Shape> Node<K, S> {
     /// Links a dead node to another. It has no parent any more, so that the address in its first
     /// word is free, and retiring a node takes no memory. Readers use the low bits only.
     #[inline(always)]
-    pub(crate) fn chain(self, next: *mut u8) {
+    pub(crate) fn link_dead(self, next: *mut u8) {
         debug_assert!(self.is_dead());
         let cell = self.cells.first_word();
         let low = cell.load(Ordering::Relaxed).addr() & TAG_BITS;
@@ -97,7 +97,7 @@ impl<K: Key, S: Shape> Node<K, S> {
 
     /// Returns the node that a dead one was linked to.
     #[inline(always)]
-    pub(crate) fn chained(self) -> *mut u8 {
+    pub(crate) fn next_dead(self) -> *mut u8 {
         debug_assert!(self.is_dead());
         self.link()
     }

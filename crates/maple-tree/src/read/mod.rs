@@ -15,4 +15,4 @@ pub(crate) use path::LeafPath;
 pub(crate) use walk::{Found, InSlot, Place, descend};
 // Only bindings to other languages use this, and the model checker does not compile them.
 #[cfg(not(samara_loom))]
-pub(crate) use walk::ask_ahead;
+pub(crate) use walk::prefetch_leaves;

@@ -185,7 +185,7 @@ impl<K: Key, S: Shape> Place<K, S> {
     /// the same. Pivots ascend, so that no other slot ends there. Those after the last slot are the
     /// largest key, which differs from the edge.
     #[inline(always)]
-    pub(crate) fn beside<const UP: bool>(
+    pub(crate) fn adjacent<const UP: bool>(
         &self,
         i: usize,
         edge: K,
@@ -296,7 +296,7 @@ pub(crate) fn descend_by<K: Key, S: Shape>(
 
 /// Prefetches the two leaves after slot `i` of their parent, or before it unless `UP`.
 #[inline(always)]
-pub(crate) fn ask_ahead<const UP: bool, K: Key, S: Shape>(node: Node<K, S>, i: usize) {
+pub(crate) fn prefetch_leaves<const UP: bool, K: Key, S: Shape>(node: Node<K, S>, i: usize) {
     let end = node.end();
     for step in 1..=2 {
         let i = either::<UP, _>((i + step).min(end), i.saturating_sub(step));
@@ -391,7 +391,7 @@ impl<K: Key, S: Shape> Node<K, S> {
 
     /// Returns the node `levels` levels below this one that begins after pivot `i`, or, unless
     /// `UP`, ends at it.
-    pub(crate) fn beside_pivot<const UP: bool>(self, i: usize, levels: u32) -> Self {
+    pub(crate) fn adjacent_to_pivot<const UP: bool>(self, i: usize, levels: u32) -> Self {
         let mut at = self.child(if UP { i + 1 } else { i });
         for _ in 1..levels {
             at = at.child(if UP { 0 } else { at.end() });
@@ -403,6 +403,6 @@ impl<K: Key, S: Shape> Node<K, S> {
     /// if it is the last. `key` and `inner` are as for [`bounding`](Self::bounding).
     pub(crate) fn neighbour<const UP: bool>(self, key: K, inner: Kind) -> Option<Self> {
         let (node, i, levels) = self.bounding::<UP>(key, inner)?;
-        Some(node.beside_pivot::<UP>(i, levels))
+        Some(node.adjacent_to_pivot::<UP>(i, levels))
     }
 }

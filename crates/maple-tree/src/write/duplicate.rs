@@ -11,7 +11,7 @@ use core::mem::forget;
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
-use crate::alloc::{AllocError, NodeAlloc, Reserve, Supply, TakeNodes, counted};
+use crate::alloc::{AllocError, NodeAlloc, NodeBatch, Reserve, TakeNodes, counted};
 use crate::base::{Key, Ref, Shape, Value};
 use crate::node::{Kind, NULL, Node, NodeMut, RawTree, Root, Word, is_leaf_word, prefetch};
 use crate::read::Place;
@@ -68,7 +68,7 @@ pub(crate) trait Copier<K> {
 
 /// An unfinished duplicate. Dropping it frees what exists of it.
 struct Dup<'a, K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> {
-    supply: Supply<'a, A>,
+    batch: NodeBatch<'a, A>,
     copier: &'a mut C,
     /// The duplicate's root; `None` before it exists and once the duplicate is complete.
     root: Option<Node<K, S>>,
@@ -107,11 +107,11 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             Root::Node(root) => root,
         };
         let nodes = count(root);
-        let supply = Supply::new(nodes, alloc);
+        let batch = NodeBatch::new(nodes, alloc);
         #[cfg(feature = "tracing")]
-        let supply = supply.inspect_err(|_| crate::base::events::refused(nodes, 0));
+        let batch = batch.inspect_err(|_| crate::base::events::refused(nodes, 0));
         let mut dup = Dup {
-            supply: supply?,
+            batch: batch?,
             copier,
             root: None,
             left_out: false,
@@ -208,7 +208,7 @@ impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Dup<'_, K, S, A, C> {
     /// Joins the holes of `new`, the complete duplicate, after entries were left out. If that fails, or
     /// if only a hole is left, `new` is empty again.
     fn join_holes(&mut self, new: &RawTree<K, S>) -> Result<(), AllocError> {
-        let joined = new.join_holes(self.supply.source());
+        let joined = new.join_holes(self.batch.source());
         if let Root::Node(root) = new.root()
             && (joined.is_err() || root.end() == 0 && root.slot(0).is_null())
         {
@@ -254,7 +254,7 @@ impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Dup<'_, K, S, A, C> {
         // `dup_into`).
         unsafe {
             NodeMut::copy(
-                counted(self.supply.take()),
+                counted(self.batch.take()),
                 old,
                 old.first_word_below(parent),
             )
@@ -350,8 +350,8 @@ impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Sink<K> for Dup<'_, K, S, A, 
     }
 
     fn node(&mut self, block: NonNull<u8>) {
-        // SAFETY: the block came from this supply, and the duplicate has no other users.
-        unsafe { self.supply.put(block) };
+        // SAFETY: the block came from this batch, and the duplicate has no other users.
+        unsafe { self.batch.put(block) };
     }
 }
 

@@ -21,9 +21,9 @@ impl<K: Key, S: Shape> Place<K, S> {
         }
         let outermost = if UP { leaf.end() } else { 0 };
         if slot != outermost && edge(slot) == key {
-            let beside = if UP { slot + 1 } else { slot - 1 };
-            if leaf.slot(beside).is_null() {
-                return (beside, edge(beside));
+            let adjacent = if UP { slot + 1 } else { slot - 1 };
+            if leaf.slot(adjacent).is_null() {
+                return (adjacent, edge(adjacent));
             }
         }
         (slot, key)

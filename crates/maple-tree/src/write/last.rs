@@ -54,14 +54,14 @@ pub(super) fn link<K: Key, S: Shape>(
             new.node().set_parent(Some(parent));
             return new_root;
         }
-        let beside = reserve.take_node(inner);
-        beside.set_slot(0, new.node().word());
-        new.node().set_parent(Some(beside.node()));
+        let next = reserve.take_node(inner);
+        next.set_slot(0, new.node().word());
+        new.node().set_parent(Some(next.node()));
         gap = match inner {
             Kind::Gap => largest_below(parent),
             Kind::Leaf | Kind::Range => K::MIN,
         };
-        (old, new) = (parent, beside);
+        (old, new) = (parent, next);
     }
 }
 

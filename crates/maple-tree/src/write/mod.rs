@@ -13,7 +13,7 @@
 //! | path | writes | saves |
 //! |---|---|---|
 //! | [`one_slot`] | without readers; a part of a hole becomes an entry, or an entry a hole, in a leaf with room that keeps enough slots | a fifth of an insertion, half of an erasure |
-//! | … `across` | tried before it: the new hole joins the one that continues in the next leaf | a sixth of an erasure |
+//! | … `absorb` | tried before it: the new hole joins the one that continues in the next leaf | a sixth of an erasure |
 //! | [`one_leaf`], `here` | without readers; all changes are in one leaf, which has room and keeps enough slots; made at once, from a known slot | a fifth of a system call on an address space |
 //! | [`one_leaf`] | all changes are in one leaf, which has room; in place, or in a copy under concurrent readers | a third of an append |
 //! | [`two_leaves`] | the leaf has no room, or too few slots left, or the hole continues in the next leaf; in place, or in copies of both leaves and their parent | a seventh of a pair of writes under concurrent readers |

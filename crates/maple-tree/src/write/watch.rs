@@ -2,7 +2,7 @@
 
 use crate::base::{Key, Shape, events};
 use crate::node::RawTree;
-use crate::write::two_leaves::Taker;
+use crate::write::two_leaves::Receiver;
 use crate::write::{Plan, Quick, Rebalance, StoreType};
 
 /// The expected effect of a write, recorded before it is made.
@@ -26,11 +26,13 @@ impl<K: Key> Watch<K> {
     }
 
     /// Describes a write that also changes a neighbour of its leaf.
-    pub(crate) fn spread<S: Shape>(tree: &RawTree<K, S>, quick: Quick<K, S>) -> Self {
+    pub(crate) fn rebalancing<S: Shape>(tree: &RawTree<K, S>, quick: Quick<K, S>) -> Self {
         let Quick { first, last, .. } = quick;
         Self {
             kind: match quick.rebalance {
-                Rebalance::Spill { taker, .. } if taker != Taker::New => StoreType::Rebalance,
+                Rebalance::Spill { receiver, .. } if receiver != Receiver::New => {
+                    StoreType::Rebalance
+                }
                 Rebalance::Append(_) | Rebalance::Spill { .. } => StoreType::Split,
                 Rebalance::Underflow { .. } | Rebalance::HoleAcross { .. } => StoreType::Rebalance,
                 Rebalance::None => StoreType::Node,

@@ -12,7 +12,7 @@ use core::ptr::NonNull;
 
 use crate::alloc::{AllocError, NodeAlloc, Reserve};
 use crate::api::{Host, Planned, Way, not_stored, view};
-use crate::base::error::told;
+use crate::base::error::error_message;
 use crate::base::{EraseError, Key, Native, Ref, Shape, StoreError, Value, inclusive};
 use crate::node::{NULL, RawTree, Word};
 use crate::read::{Found, Want};
@@ -189,7 +189,7 @@ impl<K: Key, V: Value, S: Shape> Clone for Cursor<'_, K, V, S> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GapError;
 
-told!(GapError, self => "no gap of this size is within the bounds");
+error_message!(GapError, self => "no gap of this size is within the bounds");
 
 /// A position that changes its map, `H`. See [`CursorMut`](crate::CursorMut).
 #[expect(private_bounds, reason = "only the two maps of this crate are hosts")]

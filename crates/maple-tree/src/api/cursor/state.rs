@@ -169,7 +169,7 @@ impl<K: Key, S: Shape> State<K, S> {
     fn onwards_here<const UP: bool>(&mut self, limit: K, holes: bool) -> Option<Word> {
         let place = self.path.as_ref()?.place;
         let edge = if UP { self.last } else { self.index };
-        let (slot, next) = place.beside::<UP>(self.slot, edge, limit, holes)?;
+        let (slot, next) = place.adjacent::<UP>(self.slot, edge, limit, holes)?;
         // After the reads: what was read from a leaf that lives now was in the tree then.
         if place.leaf.is_dead() {
             return None;

@@ -30,7 +30,7 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         }
         self.raw.check_with(&|node, above| {
             // Looked at in this order: others who lead to a node may begin to count it at any time, and never cease to while this tree leads there.
-            let named = node.names(above);
+            let named = node.has_parent(above);
             let counted = node.is_counted();
             let lost = if counted {
                 node.count() == Some(0)
@@ -97,7 +97,7 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_shared(&self) -> bool {
-        matches!(self.raw.root(), Root::Node(root) if !root.is_sole())
+        matches!(self.raw.root(), Root::Node(root) if !root.is_unique())
     }
 
     /// Returns the number of nodes that this map alone has, and of those that it shares. O(n).
@@ -122,7 +122,7 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
 }
 
 fn count<K: Key, S: Shape>(node: Node<K, S>, owned: bool, sharing: &mut Sharing) {
-    let owned = owned && node.is_sole();
+    let owned = owned && node.is_unique();
     sharing.own += usize::from(owned);
     sharing.shared += usize::from(!owned);
     if !node.is_leaf() {

@@ -115,7 +115,7 @@ impl<'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Owning<'a, K, V, S, A> {
         if !node.is_counted() {
             return Ok(node);
         }
-        if node.is_sole() {
+        if node.is_unique() {
             node.set_parent(above.map(|(parent, _)| parent));
             return Ok(node);
         }

@@ -142,7 +142,7 @@ impl WordTree {
 pub unsafe fn chain(block: NonNull<u8>, next: Option<NonNull<u8>>) {
     // SAFETY: the caller's promise.
     unsafe { Node::<usize, Native>::from_block(block) }
-        .chain(next.map_or(ptr::null_mut(), NonNull::as_ptr));
+        .link_dead(next.map_or(ptr::null_mut(), NonNull::as_ptr));
 }
 
 /// Two words in a retired node that no reader looks at, if it has them: they may hold what is known of the node until it is freed. Nodes that are full
@@ -191,5 +191,5 @@ pub unsafe fn retired(block: NonNull<u8>) {
 /// As for [`chain`], which was called for `block`.
 pub unsafe fn chained(block: NonNull<u8>) -> Option<NonNull<u8>> {
     // SAFETY: the caller's promise.
-    NonNull::new(unsafe { Node::<usize, Native>::from_block(block) }.chained())
+    NonNull::new(unsafe { Node::<usize, Native>::from_block(block) }.next_dead())
 }

@@ -6,7 +6,7 @@ use crate::api::words::{CAPACITY, InLeaf, NO_SLOT, Slot, WordTree};
 use crate::base::Native;
 use crate::inspect::dump::{Dump, Format};
 use crate::node::IDLE_SLOTS;
-use crate::read::{Found, LeafPath, Place, Want, ask_ahead, descend, path};
+use crate::read::{Found, LeafPath, Place, Want, descend, path, prefetch_leaves};
 
 impl WordTree {
     /// The entry at `key`, or NULL.
@@ -44,7 +44,7 @@ impl WordTree {
             Ok(root) => {
                 let LeafPath { place, parent, at } = path::find(root, key);
                 if let Some(parent) = parent {
-                    ask_ahead::<UP, _, _>(parent, at);
+                    prefetch_leaves::<UP, _, _>(parent, at);
                 }
                 (Slot::at_key(place, key), at as u8)
             }
@@ -86,7 +86,7 @@ impl WordTree {
                 (next, if UP { 0 } else { next.end() })
             }
         };
-        ask_ahead::<UP, _, _>(parent, at);
+        prefetch_leaves::<UP, _, _>(parent, at);
         let edge = parent.edge::<UP>(at, key, inner);
         let (min, max) = if UP { (key, edge) } else { (edge, key) };
         let leaf = parent.child(at).as_leaf();
@@ -129,7 +129,7 @@ impl WordTree {
     ) -> Option<Slot> {
         // SAFETY: the caller's promise.
         let place = unsafe { slot.place() };
-        let (i, found) = place.beside::<UP>(usize::from(slot.offset), edge, limit, holes)?;
+        let (i, found) = place.adjacent::<UP>(usize::from(slot.offset), edge, limit, holes)?;
         // After the reads, as in `seek_in`.
         (!place.leaf.is_dead()).then_some(Slot::new(place, i, found))
     }

@@ -75,7 +75,7 @@ pub use pointers::{ArcRef, RcRef};
     message = "`{Self}` cannot be stored in a maple tree as it is",
     label = "not one word wide, or has no bit to spare",
     note = "a tree holds one word for each entry: `Box<{Self}>` can be stored, and so can `Arc<{Self}>` and `&'static {Self}` if `{Self}` is sized",
-    note = "stored in place: `bool`, `char`, `()`, numbers narrower than a pointer, `NonZero` ones as wide as a pointer (there is no room beside all 64 bits of a `u64`)",
+    note = "stored in place: `bool`, `char`, `()`, numbers narrower than a pointer, `NonZero` ones as wide as a pointer (all 64 bits of a `u64` are in use)",
     note = "pointers to `str`, slices and `dyn` objects are two words wide: box them once more, as `Box<Box<dyn Trait>>`",
     note = "instead of an `Option`, leave a hole where there is nothing"
 )]
@@ -180,7 +180,7 @@ pub type Mut<'a, V> = <V as View<'a>>::Mut;
     message = "`{Self}` cannot be stored in a maple tree as it is",
     label = "not one word wide, or has no bit to spare",
     note = "a tree holds one word for each entry: `Box<{Self}>` can be stored, and so can `Arc<{Self}>` and `&'static {Self}` if `{Self}` is sized",
-    note = "stored in place: `bool`, `char`, `()`, numbers narrower than a pointer, `NonZero` ones as wide as a pointer (there is no room beside all 64 bits of a `u64`)",
+    note = "stored in place: `bool`, `char`, `()`, numbers narrower than a pointer, `NonZero` ones as wide as a pointer (all 64 bits of a `u64` are in use)",
     note = "pointers to `str`, slices and `dyn` objects are two words wide: box them once more, as `Box<Box<dyn Trait>>`",
     note = "instead of an `Option`, leave a hole where there is nothing"
 )]

@@ -110,7 +110,7 @@ impl<K: Key, S: Shape> Scan<K, S> {
     /// All calls are for the same tree, and nothing writes it between the first and the last.
     #[inline(always)]
     pub(crate) unsafe fn next<const UP: bool>(&mut self, tree: &RawTree<K, S>) -> Option<Found<K>> {
-        match self.come::<UP>(tree) {
+        match self.refill_if_empty::<UP>(tree) {
             Ok(()) => Some(self.end::<UP>().take::<UP>()),
             Err(single) => single,
         }
@@ -127,7 +127,7 @@ impl<K: Key, S: Shape> Scan<K, S> {
         &mut self,
         tree: &RawTree<K, S>,
     ) -> Option<(Found<K>, Slot)> {
-        match self.come::<UP>(tree) {
+        match self.refill_if_empty::<UP>(tree) {
             Ok(()) => {
                 let (place, i) = self.end::<UP>().take_slot::<UP>();
                 Some((place.slot(i), place.leaf.slot_memory(i)))
@@ -139,7 +139,10 @@ impl<K: Key, S: Shape> Scan<K, S> {
     /// Ensures that an end has remaining entries. If none are left, returns the entry of a tree
     /// without nodes, unless it was returned before.
     #[inline(always)]
-    fn come<const UP: bool>(&mut self, tree: &RawTree<K, S>) -> Result<(), Option<Found<K>>> {
+    fn refill_if_empty<const UP: bool>(
+        &mut self,
+        tree: &RawTree<K, S>,
+    ) -> Result<(), Option<Found<K>>> {
         if self.end::<UP>().left == 0 {
             self.sibling::<UP>();
             if self.end::<UP>().left == 0 {
@@ -231,7 +234,7 @@ impl<K: Key, S: Shape> Scan<K, S> {
     pub(crate) unsafe fn count(mut self, tree: &RawTree<K, S>) -> usize {
         let mut count = 0;
         loop {
-            if let Err(single) = self.come::<true>(tree) {
+            if let Err(single) = self.refill_if_empty::<true>(tree) {
                 return count + usize::from(single.is_some());
             }
             count += take(&mut self.front.left).count_ones() as usize;

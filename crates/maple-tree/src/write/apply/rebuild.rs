@@ -117,7 +117,7 @@ pub(super) fn in_place<K: Key, S: Shape>(
     if node.is_leaf() {
         removed.covered(place, from, gone);
     } else {
-        (from..=to).for_each(|i| removed.removes(place.slot(i)));
+        (from..=to).for_each(|i| removed.record(place.slot(i)));
     }
     match (items.as_slice(), unread) {
         // The range is that of a slot: one store, visible to readers at once.

@@ -18,16 +18,16 @@ pub(crate) struct Removed<K: Offset> {
 }
 
 impl<K: Key> Removed<K> {
-    // Neither this nor `but` is always inlined: a debug build would keep room for their temporaries
+    // Neither this nor `except` is always inlined: a debug build would keep room for their temporaries
     // in each frame of a write, kilobytes in all.
     #[inline]
     pub(in crate::write) fn none() -> Self {
-        Self::but(None)
+        Self::except(None)
     }
 
-    /// Returns an empty list. [`removes`](Self::removes) will skip the entry `kept`.
+    /// Returns an empty list. [`record`](Self::record) will skip the entry `kept`.
     #[inline]
-    pub(crate) fn but(kept: Option<Found<K>>) -> Self {
+    pub(crate) fn except(kept: Option<Found<K>>) -> Self {
         Self {
             entries: K::no_slots(),
             count: 0,
@@ -37,7 +37,7 @@ impl<K: Key> Removed<K> {
 
     /// Records an entry, unless it stays.
     #[inline(always)]
-    pub(in crate::write) fn removes(&mut self, found: Found<K>) {
+    pub(in crate::write) fn record(&mut self, found: Found<K>) {
         if (found.word, found.first) != self.kept {
             self.entries.as_mut()[self.count].write(found);
             self.count += 1;
@@ -69,7 +69,7 @@ impl<K: Key> Removed<K> {
                 return;
             }
             if !found.word.is_null() && first <= found.first && found.last <= last {
-                self.removes(found);
+                self.record(found);
             }
         }
     }
@@ -79,7 +79,7 @@ impl<K: Key> Removed<K> {
     pub(super) fn each(&self, mut take: impl FnMut(Found<K>)) {
         let entries = &self.entries.as_ref()[..self.count];
         each(0..entries.len(), |i| {
-            // SAFETY: `removes` has written the first `count`.
+            // SAFETY: `record` has written the first `count`.
             take(*unsafe { entries[i].assume_init_ref() });
         });
     }

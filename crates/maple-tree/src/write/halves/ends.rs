@@ -117,15 +117,15 @@ fn above_both<K: Key, S: Shape>(
 ) -> Option<Node<K, S>> {
     let (mut left, mut right) = (left, right);
     loop {
-        let (above, beside) = (left.parent(inner)?, right.parent(inner)?);
-        let end = above.end();
-        if above == beside {
-            return (end > 0 && above.slot(end - 1) == left.word()).then_some(above);
+        let (left_parent, right_parent) = (left.parent(inner)?, right.parent(inner)?);
+        let end = left_parent.end();
+        if left_parent == right_parent {
+            return (end > 0 && left_parent.slot(end - 1) == left.word()).then_some(left_parent);
         }
-        if above.slot(end) != left.word() || beside.end() > 0 {
+        if left_parent.slot(end) != left.word() || right_parent.end() > 0 {
             return None;
         }
-        (left, right) = (above, beside);
+        (left, right) = (left_parent, right_parent);
     }
 }
 

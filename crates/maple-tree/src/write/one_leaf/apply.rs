@@ -47,21 +47,21 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let mut removed = Removed::none();
         if !matches!(quick.rebalance, Rebalance::None) {
             #[cfg(feature = "tracing")]
-            let watch = Watch::spread(self, *quick);
-            quick.look(|found| removed.removes(found));
+            let watch = Watch::rebalancing(self, *quick);
+            quick.look(|found| removed.record(found));
             // SAFETY: the caller's promise.
             let Some(unread) = (unsafe { self.unread() }) else {
-                let nodes = self.spread_beside(*quick, reserve);
+                let nodes = self.apply_in_copies(*quick, reserve);
                 #[cfg(feature = "tracing")]
                 watch.made(self);
                 return removed.give_with(nodes, sink);
             };
-            let left_over = quick.spread(self, reserve, unread);
+            let left_over = quick.apply_to_both(self, reserve, unread);
             #[cfg(feature = "tracing")]
             watch.made(self);
             return removed.give_with([left_over], sink);
         }
-        let holes = quick.look(|found| removed.removes(found));
+        let holes = quick.look(|found| removed.record(found));
         // SAFETY: the caller's promise.
         let Some(unread) = (unsafe { self.unread() }) else {
             let new = reserve.take_copy(leaf, leaf.first_word());

@@ -92,7 +92,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         if !quick.fits() || !quick.keeps_enough() || quick.splits() == twin.is_null() {
             return false;
         }
-        let holes = quick.look(|found| removed.removes(found));
+        let holes = quick.look(|found| removed.record(found));
         quick.edit_with(leaf.write(unread), twin);
         quick.propagate(leaf, holes);
         true

@@ -149,17 +149,17 @@ impl<K: Key, S: Shape> Quick<K, S> {
         quick.rebalance = match goes_on {
             (false, false) if fits && enough => Rebalance::None,
             (false, false) if fits => path.rebalance_underfull(quick.total)?,
-            (false, false) => quick.elsewhere(tree, path)?,
-            (before, after) if fits && enough && before != after => path.across(before)?,
+            (false, false) => quick.find_room(tree, path)?,
+            (before, after) if fits && enough && before != after => path.rebalance_hole(before)?,
             _ => return None,
         };
         Some(quick)
     }
 
-    /// Calls [`LeafPath::elsewhere`], out of line because most writes do not need it.
+    /// Calls [`LeafPath::find_room`], out of line because most writes do not need it.
     #[inline(never)]
-    fn elsewhere(&self, tree: &RawTree<K, S>, path: LeafPath<K, S>) -> Option<Rebalance> {
-        path.elsewhere(tree, (self.from, self.to), self.total)
+    fn find_room(&self, tree: &RawTree<K, S>, path: LeafPath<K, S>) -> Option<Rebalance> {
+        path.find_room(tree, (self.from, self.to), self.total)
     }
 
     /// Extends the new hole over the adjacent holes of the leaf. The two booleans are `true` if it
@@ -204,7 +204,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let rebalance = if total <= Geometry::<K, S>::SLOTS {
             Rebalance::None
         } else {
-            path.elsewhere(self, (slot, slot), total)?
+            path.find_room(self, (slot, slot), total)?
         };
         Some(Quick {
             head,

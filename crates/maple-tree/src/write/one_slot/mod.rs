@@ -5,7 +5,7 @@
 //! [`one_leaf`](super::one_leaf) or the general [`plan`](super::plan): a full leaf, a leaf with too
 //! few slots, a root that is not a node.
 
-mod across;
+mod absorb;
 
 use core::hint::select_unpredictable;
 
@@ -153,7 +153,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             return false;
         }
         // The parent and its new gap, if that changes.
-        let mut told = None;
+        let mut parent_gap = None;
         if let Some(parent) = path.parent
             && self.tracks_gaps()
         {
@@ -164,12 +164,12 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                     // All indices before it are fewer than that.
                     propagate_last(parent, after);
                 } else {
-                    told = Some((parent, part.largest_with(at)));
+                    parent_gap = Some((parent, part.largest_with(at)));
                 }
             }
         }
         part.put(leaf.write(unread), slot, end, word);
-        if let Some((parent, gap)) = told {
+        if let Some((parent, gap)) = parent_gap {
             if found.first == K::MIN {
                 propagate_first(parent, path.at, first, gap);
             } else {
@@ -201,8 +201,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         if begins || ends {
             let wide = match (alone, ends) {
                 (true, _) => None,
-                (false, true) => path.take_in::<true>(unread),
-                (false, false) => path.take_in::<false>(unread),
+                (false, true) => path.absorb_hole::<true>(unread),
+                (false, false) => path.absorb_hole::<false>(unread),
             };
             match wide {
                 Some(wide) => place = wide,

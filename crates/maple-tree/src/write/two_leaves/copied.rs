@@ -8,7 +8,7 @@ use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Shape};
 use crate::node::{Node, RawTree, Unread};
 use crate::read::{LeafPath, Place};
-use crate::write::two_leaves::Taker;
+use crate::write::two_leaves::Receiver;
 use crate::write::{Quick, Rebalance};
 
 impl<K: Key, S: Shape> RawTree<K, S> {
@@ -16,7 +16,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     /// because readers may be in them. The caller is the only writer, and the tree has not changed
     /// since `quick` was made.
     #[inline(never)]
-    pub(in crate::write) fn spread_beside(
+    pub(in crate::write) fn apply_in_copies(
         &self,
         quick: Quick<K, S>,
         reserve: &mut Reserve,
@@ -47,7 +47,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         };
         let copied = Quick { path, ..quick };
         // SAFETY: nothing leads to the copies yet, and the copied parent has room.
-        let left_over = copied.spread(self, reserve, unsafe { Unread::new() });
+        let left_over = copied.apply_to_both(self, reserve, unsafe { Unread::new() });
         for i in 0..above.node().used() {
             above.node().child(i).set_parent(Some(above.node()));
         }
@@ -65,7 +65,9 @@ impl<K: Key, S: Shape> Quick<K, S> {
     fn neighbour(self, parent: Node<K, S>) -> Option<(usize, Node<K, S>)> {
         let at = self.path.at;
         let before = match self.rebalance {
-            Rebalance::Spill { taker, .. } if taker != Taker::New => taker == Taker::Before,
+            Rebalance::Spill { receiver, .. } if receiver != Receiver::New => {
+                receiver == Receiver::Before
+            }
             Rebalance::Underflow { left } => usize::from(left) < at,
             Rebalance::HoleAcross { before } => before,
             Rebalance::None | Rebalance::Append(_) | Rebalance::Spill { .. } => return None,

@@ -12,7 +12,7 @@ use crate::write::holes::{
 };
 use crate::write::last::{link, propagate_above};
 use crate::write::one_leaf::Holes;
-use crate::write::two_leaves::Taker;
+use crate::write::two_leaves::Receiver;
 use crate::write::two_leaves::above::add_leaf;
 use crate::write::two_leaves::cut::{Cut, cut_anew};
 #[cfg(feature = "tracing")]
@@ -26,12 +26,12 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     #[inline(always)]
     pub(crate) fn fill_full(&self, quick: Quick<K, S>, reserve: &mut Reserve, unread: Unread) {
         #[cfg(feature = "tracing")]
-        let watch = Watch::spread(self, quick);
+        let watch = Watch::rebalancing(self, quick);
         match (quick.rebalance, quick.path.parent) {
-            (Rebalance::Spill { taker, keep, .. }, Some(parent)) => {
-                quick.give_to(self, parent, (taker, keep), reserve, unread);
+            (Rebalance::Spill { receiver, keep, .. }, Some(parent)) => {
+                quick.give_to(self, parent, (receiver, keep), reserve, unread);
             }
-            _ => drop(quick.spread(self, reserve, unread)),
+            _ => drop(quick.apply_to_both(self, reserve, unread)),
         }
         #[cfg(feature = "tracing")]
         watch.made(self);
@@ -43,7 +43,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// that is not needed any more, if two became one. If the parent has room, only it and the
     /// leaves change.
     #[inline(never)]
-    pub(in crate::write) fn spread(
+    pub(in crate::write) fn apply_to_both(
         self,
         tree: &RawTree<K, S>,
         reserve: &mut Reserve,
@@ -58,8 +58,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
             return None;
         };
         match self.rebalance {
-            Rebalance::Spill { taker, keep, .. } => {
-                self.give_to(tree, parent, (taker, keep), reserve, unread);
+            Rebalance::Spill { receiver, keep, .. } => {
+                self.give_to(tree, parent, (receiver, keep), reserve, unread);
             }
             Rebalance::Underflow { left } => return self.merge(parent, usize::from(left), unread),
             Rebalance::HoleAcross { before: true } => self.join::<false>(parent, unread),
@@ -76,7 +76,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         self,
         tree: &RawTree<K, S>,
         parent: Node<K, S>,
-        (taker, keep): (Taker, u8),
+        (receiver, keep): (Receiver, u8),
         reserve: &mut Reserve,
         unread: Unread,
     ) {
@@ -84,20 +84,20 @@ impl<K: Key, S: Shape> Quick<K, S> {
         let leaf = leaf.as_leaf();
         let here = (leaf, leaf.used());
         let keep = usize::from(keep);
-        match taker {
-            Taker::Before => {
+        match receiver {
+            Receiver::Before => {
                 let at = self.path.at - 1;
                 let left = parent.child(at).as_leaf();
                 let cut = Cut::<K, S, true>::new((left, left.used()), here, keep, unread);
                 self.give(parent, at, cut, min.wrapping_sub(K::ONE));
             }
-            Taker::After => {
+            Receiver::After => {
                 let right = parent.child(self.path.at + 1).as_leaf();
                 let cut = Cut::<K, S, false>::new(here, (right, right.used()), keep, unread);
                 self.give(parent, self.path.at, cut, max);
             }
-            Taker::New if self.prepends() => self.prepend(tree, parent, reserve, unread),
-            Taker::New => {
+            Receiver::New if self.prepends() => self.prepend(tree, parent, reserve, unread),
+            Receiver::New => {
                 let at = (self.path.at, min);
                 let (parent, at) = add_leaf(tree, leaf, parent, at, reserve, unread);
                 let right = parent.child(at + 1).as_leaf();
@@ -343,7 +343,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         let (left, right) = ((left, in_left), (right, in_right));
         if both <= Geometry::<K, S>::SLOTS {
             Cut::<K, S, true>::new(left, right, both, unread).copy(K::MIN, middle, |_, _, _| {});
-            Self::unite(parent, at, bounds, unread);
+            Self::remove_merged(parent, at, bounds, unread);
             return Some(right.0);
         }
         let keep = both - both / 2;
@@ -355,7 +355,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// Makes the change in a leaf that takes over an adjacent hole: the hole that starts the next
     /// leaf (`UP`), or the hole that ends the one before.
     fn join<const UP: bool>(self, parent: Node<K, S>, unread: Unread) {
-        let Some(Place { leaf, min, max }) = self.path.take_in::<UP>(unread) else {
+        let Some(Place { leaf, min, max }) = self.path.absorb_hole::<UP>(unread) else {
             debug_assert!(false, "the other one can do without");
             return;
         };
@@ -371,7 +371,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// Removes the slot after `at` from the parent, once its slots have moved to the leaf in slot
     /// `at`. That leaf covers `min..=max`.
     #[inline(always)]
-    fn unite(parent: Node<K, S>, at: usize, (min, max): (K, K), unread: Unread) {
+    fn remove_merged(parent: Node<K, S>, at: usize, (min, max): (K, K), unread: Unread) {
         let gaps = parent.kind() == Kind::Gap;
         let old = if gaps {
             parent.gap(at).max(parent.gap(at + 1))

@@ -33,7 +33,7 @@ pub(crate) enum Rebalance {
     /// Another leaf takes some of them, as whole slots, so that both have room. The write is then
     /// made in one of the two. (Small integers, because plans are passed by value.)
     Spill {
-        taker: Taker,
+        receiver: Receiver,
         /// The slots of the left leaf before the write is made.
         keep: u8,
         /// The number of new nodes without readers.
@@ -53,7 +53,7 @@ pub(crate) enum Rebalance {
 
 /// The leaf that takes the slots for which there is no room.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taker {
+pub(crate) enum Receiver {
     /// The leaf before, with the same parent.
     Before,
     /// The leaf after, with the same parent.
@@ -68,7 +68,7 @@ const SPARE: usize = 5;
 
 /// `SPARE` under concurrent readers. Sharing then copies three nodes each time, so that a split,
 /// which leaves more room, is cheaper.
-const SPARE_BESIDE: usize = 2;
+const SPARE_IN_RCU: usize = 2;
 
 /// Returns where to cut a run of slots in two, so that the left leaf has about `target` slots once
 /// the slots `from..=to` have become `more` more. The cut is never between these.
@@ -87,7 +87,7 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
     /// Finds room for `total` slots, more than the leaf has, including those that the slots
     /// `from..=to` become. Returns `None` if the adjacent nodes have none.
     #[inline(always)]
-    pub(super) fn elsewhere(
+    pub(super) fn find_room(
         self,
         tree: &RawTree<K, S>,
         (from, to): (usize, usize),
@@ -107,12 +107,12 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
         // Descending stores continue at the front of the first leaf, which keeps only that slot and
         // so has room for as long as possible. The other leaf gets the rest, and is nearly full.
         let descends = min == K::MIN && to == 0;
-        let (taker, had) = if descends {
-            (Taker::New, 0)
+        let (receiver, had) = if descends {
+            (Receiver::New, 0)
         } else {
-            self.taker(total, if in_rcu { SPARE_BESIDE } else { SPARE })
+            self.receiver(total, if in_rcu { SPARE_IN_RCU } else { SPARE })
         };
-        let before = if taker == Taker::Before { had } else { 0 };
+        let before = if receiver == Receiver::Before { had } else { 0 };
         let both = total + had;
         let target = if descends { 2 } else { both - both / 2 };
         let keep = cut((before + from, before + to), target, more);
@@ -124,34 +124,38 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
             // Only in nodes of few slots.
             return None;
         }
-        let nodes = match taker {
-            Taker::New if in_rcu && parent.used() == parent.capacity() => return None,
-            Taker::New => 1 + nodes_for_room(parent, min),
-            Taker::Before | Taker::After => 0,
+        let nodes = match receiver {
+            Receiver::New if in_rcu && parent.used() == parent.capacity() => return None,
+            Receiver::New => 1 + nodes_for_room(parent, min),
+            Receiver::Before | Receiver::After => 0,
         };
         let (keep, nodes) = (keep as u8, nodes as u8);
-        Some(Rebalance::Spill { taker, keep, nodes })
+        Some(Rebalance::Spill {
+            receiver,
+            keep,
+            nodes,
+        })
     }
 
-    /// Returns the leaf that takes slots of this one, which would have `total`, and the taker's
-    /// number of slots. The taker is a neighbour if one in `spare` of a leaf's slots is then free,
+    /// Returns the leaf that takes slots of this one, which would have `total`, and the receiver's
+    /// number of slots. The receiver is a neighbour if one in `spare` of a leaf's slots is then free,
     /// or a new leaf.
     #[inline(always)]
-    fn taker(self, total: usize, spare: usize) -> (Taker, usize) {
+    fn receiver(self, total: usize, spare: usize) -> (Receiver, usize) {
         let slots = Geometry::<K, S>::SLOTS;
         let [before, after] = self.neighbours();
         let before = before.map_or(usize::MAX, Node::used);
         let after = after.map_or(usize::MAX, Node::used);
         // The one with more room lasts longer.
-        let (taker, had) = if after < before {
-            (Taker::After, after)
+        let (receiver, had) = if after < before {
+            (Receiver::After, after)
         } else {
-            (Taker::Before, before)
+            (Receiver::Before, before)
         };
         if had <= (2 * slots - slots / spare).saturating_sub(total) {
-            (taker, had)
+            (receiver, had)
         } else {
-            (Taker::New, 0)
+            (Receiver::New, 0)
         }
     }
 
@@ -175,13 +179,13 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
     /// Plans a new hole that continues in the leaf before, or after. Returns `None` if that leaf
     /// would have too few slots without it.
     #[inline(never)]
-    pub(super) fn across(self, before: bool) -> Option<Rebalance> {
-        let beside = if before {
+    pub(super) fn rebalance_hole(self, before: bool) -> Option<Rebalance> {
+        let adjacent = if before {
             self.at.checked_sub(1)?
         } else {
             self.at + 1
         };
-        let used = self.parent?.child(beside).used();
+        let used = self.parent?.child(adjacent).used();
         (used > Geometry::<K, S>::least(Kind::Leaf)).then_some(Rebalance::HoleAcross { before })
     }
 

@@ -13,12 +13,15 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
     /// the range is unchanged. Returns `None`, and changes nothing, if the neighbour would have too
     /// few slots.
     #[inline(never)]
-    pub(in crate::write) fn take_in<const UP: bool>(self, unread: Unread) -> Option<Place<K, S>> {
+    pub(in crate::write) fn absorb_hole<const UP: bool>(
+        self,
+        unread: Unread,
+    ) -> Option<Place<K, S>> {
         let Self { place, parent, .. } = self;
         let inner = parent?.kind();
         let edge = if UP { place.max } else { place.min };
         let (above, pivot, levels) = place.leaf.bounding::<UP>(edge, inner)?;
-        let other = above.beside_pivot::<UP>(pivot, levels).as_leaf();
+        let other = above.adjacent_to_pivot::<UP>(pivot, levels).as_leaf();
         let used = other.used();
         if !other.slot(if UP { 0 } else { used - 1 }).is_null() {
             return Some(place);
