@@ -447,7 +447,7 @@ macro_rules! gaps {
         #[inline(always)]
         pub fn $name(&self, bounds: impl RangeBounds<K>, size: K::Size) -> Option<K> {
             let bounds = inclusive(&bounds)?;
-            let want = $crate::read::gap::Want::new(bounds, size)?;
+            let want = $crate::read::gap::GapRequest::new(bounds, size)?;
             self.raw().$gap::<$up>(&want)
         }
 
@@ -468,7 +468,7 @@ macro_rules! gaps {
             offset: K::Size,
         ) -> Option<K> {
             let bounds = inclusive(&bounds)?;
-            let want = $crate::read::gap::Want::aligned(bounds, size, align, offset)?;
+            let want = $crate::read::gap::GapRequest::aligned(bounds, size, align, offset)?;
             self.raw().$gap::<$up>(&want)
         }
     };

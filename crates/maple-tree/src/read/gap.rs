@@ -17,7 +17,7 @@ use crate::node::{Kind, Node, RawTree, Root, is_leaf_word, prefetch};
 /// The requested gap: `size` free indices within `lo..=hi`, the first a multiple of `align` plus
 /// `offset`. Neither `size` nor `align` is 0, and `offset` is below `align`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Want<K> {
+pub(crate) struct GapRequest<K> {
     pub(crate) lo: K,
     pub(crate) hi: K,
     pub(crate) size: K,
@@ -27,7 +27,7 @@ pub(crate) struct Want<K> {
     pub(crate) offset: K,
 }
 
-impl<K: Key> Want<K> {
+impl<K: Key> GapRequest<K> {
     /// Returns an aligned request. Multiples refer to the values of the indices, counted from 0.
     /// Returns `None` if no gap can match.
     pub(crate) fn aligned(
@@ -57,7 +57,7 @@ impl<K: Key> Want<K> {
 
     /// Returns the first matching position in the direction, within the hole `first..=last`.
     #[inline(always)]
-    fn place<const UP: bool>(&self, first: K, last: K) -> Option<K> {
+    fn position<const UP: bool>(&self, first: K, last: K) -> Option<K> {
         let (first, last) = (first.max(self.lo), last.min(self.hi));
         let others = self.size.wrapping_sub(K::ONE);
         if UP {
@@ -74,10 +74,10 @@ impl<K: Key> Want<K> {
         }
     }
 
-    /// Returns what [`place`](Self::place) does, without alignment, in a hole that does not begin
+    /// Returns what [`position`](Self::position) does, without alignment, in a hole that does not begin
     /// before the bound where the search starts.
     #[inline(always)]
-    fn place_unaligned<const UP: bool>(&self, first: K, last: K) -> Option<K> {
+    fn position_unaligned<const UP: bool>(&self, first: K, last: K) -> Option<K> {
         let others = self.size.wrapping_sub(K::ONE);
         if UP {
             let end = first.checked_add(others)?;
@@ -92,7 +92,7 @@ impl<K: Key> Want<K> {
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Returns the lowest matching position, `UP`, or the highest.
     #[inline]
-    pub(crate) fn gap<const UP: bool>(&self, want: &Want<K>) -> Option<K> {
+    pub(crate) fn gap<const UP: bool>(&self, want: &GapRequest<K>) -> Option<K> {
         match self.root() {
             Root::Node(root) if root.kind() == Kind::Gap && want.align == K::ONE => {
                 by_gaps::<UP, K, S>(root, want)
@@ -103,10 +103,10 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 
     /// Searches as [`gap`](Self::gap) does, in a tree whose nodes do not know their parents.
     #[inline(never)]
-    pub(crate) fn gap_from_above<const UP: bool>(&self, want: &Want<K>) -> Option<K> {
+    pub(crate) fn gap_from_above<const UP: bool>(&self, want: &GapRequest<K>) -> Option<K> {
         match self.root().at(K::MAX) {
             Ok(root) => below::<UP, K, S>(root, K::MIN, K::MAX, want),
-            Err(hole) => want.place::<UP>(hole.first, hole.last),
+            Err(hole) => want.position::<UP>(hole.first, hole.last),
         }
     }
 }
@@ -116,7 +116,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 /// descends straight to it. A gap that begins there comes before all others, so that if it does not
 /// end within the bounds, none does.
 #[inline]
-fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -> Option<K> {
+fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &GapRequest<K>) -> Option<K> {
     let key = either::<UP, _>(want.lo, want.hi);
     let others = want.size.wrapping_sub(K::ONE);
     let mut word = root.word();
@@ -134,7 +134,7 @@ fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -
                 // No branch: a hole at the bound cannot be predicted.
                 let up = (leaf.first(i, key).max(key), edge);
                 let (first, last) = either::<UP, _>(up, (edge, leaf.last(i, key)));
-                if let Some(found) = want.place_unaligned::<UP>(first, last) {
+                if let Some(found) = want.position_unaligned::<UP>(first, last) {
                     return Some(found);
                 }
             }
@@ -236,7 +236,7 @@ fn below<const UP: bool, K: Key, S: Shape>(
     node: Node<K, S>,
     min: K,
     max: K,
-    want: &Want<K>,
+    want: &GapRequest<K>,
 ) -> Option<K> {
     let slot = node.search(either::<UP, _>(want.lo.max(min), want.hi.min(max)));
     // Slots after the last one may have stale contents.
@@ -248,11 +248,13 @@ fn below<const UP: bool, K: Key, S: Shape>(
             return None;
         }
         let found = match node.kind() {
-            Kind::Leaf if node.slot(i).is_null() => want.place::<UP>(first, last),
+            Kind::Leaf if node.slot(i).is_null() => want.position::<UP>(first, last),
             Kind::Leaf => None,
             Kind::Gap if node.gap(i) < want.size => None,
             // No position in its whole range, even if that were one hole.
-            Kind::Gap | Kind::Range if aligned && want.place::<UP>(first, last).is_none() => None,
+            Kind::Gap | Kind::Range if aligned && want.position::<UP>(first, last).is_none() => {
+                None
+            }
             Kind::Gap | Kind::Range => below::<UP, K, S>(node.child(i), first, last, want),
         };
         if found.is_some() {

@@ -10,9 +10,9 @@ pub(crate) mod path;
 pub(crate) mod visit;
 pub(crate) mod walk;
 
-pub(crate) use gap::Want;
+pub(crate) use gap::GapRequest;
 pub(crate) use path::LeafPath;
-pub(crate) use walk::{Found, InSlot, Place, descend};
+pub(crate) use walk::{BoundedLeaf, Found, InSlot, descend};
 // Only bindings to other languages use this, and the model checker does not compile them.
 #[cfg(not(samara_loom))]
 pub(crate) use walk::prefetch_leaves;

@@ -3,7 +3,7 @@
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, prefetch};
-use crate::read::Place;
+use crate::read::BoundedLeaf;
 use crate::read::walk::descend_by;
 
 /// The number of leaves ahead that are prefetched.
@@ -12,7 +12,7 @@ const AHEAD: usize = 2;
 /// A leaf, its parent, and its slot there.
 #[derive(Clone, Copy)]
 pub(crate) struct LeafPath<K, S> {
-    pub(crate) place: Place<K, S>,
+    pub(crate) place: BoundedLeaf<K, S>,
     /// `None` if the leaf is the root.
     pub(crate) parent: Option<Node<K, S>>,
     /// The leaf's slot in its parent.
@@ -25,7 +25,7 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
     /// `None` also if the parent is no longer in the tree. Prefetches a leaf further on.
     #[inline(always)]
     pub(crate) fn next_leaf<const UP: bool>(self, key: K) -> Option<Self> {
-        let Place { min, max, .. } = self.place;
+        let BoundedLeaf { min, max, .. } = self.place;
         let parent = self.parent?;
         let end = parent.end();
         let (follows, at, ahead) = if UP {
@@ -40,7 +40,7 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
             return None;
         }
         prefetch::node::<0>(parent.slot(ahead.min(end)));
-        let place = Place {
+        let place = BoundedLeaf {
             // SAFETY: the children of a leaf's parent are leaves, which live as long as what leads
             // to them. A reader's guard keeps both alive, and a writer's nodes are replaced by that
             // writer only.

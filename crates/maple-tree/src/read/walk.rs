@@ -5,7 +5,7 @@ use crate::node::{Kind, NULL, Node, RawTree, Root, Word, is_leaf_word, prefetch}
 
 /// A leaf and its range. (During a descent or traversal, also an inner node.)
 #[derive(Clone, Copy)]
-pub(crate) struct Place<K, S> {
+pub(crate) struct BoundedLeaf<K, S> {
     pub(crate) leaf: Node<K, S>,
     pub(crate) min: K,
     pub(crate) max: K,
@@ -141,7 +141,7 @@ impl<K: Key> Found<K> {
     }
 }
 
-impl<K: Key, S: Shape> Place<K, S> {
+impl<K: Key, S: Shape> BoundedLeaf<K, S> {
     /// Returns the topmost node, which covers all indices.
     #[inline(always)]
     pub(crate) fn of_root(root: Node<K, S>) -> Self {
@@ -255,7 +255,7 @@ fn load_many_below<K: Key, S: Shape, const N: usize>(
             // All leaves are on one level. A concurrent writer replaces a child only by a node of
             // the same level.
             if !is_leaf_word(*word) {
-                // SAFETY: as in `place_below`.
+                // SAFETY: as in `descend_below`.
                 let node = unsafe { Node::<K, S>::of_kind(*word, inner) };
                 *word = node.slot(node.search(key));
                 prefetch::node::<0>(*word);
@@ -264,7 +264,7 @@ fn load_many_below<K: Key, S: Shape, const N: usize>(
         }
     }
     for (word, &key) in words.iter_mut().zip(keys) {
-        // SAFETY: as in `place_below`.
+        // SAFETY: as in `descend_below`.
         let leaf = unsafe { Node::<K, S>::of_kind(*word, Kind::Leaf) };
         *word = leaf.slot(leaf.search(key));
     }
@@ -273,7 +273,7 @@ fn load_many_below<K: Key, S: Shape, const N: usize>(
 
 /// Returns the leaf that covers `key`.
 #[inline]
-pub(crate) fn descend<K: Key, S: Shape>(root: Node<K, S>, key: K) -> Place<K, S> {
+pub(crate) fn descend<K: Key, S: Shape>(root: Node<K, S>, key: K) -> BoundedLeaf<K, S> {
     descend_by(root, key, |_, _, _| {})
 }
 
@@ -284,13 +284,13 @@ pub(crate) fn descend_by<K: Key, S: Shape>(
     root: Node<K, S>,
     key: K,
     above: impl FnOnce(Node<K, S>, usize, (K, K)),
-) -> Place<K, S> {
+) -> BoundedLeaf<K, S> {
     // All inner nodes are of one kind: as a constant, it makes each level a fixed sequence of
     // instructions.
     match root.kind() {
-        Kind::Leaf => Place::of_root(root.as_leaf()),
-        Kind::Range => place_below(root, Kind::Range, key, above),
-        Kind::Gap => place_below(root, Kind::Gap, key, above),
+        Kind::Leaf => BoundedLeaf::of_root(root.as_leaf()),
+        Kind::Range => descend_below(root, Kind::Range, key, above),
+        Kind::Gap => descend_below(root, Kind::Gap, key, above),
     }
 }
 
@@ -307,12 +307,12 @@ pub(crate) fn prefetch_leaves<const UP: bool, K: Key, S: Shape>(node: Node<K, S>
 /// Returns the leaf that covers `key` below nodes of kind `inner`, of which `root` is one. For
 /// `above` see [`descend_by`].
 #[inline(always)]
-fn place_below<K: Key, S: Shape>(
+fn descend_below<K: Key, S: Shape>(
     root: Node<K, S>,
     inner: Kind,
     key: K,
     above: impl FnOnce(Node<K, S>, usize, (K, K)),
-) -> Place<K, S> {
+) -> BoundedLeaf<K, S> {
     let mut word = root.word();
     let mut min = K::MIN;
     let mut max = K::MAX;
@@ -340,7 +340,7 @@ fn place_below<K: Key, S: Shape>(
             above(node, i, bounds);
             // SAFETY: as above.
             let leaf = unsafe { Node::of_kind(word, Kind::Leaf) };
-            return Place { leaf, min, max };
+            return BoundedLeaf { leaf, min, max };
         }
     }
 }

@@ -14,7 +14,7 @@ use core::ptr::NonNull;
 use crate::alloc::{AllocError, NodeAlloc, NodeBatch, Reserve, TakeNodes, counted};
 use crate::base::{Key, Ref, Shape, Value};
 use crate::node::{Kind, NULL, Node, NodeMut, RawTree, Root, Word, is_leaf_word, prefetch};
-use crate::read::Place;
+use crate::read::BoundedLeaf;
 use crate::write::holes::propagate_ancestors;
 use crate::write::{Immediate, Sink, retire_subtree};
 
@@ -295,7 +295,7 @@ impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Dup<'_, K, S, A, C> {
         max: K,
     ) -> Result<(), C::Error> {
         let leaf = new.node();
-        let place = Place { leaf, min, max };
+        let place = BoundedLeaf { leaf, min, max };
         let mut left_out = false;
         // SAFETY: the node is exclusive to the duplicate.
         let left = unsafe { leaf.entries() };

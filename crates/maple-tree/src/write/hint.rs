@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 
 use crate::base::{Key, Native, Shape, opaque};
 use crate::node::{Kind, NULL, Node, Word};
-use crate::read::{Found, LeafPath, Place};
+use crate::read::{BoundedLeaf, Found, LeafPath};
 use crate::write::SlotAt;
 
 /// The position of a key in the map of a [`Writer`](crate::Writer): a slot of a leaf, and the path
@@ -80,8 +80,8 @@ impl<K: Key, S: Shape> Hint<K, S> {
 
     /// Returns the leaf with its range.
     #[inline(always)]
-    pub(crate) fn place(&self) -> Place<K, S> {
-        Place {
+    pub(crate) fn place(&self) -> BoundedLeaf<K, S> {
+        BoundedLeaf {
             // SAFETY: as in `path`.
             leaf: unsafe { Node::of_kind(self.leaf.as_ptr(), Kind::Leaf) },
             min: self.min,

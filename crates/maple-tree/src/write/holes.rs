@@ -7,9 +7,9 @@ use core::hint::select_unpredictable;
 
 use crate::base::{Key, Offset, Shape, either};
 use crate::node::{Geometry, Kind, Node};
-use crate::read::Place;
+use crate::read::BoundedLeaf;
 
-impl<K: Key, S: Shape> Place<K, S> {
+impl<K: Key, S: Shape> BoundedLeaf<K, S> {
     /// Returns the slot and the bound where a new hole up to `key` ends (or, unless `UP`, begins).
     /// `key` is in slot `slot` of the leaf. The new hole joins a hole that it meets there.
     #[inline(always)]

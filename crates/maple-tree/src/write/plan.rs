@@ -2,7 +2,7 @@
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{NULL, Node, RawTree, Root, Word, is_node};
-use crate::read::{Found, Place, descend};
+use crate::read::{BoundedLeaf, Found, descend};
 use crate::write::level::Level;
 use crate::write::{Item, Items, Span, StoreType};
 
@@ -64,9 +64,9 @@ pub(crate) enum Action<K, S> {
 /// The slots that a write to `first..=last` touches: from slot `from` of the leaf `left` to slot `to`
 /// of the leaf `right`.
 struct Touched<K, S> {
-    left: Place<K, S>,
+    left: BoundedLeaf<K, S>,
     from: usize,
-    right: Place<K, S>,
+    right: BoundedLeaf<K, S>,
     to: usize,
     first: K,
     last: K,

@@ -15,7 +15,7 @@ use crate::api::{Host, Planned, Way, not_stored, view};
 use crate::base::error::error_message;
 use crate::base::{EraseError, Key, Native, Ref, Shape, StoreError, Value, inclusive};
 use crate::node::{NULL, RawTree, Word};
-use crate::read::{Found, Want};
+use crate::read::{Found, GapRequest};
 use crate::write::SlotAt;
 
 pub(in crate::api) use state::State;
@@ -388,7 +388,7 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S>> Writing<'h,
         size: K::Size,
     ) -> Result<(), GapError> {
         let want = inclusive(&bounds)
-            .and_then(|b| Want::new(b, size))
+            .and_then(|b| GapRequest::new(b, size))
             .ok_or(GapError)?;
         let first = self.tree().gap::<UP>(&want).ok_or(GapError)?;
         self.at.set(first, want.last(first));

@@ -5,7 +5,7 @@
 
 use crate::base::{Key, Offset, Shape, either};
 use crate::node::{NULL, RawTree, Word};
-use crate::read::{Found, LeafPath, Place, path};
+use crate::read::{BoundedLeaf, Found, LeafPath, path};
 use crate::write::SlotAt;
 
 /// The meaning of a cursor's range, with Linux's names.
@@ -123,7 +123,7 @@ impl<K: Key, S: Shape> State<K, S> {
         let Some(path) = self.path.and_then(|path| path.next_leaf::<UP>(key)) else {
             return self.go(tree, key);
         };
-        let Place { leaf, min, max } = path.place;
+        let BoundedLeaf { leaf, min, max } = path.place;
         let leaf = leaf.as_leaf();
         self.path = Some(path);
         let (first, last);

@@ -12,7 +12,7 @@ use crate::alloc::{AllocError, NodeAlloc, Reserve, TakeNodes};
 use crate::api::Host;
 use crate::base::{Duplicate, Finally, Key, Shape, Value, each};
 use crate::node::{LAYOUT, NULL, Node, RawTree, Root, Unread, Word, flags, prefetch};
-use crate::read::Place;
+use crate::read::BoundedLeaf;
 use crate::write::{Plan, Sink};
 
 /// More levels than any tree has: its height is a field of the flags word, as in Linux. (With at
@@ -90,17 +90,21 @@ impl<'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Owning<'a, K, V, S, A> {
 
     /// Owns the nodes on the way to `key`, from the root down to `level` above the leaves; gives the last one. `None` if there are no nodes.
     #[inline]
-    pub(super) fn path(&mut self, key: K, level: u32) -> Result<Option<Place<K, S>>, AllocError> {
+    pub(super) fn path(
+        &mut self,
+        key: K,
+        level: u32,
+    ) -> Result<Option<BoundedLeaf<K, S>>, AllocError> {
         let Root::Node(root) = self.raw.root() else {
             return Ok(None);
         };
-        let mut place = Place::of_root(self.own(None, root)?);
+        let mut place = BoundedLeaf::of_root(self.own(None, root)?);
         for _ in level + 1..self.raw.height() {
             let node = place.leaf;
             let slot = node.search(key);
             let leaf = self.own(Some((node, slot)), node.child(slot))?;
             let (min, max) = (node.first(slot, place.min), node.last(slot, place.max));
-            place = Place { leaf, min, max };
+            place = BoundedLeaf { leaf, min, max };
         }
         Ok(Some(place))
     }

@@ -13,7 +13,7 @@ use crate::alloc::{AllocError, Reserve};
 use crate::api::{Host, view};
 use crate::base::{InsertError, Key, Offset, Ref, Shape, StoreError, Value};
 use crate::node::{NULL, RawTree, Word};
-use crate::read::{Found, LeafPath, Want};
+use crate::read::{Found, GapRequest, LeafPath};
 use crate::write::{Action, Hint, Plan, Quick, Rebalance, Sink, SlotAt};
 
 pub(crate) use split::{Held, erase, not_stored, store, store_splitting};
@@ -159,9 +159,9 @@ pub(crate) fn place<K: Key, V>(
     bounds: Option<(K, K)>,
     size: K::Size,
     value: V,
-    search: impl FnOnce(&Want<K>) -> Option<K>,
+    search: impl FnOnce(&GapRequest<K>) -> Option<K>,
 ) -> Result<((K, K), V), InsertError<V>> {
-    let Some(want) = bounds.and_then(|bounds| Want::new(bounds, size)) else {
+    let Some(want) = bounds.and_then(|bounds| GapRequest::new(bounds, size)) else {
         return Err(InsertError::EmptyRange(value));
     };
     match search(&want) {
@@ -177,12 +177,12 @@ pub(crate) fn place_cyclic<K: Key, V>(
     bounds: Option<(K, K)>,
     next: K,
     value: V,
-    search: impl Fn(&Want<K>) -> Option<K>,
+    search: impl Fn(&GapRequest<K>) -> Option<K>,
 ) -> Result<((K, bool), V), InsertError<V>> {
     let Some((lo, hi)) = bounds else {
         return Err(InsertError::EmptyRange(value));
     };
-    let free = |lo, hi| search(&Want::new((lo, hi), K::ONE.number())?);
+    let free = |lo, hi| search(&GapRequest::new((lo, hi), K::ONE.number())?);
     let from = next.max(lo);
     if let Some(key) = (from <= hi).then(|| free(from, hi)).flatten() {
         return Ok(((key, false), value));

@@ -11,7 +11,7 @@ use crate::api::sync::Writer;
 use crate::api::{Host, SyncAlloc, SyncValue, view};
 use crate::base::{Key, Native, Offset, Ref, Shape, Value, opaque};
 use crate::node::{NULL, Node, RawTree, Word};
-use crate::read::{Found, Place, descend};
+use crate::read::{BoundedLeaf, Found, descend};
 use crate::write::{Hint, SlotAt};
 
 /// Entries and holes from a key on, upwards. Made by [`Writer::look`].
@@ -78,7 +78,7 @@ fn lookup<K: Key, S: Shape>(tree: &RawTree<K, S>, key: K) -> Found<K> {
 }
 
 #[inline(never)]
-fn place_at<K: Key, S: Shape>(tree: &RawTree<K, S>, key: K) -> Option<Place<K, S>> {
+fn place_at<K: Key, S: Shape>(tree: &RawTree<K, S>, key: K) -> Option<BoundedLeaf<K, S>> {
     let root = tree.root().at(key).ok()?;
     Some(descend(root, key))
 }
@@ -155,7 +155,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
                 (Hint::of(&at), at.found)
             }
         };
-        let Place { leaf, max, .. } = hint.place();
+        let BoundedLeaf { leaf, max, .. } = hint.place();
         Some(Look {
             tree,
             hint,

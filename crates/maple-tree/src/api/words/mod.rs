@@ -12,7 +12,7 @@ use core::ptr::{self, NonNull};
 
 use crate::base::Native;
 use crate::node::{Geometry, Kind, Node, NodeMut, RawTree, Root, is_node};
-use crate::read::Place;
+use crate::read::BoundedLeaf;
 use crate::write::SlotAt;
 
 pub use crate::alloc::Spare as NodeReserve;
@@ -64,7 +64,7 @@ pub struct InLeaf {
 
 impl InLeaf {
     #[inline(always)]
-    fn new(place: Place<usize, Native>, slot: usize) -> Self {
+    fn new(place: BoundedLeaf<usize, Native>, slot: usize) -> Self {
         Self {
             leaf: place.leaf.word(),
             min: place.min,
@@ -80,9 +80,9 @@ impl InLeaf {
     ///
     /// As for [`WordTree::seek_in`].
     #[inline(always)]
-    unsafe fn place(self) -> Place<usize, Native> {
+    unsafe fn place(self) -> BoundedLeaf<usize, Native> {
         debug_assert!(is_node(self.leaf));
-        Place {
+        BoundedLeaf {
             // SAFETY: the caller's promise.
             leaf: unsafe { Node::of_kind(self.leaf, Kind::Leaf) },
             min: self.min,

@@ -6,7 +6,7 @@ use crate::api::words::{CAPACITY, InLeaf, NO_SLOT, Slot, WordTree};
 use crate::base::Native;
 use crate::inspect::dump::{Dump, Format};
 use crate::node::IDLE_SLOTS;
-use crate::read::{Found, LeafPath, Place, Want, descend, path, prefetch_leaves};
+use crate::read::{BoundedLeaf, Found, GapRequest, LeafPath, descend, path, prefetch_leaves};
 
 impl WordTree {
     /// The entry at `key`, or NULL.
@@ -66,7 +66,7 @@ impl WordTree {
         }
         let inner = self.0.inner_kind();
         // SAFETY: the caller's promise.
-        let Place { leaf, min, max } = unsafe { slot.place() };
+        let BoundedLeaf { leaf, min, max } = unsafe { slot.place() };
         let parent = leaf.parent(inner)?;
         let at = usize::from(at);
         if at > parent.end() || parent.slot(at) != leaf.word() {
@@ -90,7 +90,7 @@ impl WordTree {
         let edge = parent.edge::<UP>(at, key, inner);
         let (min, max) = if UP { (key, edge) } else { (edge, key) };
         let leaf = parent.child(at).as_leaf();
-        let place = Place { leaf, min, max };
+        let place = BoundedLeaf { leaf, min, max };
         let slot = if UP { 0 } else { leaf.end() };
         Some((Slot::new(place, slot, place.slot(slot)), at as u8))
     }
@@ -156,7 +156,7 @@ impl WordTree {
         // Before it is known that a slot is in use it must not be looked at, if it may be one of a replaced leaf's idle words. The next one is not.
         const { assert!(IDLE_SLOTS <= 2) };
         // SAFETY: the caller's promise.
-        let place @ Place { leaf, max, .. } = unsafe { slot.place() };
+        let place @ BoundedLeaf { leaf, max, .. } = unsafe { slot.place() };
         // As in `Place::beside`.
         if leaf.pivot(i) != edge {
             return None;
@@ -185,7 +185,7 @@ impl WordTree {
     ///
     /// The caller is the only writer.
     pub unsafe fn gap<const UP: bool>(&self, bounds: (usize, usize), size: usize) -> Option<usize> {
-        self.0.gap::<UP>(&Want::new(bounds, size)?)
+        self.0.gap::<UP>(&GapRequest::new(bounds, size)?)
     }
 
     /// All nodes and entries as text.
@@ -234,7 +234,7 @@ impl InLeaf {
 
 impl Slot {
     #[inline(always)]
-    fn new(place: Place<usize, Native>, slot: usize, found: Found<usize>) -> Self {
+    fn new(place: BoundedLeaf<usize, Native>, slot: usize, found: Found<usize>) -> Self {
         Self {
             place: InLeaf::new(place, slot),
             ..Self::in_root(found)
@@ -242,7 +242,7 @@ impl Slot {
     }
 
     #[inline]
-    fn at_key(place: Place<usize, Native>, key: usize) -> Self {
+    fn at_key(place: BoundedLeaf<usize, Native>, key: usize) -> Self {
         let slot = place.leaf.search(key);
         Self::new(place, slot, place.slot(slot))
     }

@@ -16,7 +16,7 @@ use crate::base::{Key, Offset, Shape, Slot, either};
 use crate::node::{Kind, Node, RawTree, prefetch};
 use crate::read::iterate::by_window;
 use crate::read::walk::descend_by;
-use crate::read::{Found, LeafPath, Place};
+use crate::read::{BoundedLeaf, Found, LeafPath};
 
 /// The number of leaves ahead that are prefetched.
 const AHEAD: usize = 2;
@@ -47,7 +47,7 @@ impl<K: Key, S: Shape> End<K, S> {
     /// Removes the lowest remaining entry, or the highest unless `UP`, and returns its leaf and
     /// slot. There must be one.
     #[inline(always)]
-    fn take_slot<const UP: bool>(&mut self) -> (Place<K, S>, usize) {
+    fn take_slot<const UP: bool>(&mut self) -> (BoundedLeaf<K, S>, usize) {
         let i = if UP {
             self.left.trailing_zeros()
         } else {
@@ -58,7 +58,7 @@ impl<K: Key, S: Shape> End<K, S> {
         // SAFETY: bits are only set together with the leaf.
         let place = unsafe { self.path.unwrap_unchecked() }.place;
         let leaf = place.leaf.as_leaf();
-        (Place { leaf, ..place }, i as usize)
+        (BoundedLeaf { leaf, ..place }, i as usize)
     }
 
     /// Removes that entry and returns it.
@@ -187,7 +187,7 @@ impl<K: Key, S: Shape> Scan<K, S> {
         unsafe {
             let leaf = Node::of_kind(parent.slot(at), Kind::Leaf);
             end.enter(LeafPath {
-                place: Place { leaf, min, max },
+                place: BoundedLeaf { leaf, min, max },
                 parent: Some(parent),
                 at,
             });

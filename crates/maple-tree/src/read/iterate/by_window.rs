@@ -11,7 +11,7 @@ use core::mem::MaybeUninit;
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, Node, RawTree, Word, is_leaf_word, prefetch};
-use crate::read::{Found, Place};
+use crate::read::{BoundedLeaf, Found};
 
 /// The number of leaves ahead that are prefetched.
 const AHEAD: usize = 4;
@@ -57,7 +57,7 @@ impl<K: Key> Window<K> {
     ///
     /// Nothing writes the leaf during the call.
     #[inline(always)]
-    unsafe fn put<S: Shape>(&mut self, place: Place<K, S>, bits: u32) {
+    unsafe fn put<S: Shape>(&mut self, place: BoundedLeaf<K, S>, bits: u32) {
         debug_assert!(self.leaves < Self::room::<S>());
         let at = self.leaves * Self::stride::<S>();
         self.leaves += 1;
@@ -123,7 +123,7 @@ pub(crate) unsafe fn between<K: Key, S: Shape, B>(
         hi,
         show,
     };
-    let place = Place::of_root(root);
+    let place = BoundedLeaf::of_root(root);
     // SAFETY: nothing writes (the caller's promise). All inner nodes are of one kind.
     let folded = unsafe {
         match root.kind() {
@@ -149,7 +149,7 @@ impl<K: Key, F> Fold<'_, K, F> {
     ///
     /// Nothing writes the tree during the call.
     #[inline(always)]
-    unsafe fn leaf<S: Shape, B>(&mut self, place: Place<K, S>, folded: B) -> B
+    unsafe fn leaf<S: Shape, B>(&mut self, place: BoundedLeaf<K, S>, folded: B) -> B
     where
         F: FnMut(B, Found<K>) -> B,
     {
@@ -160,7 +160,7 @@ impl<K: Key, F> Fold<'_, K, F> {
             bits &= place.within(self.lo, self.hi);
         }
         // SAFETY: as above; the last call left room.
-        unsafe { self.window.put(Place { leaf, ..place }, bits) };
+        unsafe { self.window.put(BoundedLeaf { leaf, ..place }, bits) };
         if self.window.leaves < Window::<K>::room::<S>() {
             return folded;
         }
@@ -172,7 +172,7 @@ impl<K: Key, F> Fold<'_, K, F> {
     /// # Safety
     ///
     /// As for [`leaf`](Self::leaf), and the node is of that kind.
-    unsafe fn below<S: Shape, B, const GAP: bool>(&mut self, at: Place<K, S>, init: B) -> B
+    unsafe fn below<S: Shape, B, const GAP: bool>(&mut self, at: BoundedLeaf<K, S>, init: B) -> B
     where
         F: FnMut(B, Found<K>) -> B,
     {
@@ -202,11 +202,11 @@ impl<K: Key, F> Fold<'_, K, F> {
                 if leaves {
                     prefetch::node::<0>(node.slot((i + AHEAD).min(end)));
                     let leaf = Node::<K, S>::of_kind(word, Kind::Leaf);
-                    self.leaf(Place { leaf, min, max }, folded)
+                    self.leaf(BoundedLeaf { leaf, min, max }, folded)
                 } else {
                     prefetch::node::<0>(node.slot((i + 1).min(end)));
                     let leaf = Node::<K, S>::of_kind(word, kind);
-                    self.below::<S, B, GAP>(Place { leaf, min, max }, folded)
+                    self.below::<S, B, GAP>(BoundedLeaf { leaf, min, max }, folded)
                 }
             };
             min = max.wrapping_add(K::ONE);

@@ -4,7 +4,7 @@
 use crate::alloc::Reserve;
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, Node, NodeMut, RawTree, Root, Unread, Word};
-use crate::read::{Found, Place};
+use crate::read::{BoundedLeaf, Found};
 use crate::write::apply::fill::Fill;
 use crate::write::holes::{propagate_ancestors, propagate_from};
 use crate::write::level::Level;
@@ -112,7 +112,7 @@ pub(super) fn in_place<K: Key, S: Shape>(
 ) {
     let Span { from, to, .. } = *span;
     let (leaf, min, max) = (span.left, span.min, span.max);
-    let (node, place) = (leaf, Place { leaf, min, max });
+    let (node, place) = (leaf, BoundedLeaf { leaf, min, max });
     let mut removed = Removed::none();
     if node.is_leaf() {
         removed.covered(place, from, gone);

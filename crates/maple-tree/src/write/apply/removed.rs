@@ -4,7 +4,7 @@ use core::mem::MaybeUninit;
 
 use crate::base::{Key, Offset, Shape, each};
 use crate::node::{NULL, Node, Word};
-use crate::read::{Found, Place};
+use crate::read::{BoundedLeaf, Found};
 use crate::write::Sink;
 
 /// The entries, or the nodes, that a change of one node in place removes. They go to the sink once
@@ -59,7 +59,7 @@ impl<K: Key> Removed<K> {
     #[inline(always)]
     pub(in crate::write) fn covered<S: Shape>(
         &mut self,
-        place: Place<K, S>,
+        place: BoundedLeaf<K, S>,
         from: usize,
         (first, last): (K, K),
     ) {

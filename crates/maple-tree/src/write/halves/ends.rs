@@ -17,7 +17,7 @@ use core::ptr::NonNull;
 use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, NULL, Node, NodeMut, RawTree, Root, Unread, Word};
-use crate::read::{Found, Place, descend};
+use crate::read::{BoundedLeaf, Found, descend};
 use crate::write::holes::{largest_in_leaf, propagate_change, propagate_last};
 use crate::write::last::propagate_above;
 
@@ -32,7 +32,7 @@ pub(crate) enum End<K, S> {
 /// The leaf with the last index below the key.
 #[derive(Clone, Copy)]
 struct Bound<K, S> {
-    place: Place<K, S>,
+    place: BoundedLeaf<K, S>,
     /// The slot of that index, its contents, and the index.
     slot: usize,
     found: Found<K>,
@@ -287,7 +287,7 @@ impl<K: Key, S: Shape> Bound<K, S> {
         &self,
         root: Node<K, S>,
     ) -> Option<(Option<(Node<K, S>, usize)>, Option<Node<K, S>>)> {
-        let Place { leaf, min, .. } = self.place;
+        let BoundedLeaf { leaf, min, .. } = self.place;
         let Some(above) = leaf.as_leaf().parent(self.inner) else {
             return Some((None, None));
         };

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, NULL, Node, RawTree, Root, Unread, Word};
-use crate::read::{Place, descend};
+use crate::read::{BoundedLeaf, descend};
 use crate::write::apply::{build, root_of};
 use crate::write::halves::free_above;
 use crate::write::holes::{largest_in_leaf, propagate_from};
@@ -23,7 +23,7 @@ pub(crate) struct Sides {
 /// The position of a split.
 struct Cut<K, S> {
     /// The leaf with the last index below the key, and that index's slot.
-    place: Place<K, S>,
+    place: BoundedLeaf<K, S>,
     slot: usize,
     /// The slots that the upper tree replaces: by a hole, and by the rest of the entry around the
     /// key.
@@ -293,7 +293,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         unread: Unread,
     ) {
         let inner = self.inner_kind();
-        let Place { leaf, min, .. } = cut.place;
+        let BoundedLeaf { leaf, min, .. } = cut.place;
         if !needs_leaf {
             propagate_above(leaf, largest_in_leaf(leaf, min, K::MAX), inner);
             return;

@@ -3,7 +3,7 @@
 use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, NodeMut, RawTree, Word};
-use crate::read::{Found, LeafPath, Place};
+use crate::read::{BoundedLeaf, Found, LeafPath};
 use crate::write::holes::{largest_in_leaf, propagate_from, propagate_last};
 #[cfg(feature = "tracing")]
 use crate::write::watch::Watch;
@@ -78,7 +78,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     /// Exchanges the word of a slot, which readers see at once.
     #[inline(always)]
     fn exchange(&self, quick: &Quick<K, S>, sink: &mut impl Sink<K>) {
-        let Place { leaf, min, max } = quick.path.place;
+        let BoundedLeaf { leaf, min, max } = quick.path.place;
         let old = quick.path.place.slot(quick.from);
         leaf.publish(quick.from, quick.word);
         if self.tracks_gaps()
@@ -144,7 +144,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// holes. Call it before the leaf changes.
     #[inline(always)]
     pub(in crate::write) fn look(self, mut removes: impl FnMut(Found<K>)) -> Holes<K> {
-        let Place { leaf, min, max } = self.path.place;
+        let BoundedLeaf { leaf, min, max } = self.path.place;
         let mut holes = Holes {
             gone: K::MIN,
             made: K::MIN,
@@ -200,7 +200,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         if made > known {
             propagate_from(parent, at, place.min, made);
         } else if gone == known && made < known {
-            Place { leaf, ..place }.propagate_shrunk(parent, at, gone, made);
+            BoundedLeaf { leaf, ..place }.propagate_shrunk(parent, at, gone, made);
         }
     }
 }

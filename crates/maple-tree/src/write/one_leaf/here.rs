@@ -6,7 +6,7 @@
 
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, RawTree, Unread, Word};
-use crate::read::Place;
+use crate::read::BoundedLeaf;
 use crate::write::{Hint, Quick, Removed, SlotAt};
 
 impl<K: Key, S: Shape> SlotAt<K, S> {
@@ -69,7 +69,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         unread: Unread,
     ) -> bool {
         let path = hint.path();
-        let Place { leaf, min, max } = path.place;
+        let BoundedLeaf { leaf, min, max } = path.place;
         if last > max {
             return false;
         }

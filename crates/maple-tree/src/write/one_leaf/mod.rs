@@ -10,7 +10,7 @@ mod here;
 
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, RawTree, Word};
-use crate::read::{LeafPath, Place};
+use crate::read::{BoundedLeaf, LeafPath};
 use crate::write::{Rebalance, SlotAt};
 
 pub(super) use apply::Holes;
@@ -87,7 +87,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         range: (K, K),
         word: Word,
     ) -> Option<(Self, (bool, bool))> {
-        let Place { leaf, min, max } = path.place;
+        let BoundedLeaf { leaf, min, max } = path.place;
         let mut quick = Self::over(path, slots, range, word);
         let mut goes_on = (false, false);
         if word.is_null() {
@@ -126,7 +126,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         if self.total >= Geometry::<K, S>::least(Kind::Leaf) {
             return true;
         }
-        let Place { min, max, .. } = self.path.place;
+        let BoundedLeaf { min, max, .. } = self.path.place;
         let shrinks = self.to - self.from > usize::from(self.head) + usize::from(self.tail);
         !shrinks || (min == K::MIN && max == K::MAX)
     }
@@ -168,7 +168,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     #[inline(always)]
     fn widen(&mut self) -> Option<(bool, bool)> {
         let LeafPath { place, parent, at } = self.path;
-        let Place { leaf, min, max } = place;
+        let BoundedLeaf { leaf, min, max } = place;
         let mut goes_on = (false, false);
         (self.from, self.first) = place.hole_to::<false>(self.from, self.first);
         if self.first == min && min != K::MIN && !leaf.slot(self.from).is_null() {

@@ -3,7 +3,7 @@
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, Unread};
-use crate::read::{LeafPath, Place};
+use crate::read::{BoundedLeaf, LeafPath};
 use crate::write::holes::{largest_in_leaf, propagate_from};
 
 impl<K: Key, S: Shape> LeafPath<K, S> {
@@ -16,7 +16,7 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
     pub(in crate::write) fn absorb_hole<const UP: bool>(
         self,
         unread: Unread,
-    ) -> Option<Place<K, S>> {
+    ) -> Option<BoundedLeaf<K, S>> {
         let Self { place, parent, .. } = self;
         let inner = parent?.kind();
         let edge = if UP { place.max } else { place.min };
@@ -33,11 +33,11 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
         let (wide, there, gone) = if UP {
             let max = other.pivot(0);
             let there = max.wrapping_add(K::ONE);
-            (Place { max, ..place }, there, max.wrapping_sub(edge))
+            (BoundedLeaf { max, ..place }, there, max.wrapping_sub(edge))
         } else {
             let there = other.pivot(used - 2);
             let min = there.wrapping_add(K::ONE);
-            (Place { min, ..place }, there, edge.wrapping_sub(min))
+            (BoundedLeaf { min, ..place }, there, edge.wrapping_sub(min))
         };
         let bound = if UP { wide.max } else { there };
         above.write(unread).set_pivot(pivot, bound);

@@ -11,7 +11,7 @@ use core::hint::select_unpredictable;
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, NodeMut, RawTree, Root, Unread, Word};
-use crate::read::{Found, LeafPath, Place, path};
+use crate::read::{BoundedLeaf, Found, LeafPath, path};
 use crate::write::holes::{largest_of, propagate_first, propagate_from, propagate_last};
 
 /// A slot, and the path to it.
@@ -70,7 +70,7 @@ impl<K: Key> Part<K> {
     #[inline(always)]
     fn largest_with<S: Shape>(self, at: SlotAt<K, S>) -> K {
         let SlotAt { path, slot, found } = at;
-        let Place { leaf, min, max } = path.place;
+        let BoundedLeaf { leaf, min, max } = path.place;
         // The larger remainder of the hole.
         let before = self.first.wrapping_sub(found.first);
         let rest = before.max(found.last.wrapping_sub(self.last));
@@ -124,7 +124,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     /// Returns the slot that covers `key` in a leaf found earlier, which is still in the tree with
     /// these bounds. Only for the writer.
     #[inline(always)]
-    pub(crate) fn slot_in(&self, place: Place<K, S>, key: K) -> SlotAt<K, S> {
+    pub(crate) fn slot_in(&self, place: BoundedLeaf<K, S>, key: K) -> SlotAt<K, S> {
         let parent = place.leaf.parent(self.inner_kind());
         let at = parent.map_or(0, |parent| parent.search(place.min));
         LeafPath { place, parent, at }.slot_at(key)
@@ -186,7 +186,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     pub(crate) fn vacate(&self, at: SlotAt<K, S>, alone: bool, unread: Unread) -> bool {
         let SlotAt { path, slot, found } = at;
         let mut place = path.place;
-        let Place { leaf, min, max } = place;
+        let BoundedLeaf { leaf, min, max } = place;
         let end = leaf.end();
         // Neither the entry itself is a hole, nor what stands in for a neighbour at the ends.
         let left = leaf.slot(slot.saturating_sub(1)).is_null();

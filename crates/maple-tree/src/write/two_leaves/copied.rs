@@ -7,7 +7,7 @@
 use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Shape};
 use crate::node::{Node, RawTree, Unread};
-use crate::read::{LeafPath, Place};
+use crate::read::{BoundedLeaf, LeafPath};
 use crate::write::two_leaves::Receiver;
 use crate::write::{Quick, Rebalance};
 
@@ -41,7 +41,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             copy_below(at, node);
         }
         let path = LeafPath {
-            place: Place { leaf: new, ..place },
+            place: BoundedLeaf { leaf: new, ..place },
             parent: Some(above.node()),
             at,
         };

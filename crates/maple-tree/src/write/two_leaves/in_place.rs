@@ -6,7 +6,7 @@ use core::hint::select_unpredictable;
 use crate::alloc::{Reserve, TakeNodes};
 use crate::base::{Key, Offset, Shape, either};
 use crate::node::{Geometry, Kind, NULL, Node, NodeMut, RawTree, Unread, Word};
-use crate::read::Place;
+use crate::read::BoundedLeaf;
 use crate::write::holes::{
     largest_in_leaf, largest_of, propagate_change, propagate_first, propagate_from,
 };
@@ -80,7 +80,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         reserve: &mut Reserve,
         unread: Unread,
     ) {
-        let Place { leaf, min, max } = self.path.place;
+        let BoundedLeaf { leaf, min, max } = self.path.place;
         let leaf = leaf.as_leaf();
         let here = (leaf, leaf.used());
         let keep = usize::from(keep);
@@ -110,7 +110,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// Returns `true` if a part of the hole at the front of the first leaf becomes an entry.
     #[inline(always)]
     fn prepends(self) -> bool {
-        let Place { leaf, min, .. } = self.path.place;
+        let BoundedLeaf { leaf, min, .. } = self.path.place;
         min == K::MIN && self.to == 0 && !self.word.is_null() && leaf.slot(0).is_null()
     }
 
@@ -126,7 +126,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         unread: Unread,
     ) {
         let Self { first, last, .. } = self;
-        let Place { leaf, max, .. } = self.path.place;
+        let BoundedLeaf { leaf, max, .. } = self.path.place;
         let leaf = leaf.as_leaf();
         let (parent, at) = add_leaf(tree, leaf, parent, (0, K::MIN), reserve, unread);
         debug_assert!(at == 0, "it is the first leaf");
@@ -237,7 +237,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         moved: K,
         stays: bool,
     ) {
-        let Place { leaf, min, max } = self.path.place;
+        let BoundedLeaf { leaf, min, max } = self.path.place;
         let Holes { gone, made, .. } = self.look(|_| {});
         let (gave, got) = (parent.gap(giver), parent.gap(receiver));
         let (made_here, made_there) = if stays {
@@ -263,7 +263,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// Writes the last slots of the tree: fills the leaf, and puts the rest into a new one.
     fn append(self, tree: &RawTree<K, S>, reserve: &mut Reserve, unread: Unread) {
         let slots = Geometry::<K, S>::SLOTS;
-        let Place { leaf, min, max } = self.path.place;
+        let BoundedLeaf { leaf, min, max } = self.path.place;
         // The new contents of the last slots.
         let mut new = [(NULL, max); 3];
         let mut count = 0;
@@ -329,7 +329,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// one leaf has room for all slots; otherwise gives each half. Returns the leaf that is not
     /// needed any more.
     fn merge(self, parent: Node<K, S>, at: usize, unread: Unread) -> Option<Node<K, S>> {
-        let Place { min, max, .. } = self.path.place;
+        let BoundedLeaf { min, max, .. } = self.path.place;
         let bounds = if self.path.at > at {
             (parent.edge::<false>(at, min, parent.kind()), max)
         } else {
@@ -355,7 +355,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// Makes the change in a leaf that takes over an adjacent hole: the hole that starts the next
     /// leaf (`UP`), or the hole that ends the one before.
     fn join<const UP: bool>(self, parent: Node<K, S>, unread: Unread) {
-        let Some(Place { leaf, min, max }) = self.path.absorb_hole::<UP>(unread) else {
+        let Some(BoundedLeaf { leaf, min, max }) = self.path.absorb_hole::<UP>(unread) else {
             debug_assert!(false, "the other one can do without");
             return;
         };

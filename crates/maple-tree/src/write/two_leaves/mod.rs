@@ -21,7 +21,7 @@ mod spanning;
 
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, Node, RawTree, prefetch};
-use crate::read::{LeafPath, Place};
+use crate::read::{BoundedLeaf, LeafPath};
 use crate::write::last::nodes_above;
 use above::nodes_for_room;
 
@@ -95,7 +95,7 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
     ) -> Option<Rebalance> {
         let in_rcu = tree.in_rcu();
         let slots = Geometry::<K, S>::SLOTS;
-        let Place { leaf, min, max } = self.place;
+        let BoundedLeaf { leaf, min, max } = self.place;
         let used = leaf.used();
         let more = total - used;
         if max == K::MAX && to + 1 == used {

@@ -3,7 +3,7 @@
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, Node, RawTree, Unread, Word};
-use crate::read::{LeafPath, Place};
+use crate::read::{BoundedLeaf, LeafPath};
 use crate::write::{Hint, Quick, Removed};
 
 /// The slots of a leaf that a range covers or cuts: in the first leaf from `slot` on, in the second
@@ -34,7 +34,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let Some(parent) = parent.filter(|parent| last > place.max && at < parent.end()) else {
             return false;
         };
-        let next = Place {
+        let next = BoundedLeaf {
             leaf: parent.child(at + 1).as_leaf(),
             min: place.max.wrapping_add(K::ONE),
             max: parent.edge::<true>(at + 1, place.max, parent.kind()),
@@ -133,7 +133,7 @@ impl<K: Key, S: Shape> Pair<K, S> {
 /// nothing would remain of the leaf.
 #[inline(always)]
 fn part<const UP: bool, K: Key, S: Shape>(
-    place: Place<K, S>,
+    place: BoundedLeaf<K, S>,
     slot: usize,
     key: K,
     word: Word,
