@@ -72,7 +72,6 @@ fn is_unique(word: usize) -> bool {
 #[cfg(not(samara_loom))]
 fn add(word: &AtomicPtr<()>, n: usize, order: Ordering) -> usize {
     // SAFETY:
-    //
     // - both types have the size and alignment of a pointer, and every value of the one is valid
     //   for the other;
     // - both change the word atomically and as a whole, and it lives as long as the given

@@ -68,8 +68,8 @@ pub use pointers::{ArcRef, RcRef};
 
 /// The views of a value, for each lifetime `'a` that a view may have.
 ///
-/// It is a separate trait, with a parameter `B` that no user names, so that values may borrow. `&'a
-/// Self` states that no view outlives the value, where "for every `'a`" would otherwise require
+/// It is a separate trait, with a parameter `B` that no user names, so that values may borrow.
+/// `&'a Self` states that no view outlives the value, where "for every `'a`" would otherwise require
 /// values that live for ever. [`Value`] shows an implementation for a custom type.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be stored in a maple tree as it is",

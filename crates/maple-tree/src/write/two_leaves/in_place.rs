@@ -173,8 +173,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
         }
     }
 
-    /// Moves slots as [`give_to`](Self::give_to) does. The two leaves are in the slots `at` and `at
-    /// + 1`, and the left one ends at `middle`.
+    /// Moves slots as [`give_to`](Self::give_to) does. The two leaves are in the
+    /// slots `at` and `at + 1`, and the left one ends at `middle`.
     ///
     /// Only the moving holes are examined: the giving leaf seldom loses its largest hole.
     #[inline(always)]
