@@ -5,8 +5,8 @@ use core::fmt;
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, Node, RawTree, Root};
 
-/// A damage that [`check`](crate::MapleTree::check) found in a tree, with the first index of the
-/// affected node. Only a defect of this crate, or overwritten memory, can cause one.
+/// Damage that [`check`](crate::MapleTree::check) found in a tree, with the first index of the
+/// affected node. Only a defect of this crate, or overwritten memory, can cause it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage<K> {
     what: &'static str,

@@ -26,8 +26,8 @@
 //! read, are changed in place in a reachable node. A reachable node's `end` is never changed
 //! either, only its parent.
 //!
-//! This module does *not* know bounds, adjacent holes, or how full a node should be. Indices passed in
-//! come from searches and from plans, and are below the capacity. Debug builds assert it.
+//! This module does *not* know bounds, adjacent holes, or how full a node should be. Indices passed
+//! in come from searches and from plans, and are below the capacity. Debug builds assert it.
 
 mod bits;
 // The model checker has node memory of its own, in its workspace.

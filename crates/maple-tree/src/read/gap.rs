@@ -74,8 +74,8 @@ impl<K: Key> GapRequest<K> {
         }
     }
 
-    /// Returns what [`position`](Self::position) does, without alignment, in a hole that does not begin
-    /// before the bound where the search starts.
+    /// Returns what [`position`](Self::position) does, without alignment, in a hole that does not
+    /// begin before the bound where the search starts.
     #[inline(always)]
     fn position_unaligned<const UP: bool>(&self, first: K, last: K) -> Option<K> {
         let others = self.size.wrapping_sub(K::ONE);
@@ -165,8 +165,8 @@ fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &GapRequest
     either::<UP, _>(want.last(first) <= want.hi, want.lo <= first).then_some(first)
 }
 
-/// Returns the first position in the direction for a gap of more than `others` indices in the subtree
-/// of a gap node. It is below the slots `fits`, each of which has such a hole below.
+/// Returns the first position in the direction for a gap of more than `others` indices in the
+/// subtree of a gap node. It is below the slots `fits`, each of which has such a hole below.
 #[inline(always)]
 fn first_below<const UP: bool, K: Key, S: Shape>(
     node: Node<K, S>,

@@ -205,8 +205,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 }
 
 impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Dup<'_, K, S, A, C> {
-    /// Joins the holes of `new`, the complete duplicate, after entries were left out. If that fails, or
-    /// if only a hole is left, `new` is empty again.
+    /// Joins the holes of `new`, the complete duplicate, after entries were left out. If that
+    /// fails, or if only a hole is left, `new` is empty again.
     fn join_holes(&mut self, new: &RawTree<K, S>) -> Result<(), AllocError> {
         let joined = new.join_holes(self.batch.source());
         if let Root::Node(root) = new.root()

@@ -16,8 +16,8 @@ use crate::write::SlotAt;
 /// ([`store_here`](crate::Writer::store_here) and its like, if they report success) changes nothing
 /// but the leaf. The leaf is then where it was, and the hint is [near](crate::Writer::look) all
 /// keys in it.
-// Unlike a `SlotAt`, it has no contents of the slot. It is copied at every lookup and every write: words
-// take half the space of node handles, which include their kind.
+// Unlike a `SlotAt`, it has no contents of the slot. It is copied at every lookup and every write:
+// words take half the space of node handles, which include their kind.
 #[derive(Clone, Copy)]
 pub struct Hint<K, S = Native> {
     leaf: NonNull<()>,

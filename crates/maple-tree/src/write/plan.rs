@@ -61,8 +61,8 @@ pub(crate) enum Action<K, S> {
     Rebuild(Span<K, S>),
 }
 
-/// The slots that a write to `first..=last` touches: from slot `from` of the leaf `left` to slot `to`
-/// of the leaf `right`.
+/// The slots that a write to `first..=last` touches: from slot `from` of the leaf `left` to slot
+/// `to` of the leaf `right`.
 struct Touched<K, S> {
     left: BoundedLeaf<K, S>,
     from: usize,

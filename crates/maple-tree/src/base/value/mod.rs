@@ -199,8 +199,8 @@ pub unsafe trait Value: Sized + for<'a> View<'a> {
     ///
     /// # Safety
     ///
-    /// `raw` came from [`into_raw`](Value::into_raw) of this type, and this is its only use from now
-    /// on: no view is left.
+    /// `raw` came from [`into_raw`](Value::into_raw) of this type, and this is its only use from
+    /// now on: no view is left.
     unsafe fn from_raw(raw: NonNull<()>) -> Self;
 
     /// Returns a view of the value.

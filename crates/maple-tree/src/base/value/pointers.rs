@@ -116,10 +116,12 @@ macro_rules! counted {
             [T] $pointer<T>, false, $view<'a, T>, $view<'a, T>,
             // SAFETY: such a pointer is never NULL.
             value => unsafe { NonNull::new_unchecked($pointer::into_raw(value).cast_mut()).cast() },
-            // SAFETY: the caller promises that it came from `into_raw`, and that this is its last use.
+            // SAFETY: the caller promises that it came from `into_raw`, and that this is its last
+            // use.
             raw => unsafe { $pointer::from_raw(raw.cast().as_ptr()) },
             raw => {
-                // SAFETY: the caller promises that the tree's count lives for `'a`; this one is not dropped.
+                // SAFETY: the caller promises that the tree's count lives for `'a`; this one is not
+                // dropped.
                 let pointer = unsafe { $pointer::from_raw(raw.cast().as_ptr()) };
                 $view { pointer: ManuallyDrop::new(pointer), marker: PhantomData }
             },

@@ -18,8 +18,8 @@ pub(crate) struct Removed<K: Offset> {
 }
 
 impl<K: Key> Removed<K> {
-    // Neither this nor `except` is always inlined: a debug build would keep room for their temporaries
-    // in each frame of a write, kilobytes in all.
+    // Neither this nor `except` is always inlined: a debug build would keep room for their
+    // temporaries in each frame of a write, kilobytes in all.
     #[inline]
     pub(in crate::write) fn none() -> Self {
         Self::except(None)

@@ -214,6 +214,7 @@ impl<K: Key, S: Shape> Bound<K, S> {
         self.slot == 0 && self.place.min == K::MIN && self.found.word.is_null()
     }
 
+    /// Returns the split that moves the entries at the key and above, if these are few.
     fn high(self, root: Node<K, S>) -> Option<High<K, S>> {
         let Self { place, slot, .. } = self;
         let leaf = place.leaf.as_leaf();
@@ -248,6 +249,7 @@ impl<K: Key, S: Shape> Bound<K, S> {
         })
     }
 
+    /// Returns the split that moves the entries below the key, if these are few.
     fn low(self, root: Node<K, S>) -> Option<Low<K, S>> {
         let (parent, first) = self.leaves_below(root)?;
         if self.is_first() {
@@ -278,9 +280,9 @@ impl<K: Key, S: Shape> Bound<K, S> {
         })
     }
 
-    /// Returns the leaf's parent with the leaf's slot there, and the first leaf, if it is a different
-    /// one. Returns `None` if there are more leaves below the key, or if the two have not the same
-    /// parent.
+    /// Returns the leaf's parent with the leaf's slot there, and the first leaf, if it is a
+    /// different one. Returns `None` if there are more leaves below the key, or if the two have not
+    /// the same parent.
     #[expect(clippy::type_complexity, reason = "two optional nodes, used once")]
     #[inline(always)]
     fn leaves_below(
@@ -302,8 +304,8 @@ impl<K: Key, S: Shape> Bound<K, S> {
         (at == 1 && above.child(0) == leftmost).then_some((Some((above, at)), Some(leftmost)))
     }
 
-    /// Returns the last index of the hole that starts the remaining part, and the first slot after it
-    /// in the leaf.
+    /// Returns the last index of the hole that starts the remaining part, and the first slot after
+    /// it in the leaf.
     #[inline(always)]
     fn front_hole(&self) -> (K, usize) {
         let Self { place, slot, .. } = *self;
@@ -371,8 +373,9 @@ impl<K: Key, S: Shape> High<K, S> {
         copies.publish(other, reserve);
     }
 
-    /// Removes the entries from the tree, whose remaining part then ends with a hole: in the leaf, or,
-    /// if that is full, in the next one. Returns the last leaf, and the first index of the hole.
+    /// Removes the entries from the tree, whose remaining part then ends with a hole: in the leaf,
+    /// or, if that is full, in the next one. Returns the last leaf, and the first index of the
+    /// hole.
     #[inline(always)]
     fn end_with_hole(
         &self,
@@ -509,8 +512,8 @@ impl<K: Key, S: Shape> Low<K, S> {
         }
     }
 
-    /// Removes the leaves that are not needed any more from their parent, in which the leaf is in slot
-    /// `at`, and propagates the largest holes.
+    /// Removes the leaves that are not needed any more from their parent, in which the leaf is in
+    /// slot `at`, and propagates the largest holes.
     #[inline(always)]
     fn drop_first(
         &self,

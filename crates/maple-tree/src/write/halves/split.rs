@@ -223,8 +223,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         self.finish_lower(&cut, key, needs_leaf, reserve, unread);
     }
 
-    /// Builds the upper part, level by level, and publishes it as the content of `other`. Nodes that
-    /// only the old tree had above the key go to `free`.
+    /// Builds the upper part, level by level, and publishes it as the content of `other`. Nodes
+    /// that only the old tree had above the key go to `free`.
     ///
     /// Returns the root and the height of the lower part, whose nodes have not changed yet: the
     /// highest node on the path to the key that is not in `other`, or `old`.
@@ -281,8 +281,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
     }
 
-    /// Completes the lower part, which ends at the key's predecessor: adds a leaf for the hole at its
-    /// end if the last leaf has no room for it, and propagates the largest holes.
+    /// Completes the lower part, which ends at the key's predecessor: adds a leaf for the hole at
+    /// its end if the last leaf has no room for it, and propagates the largest holes.
     #[inline]
     fn finish_lower(
         &self,

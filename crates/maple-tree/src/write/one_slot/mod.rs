@@ -188,7 +188,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let mut place = path.place;
         let BoundedLeaf { leaf, min, max } = place;
         let end = leaf.end();
-        // Neither the entry itself is a hole, nor what stands in for a neighbour at the ends.
+        // At slot 0, the entry itself stands in for the slot before: it is not a hole.
         let left = leaf.slot(slot.saturating_sub(1)).is_null();
         let right = slot < end && leaf.slot((slot + 1).min(end)).is_null();
         let joined = usize::from(left) + usize::from(right);

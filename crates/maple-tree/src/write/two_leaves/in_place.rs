@@ -224,10 +224,10 @@ impl<K: Key, S: Shape> Quick<K, S> {
         moved.edit(home.write(unread));
     }
 
-    /// Propagates the largest holes of the leaf and of the one that gets its slots, which are in the
-    /// slots `giver` and `receiver` of their parent. `moved` is the largest hole among the `count`
-    /// slots that go, from `first` on, and `stays` as in [`give`](Self::give). Call it before the leaf
-    /// changes.
+    /// Propagates the largest holes of the leaf and of the one that gets its slots, which are in
+    /// the slots `giver` and `receiver` of their parent. `moved` is the largest hole among the
+    /// `count` slots that go, from `first` on, and `stays` as in [`give`](Self::give). Call it
+    /// before the leaf changes.
     #[inline(always)]
     fn propagate_moved(
         self,

@@ -138,8 +138,8 @@ impl<K: Key, S: Shape> LeafPath<K, S> {
     }
 
     /// Returns the leaf that takes slots of this one, which would have `total`, and the receiver's
-    /// number of slots. The receiver is a neighbour if one in `spare` of a leaf's slots is then free,
-    /// or a new leaf.
+    /// number of slots. The receiver is a neighbour if one in `spare` of a leaf's slots is then
+    /// free, or a new leaf.
     #[inline(always)]
     fn receiver(self, total: usize, spare: usize) -> (Receiver, usize) {
         let slots = Geometry::<K, S>::SLOTS;
