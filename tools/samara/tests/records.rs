@@ -164,7 +164,7 @@ fn position(output: &Output) -> u64 {
 fn whole_up_to(output: &Output) -> u64 {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(69), "{text}");
-    let from = text.find("whole up to byte ").expect("a position") + 17;
+    let from = text.find("complete up to byte ").expect("a position") + 20;
     let digits = text[from..].chars().take_while(char::is_ascii_digit);
     digits.collect::<String>().parse().unwrap()
 }

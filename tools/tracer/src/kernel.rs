@@ -1,4 +1,5 @@
-//! The kernel that a program runs on, or ran on: its name for itself, and the version whose rules the engine follows.
+//! The kernel that a program runs on, or ran on: its name for itself, and the version whose rules
+//! the engine follows.
 
 use core::fmt;
 
@@ -9,9 +10,9 @@ use serde_json::Value;
 /// A kernel's name and version.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Kernel {
-    /// The release as `uname -r` prints it; empty if nothing says it.
+    /// The release as `uname -r` prints it. Empty if no source names it.
     pub release: String,
-    /// The full version. The newest that the engine knows if nothing says it.
+    /// The full version. The newest that the engine knows if no source names it.
     pub version: KernelVersion,
 }
 
@@ -20,12 +21,14 @@ impl Kernel {
     pub fn running() -> Self {
         let read = |path| read_text_piece(path).unwrap_or_default();
         let release = read("/proc/sys/kernel/osrelease");
-        // Debian names the stable release in the first, Ubuntu in the second, which others have not.
+        // Debian names the stable release in the first file, Ubuntu in the second, which other
+        // distributions lack.
         let version = read("/proc/sys/kernel/version") + " " + &read("/proc/version_signature");
         Self::told(&release, &version)
     }
 
-    /// Returns the kernel that says this of itself: `uname -r`, and the texts that may name the stable release.
+    /// Returns the kernel that describes itself like this: the output of `uname -r`, and the texts
+    /// that may name the stable release.
     fn told(release: &str, version: &str) -> Self {
         Kernel {
             release: release.trim().to_owned(),
@@ -33,7 +36,8 @@ impl Kernel {
         }
     }
 
-    /// Returns the kernel that a record's description names. Records of earlier days have the release alone.
+    /// Returns the kernel that a record's description names. Records of earlier versions have only
+    /// the release.
     pub(crate) fn of_record(description: &Value) -> Self {
         let text = |field: &str| description[field].as_str().unwrap_or_default();
         let told = Self::told(text("kernel"), "");

@@ -26,7 +26,8 @@ pub fn bytes(number: u64) -> String {
     format!("{value:.1} TiB")
 }
 
-/// Returns a number of things whose plural follows the rule: `no processes`, `1 process`, `2 processes`.
+/// Returns a number of things whose plural follows the rule: `no processes`, `1 process`, `2
+/// processes`.
 pub fn number_of(number: u64, one: &str) -> String {
     plural(number, one, &many(one))
 }

@@ -1,10 +1,13 @@
 //! The shortest history that still fails, found by leaving steps out.
 
-/// Leaves out runs of steps, ever shorter ones, as long as `fails` finds that what is left fails too, and says at which step: what follows that is
-/// left out likewise. None if the whole does not fail. At the end no single step can be left out. O(n²) histories at worst, O(n log n)
-/// where few steps matter.
+/// Leaves out ever shorter runs of steps, as long as `fails` finds that the rest still fails.
 ///
-/// Where one step refers to another, `fails` decides what becomes of those that refer to one that was left out.
+/// `fails` returns the step at which the history fails; the steps after it are left out, too. The
+/// result is `None` if the whole history does not fail. At the end no single step can be left out.
+/// Tries O(n²) histories at worst, O(n log n) where few steps matter.
+///
+/// A step may refer to another step. If that one was left out, `fails` decides how to treat the
+/// step.
 pub(crate) fn shortest<S: Clone, F>(
     steps: &[S],
     mut fails: impl FnMut(&[S]) -> Option<(usize, F)>,

@@ -4,17 +4,17 @@ use std::io::{self, Write};
 
 use samara_conformance::names::printable;
 
-/// Prints lines on standard error. Ignores that it may be closed or full.
+/// Prints lines on standard error. Ignores a stream that is closed or full.
 pub fn say(lines: &str) {
     let printed: Vec<_> = lines.split('\n').map(printable).collect();
     let _ = writeln!(io::stderr().lock(), "{}", printed.join("\n"));
 }
 
-/// Returns the error of writing, unless the reader has closed its pipe: it has seen enough, and the
-/// command ends as if it had read all.
+/// Returns the error of a write, unless the reader has closed its pipe. Then the reader has seen
+/// enough, and the command ends as if everything had been read.
 ///
 /// # Errors
-/// Other errors of writing.
+/// Every other error of the write.
 pub fn unless_closed(written: io::Result<()>) -> io::Result<()> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

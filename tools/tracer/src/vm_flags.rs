@@ -1,4 +1,4 @@
-//! The kernel's flags of areas, in the engine's terms.
+//! The kernel's view of areas in smaps, in the engine's terms.
 
 use std::collections::HashMap;
 use std::io;
@@ -8,7 +8,8 @@ use samara_linux::maps::AreaInfo;
 use samara_linux::smaps::{Figures, Smaps, each_flags};
 use samara_mm::{FileId, VmFlags};
 
-/// Returns the flags that smaps shows, by the start of their area. The protection key, which has a line of its own, is among them.
+/// Returns the flags that smaps shows, each with the start of its area. They include the protection
+/// key, which has a line of its own in smaps.
 pub(crate) fn vm_flags(tid: Tid) -> io::Result<Vec<(u64, VmFlags)>> {
     let mut flags = Vec::new();
     each_flags(tid, &mut |start, letters, key| {
@@ -17,9 +18,9 @@ pub(crate) fn vm_flags(tid: Tid) -> io::Result<Vec<(u64, VmFlags)>> {
     Ok(flags)
 }
 
-/// Returns the flags and the sizes of the areas of a whole smaps, in their order.
+/// Returns the flags and the sizes of all areas of an smaps, in order.
 pub fn of_smaps(smaps: &Smaps) -> Vec<(VmFlags, Figures)> {
-    // The texts differ little.
+    // Few of the texts differ.
     let mut known: HashMap<&str, VmFlags> = HashMap::new();
     let told = smaps.told.iter().map(|&(flags, figures)| {
         let letters = smaps.letters(flags);

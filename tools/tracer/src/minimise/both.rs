@@ -1,4 +1,4 @@
-//! A history on the kernel and on the engine, until they differ.
+//! Performs a history on the kernel and on the engine, until they differ.
 
 use std::collections::HashMap;
 use std::fs::File as DiskFile;
@@ -18,16 +18,17 @@ use crate::trace;
 use super::child::Child;
 use super::history::{Action, Place, Step, addresses, mapped};
 
-/// Files that stand for those of the record, which this machine may not have: each is as large as any mapping needs.
+/// Stand-ins for the record's files, which this machine may lack. Each is as large as any mapping
+/// needs.
 #[derive(Default)]
 pub(super) struct Files(HashMap<(FileId, Option<NonZeroU64>), (OwnedFd, Counted<File>)>);
 
-/// The number of descriptors that are used for them.
+/// The most descriptors that stand-ins use.
 const MOST_FILES: usize = 512;
 const FILE_SIZE: i64 = 1 << 40;
 
 impl Files {
-    /// The file that stands for one of the record, opened as that was.
+    /// Returns the stand-in for a file of the record, opened with the same access.
     pub(super) fn like(&mut self, file: &File) -> Option<Counted<File>> {
         let key = (file.id, file.description);
         if let Some((_, own)) = self.0.get(&key) {
@@ -36,14 +37,14 @@ impl Files {
         if self.0.len() >= MOST_FILES {
             return None;
         }
-        // SAFETY: a constant name; the descriptor is new.
+        // SAFETY: the name is a constant, and the descriptor is new.
         let fd = unsafe { libc::memfd_create(c"samara".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
             return None;
         }
         // SAFETY: the descriptor is new, and ours.
         let disk = unsafe { DiskFile::from_raw_fd(fd) };
-        // SAFETY: a descriptor of ours and a number.
+        // SAFETY: the call takes a descriptor of ours and a number.
         unsafe { libc::ftruncate(fd, FILE_SIZE) };
         let disk = if file.readable && file.writable {
             disk
@@ -80,13 +81,13 @@ impl Files {
         Some(own.0.as_raw_fd())
     }
 
-    /// Returns the number of a file among those that are used here, and notes how it is opened.
+    /// Returns the number of an open file among those that are used here.
     pub(super) fn number(&self, file: &File) -> u64 {
         file.description.map_or(0, NonZeroU64::get)
     }
 }
 
-/// An area as both sides tell it.
+/// An area as the kernel or the engine reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) start: u64,
@@ -94,14 +95,14 @@ pub(super) struct Line {
     pub(super) perms: String,
 }
 
-/// In what they differ.
+/// The kind of a difference.
 #[derive(Debug, Clone)]
 pub(super) enum What {
     Answer {
         kernel: i64,
         engine: i64,
     },
-    /// The areas where the history has been active.
+    /// The areas in the ranges that the history has mapped.
     Map {
         kernel: Vec<Line>,
         engine: Vec<Line>,
@@ -111,13 +112,14 @@ pub(super) enum What {
 /// The first difference.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
-    /// Which of the steps shows it.
+    /// The index of the step that shows the difference.
     pub(super) step: usize,
     pub(super) what: What,
-    /// The kernel's result of each performed step, by its number, and the step as it was performed.
+    /// The kernel's answer to each step that was performed, by the step's number, and the step with
+    /// the addresses that it had.
     pub(super) results: HashMap<usize, (i64, Action)>,
     pub(super) start_brk: u64,
-    /// See [`Child`].
+    /// The address below which the history's mappings are placed.
     pub(super) fence: u64,
 }
 
@@ -139,13 +141,14 @@ impl Both {
         })
     }
 
-    /// Performs the steps on both sides, each in a process made anew; the first difference. Steps that refer to one that is not among them are passed
-    /// over, as are those that would harm the process itself.
+    /// Performs the steps on the kernel and on the engine, each in a new process, and returns the
+    /// first difference. Skips steps that refer to a missing step, and steps that would harm the
+    /// process itself.
     pub(super) fn differs(&self, steps: &[Step]) -> Option<Found> {
         let mut child = Child::start().ok()?;
         let mut seed: Seed = trace::seed_of(child.process(), &self.machine).ok()?;
         if let Some(recorded) = &self.config {
-            // What the machine is belongs to the record, what this process may do does not.
+            // The kernel's version belongs to the record. The permissions of this process do not.
             seed.config.kernel = recorded.kernel;
         }
         let start_brk = seed.layout.start_brk;
@@ -172,59 +175,71 @@ impl Both {
             let Some(kernel) = answer else { continue };
             results.insert(step.id, (kernel, action.clone()));
             windows.extend(mapped(&action, kernel));
-            let found = |what, results| {
-                Some(Found {
+            let mut what = performed(&action, kernel, &mut checker)?;
+            if what.is_none() {
+                let mut map = Map::default();
+                trace::read_map(child.process(), &mut map).ok()?;
+                what = compared(&map, &mut checker, &windows)?;
+            }
+            if let Some(what) = what {
+                return Some(Found {
                     step: at,
                     what,
                     results,
                     start_brk,
                     fence,
-                })
-            };
-            match &action {
-                Action::Touch(addr) => {
-                    if kernel == 0 {
-                        checker.touch(*addr);
-                    }
-                }
-                Action::ForkInto | Action::ForkAside => {
-                    let forked = checker.fork().ok()?;
-                    if matches!(action, Action::ForkInto) {
-                        checker = forked;
-                    }
-                }
-                Action::Call(call) => {
-                    let nothing = Evidence {
-                        before: &[],
-                        after: None,
-                    };
-                    let (verdict, engine) = checker.perform(call, kernel, nothing, &mut NoPages);
-                    if verdict == Verdict::Differs {
-                        return found(What::Answer { kernel, engine }, results);
-                    }
-                }
-            }
-            let mut map = Map::default();
-            trace::read_map(child.process(), &mut map).ok()?;
-            let compared = checker.compare(&map, &mut Vec::new(), &mut 0);
-            if compared.is_err() {
-                let theirs = map.areas().iter();
-                let theirs = theirs.map(|area| (area.start, area.end, area.perms));
-                let own = checker.engine().maps();
-                let own = own.map(|area| (area.start, area.end, area.perms));
-                let (kernel, engine) = (lines(theirs, &windows), lines(own, &windows));
-                if kernel != engine {
-                    return found(What::Map { kernel, engine }, results);
-                }
-                // They differ elsewhere, and so for another reason.
-                return None;
+                });
             }
         }
         None
     }
 }
 
-/// A step with its addresses here. `None` if it refers to one that was not performed or that failed.
+/// Performs a step on the engine after the kernel. Returns the difference of the answers, if there
+/// is one, and `None` if the engine cannot go on.
+fn performed(action: &Action, kernel: i64, checker: &mut Checker) -> Option<Option<What>> {
+    match action {
+        Action::Touch(addr) => {
+            if kernel == 0 {
+                checker.touch(*addr);
+            }
+        }
+        Action::ForkInto | Action::ForkAside => {
+            let forked = checker.fork().ok()?;
+            if matches!(action, Action::ForkInto) {
+                *checker = forked;
+            }
+        }
+        Action::Call(call) => {
+            let nothing = Evidence {
+                before: &[],
+                after: None,
+            };
+            let (verdict, engine) = checker.perform(call, kernel, nothing, &mut NoPages);
+            if verdict == Verdict::Differs {
+                return Some(Some(What::Answer { kernel, engine }));
+            }
+        }
+    }
+    Some(None)
+}
+
+/// Compares the maps. Returns the difference within the windows, if there is one, and `None` if the
+/// maps differ only elsewhere: then the difference has another cause.
+fn compared(map: &Map, checker: &mut Checker, windows: &[(u64, u64)]) -> Option<Option<What>> {
+    if checker.compare(map, &mut Vec::new(), &mut 0).is_ok() {
+        return Some(None);
+    }
+    let theirs = map.areas().iter();
+    let theirs = theirs.map(|area| (area.start, area.end, area.perms));
+    let own = checker.engine().maps();
+    let own = own.map(|area| (area.start, area.end, area.perms));
+    let (kernel, engine) = (lines(theirs, windows), lines(own, windows));
+    (kernel != engine).then_some(Some(What::Map { kernel, engine }))
+}
+
+/// Returns a step with the addresses that it has here. `None` if it refers to a step that was not
+/// performed or that failed.
 fn placed(step: &Step, results: &HashMap<usize, (i64, Action)>, start_brk: u64) -> Option<Action> {
     let mut action = step.action.clone();
     for (addr, place) in addresses(&mut action).into_iter().zip(step.places) {
@@ -244,7 +259,7 @@ fn placed(step: &Step, results: &HashMap<usize, (i64, Action)>, start_brk: u64) 
     Some(action)
 }
 
-/// Returns `true` if the step would change what the process had from the start.
+/// Returns `true` if the step would change memory that the process had from the start.
 fn harms(action: &Action, own: &[(u64, u64)]) -> bool {
     let meets = |addr: u64, len: u64| {
         let end = addr.saturating_add(len);
@@ -281,7 +296,7 @@ fn within(start: u64, end: u64, windows: &[(u64, u64)]) -> bool {
     windows.iter().any(|&(from, to)| start < to && from < end)
 }
 
-/// The areas within the windows, of the kernel's map or of the engine's.
+/// Returns the areas within the windows, of the kernel's map or of the engine's.
 fn lines(areas: impl Iterator<Item = (u64, u64, [u8; 4])>, windows: &[(u64, u64)]) -> Vec<Line> {
     areas
         .filter(|&(start, end, _)| within(start, end, windows))

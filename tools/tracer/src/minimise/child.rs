@@ -18,12 +18,12 @@ const TOUCH: i64 = -1;
 const FORK_INTO: i64 = -2;
 const FORK_ASIDE: i64 = -3;
 
-/// Room for what arguments point to: names, masks, what `mincore` writes.
+/// The space for data that arguments point to: names, masks, the output of `mincore`.
 const ROOM: usize = 1 << 20;
 
-/// The memory that both processes use, one at a time: the one that has written notifies the other
-/// through a pipe. It is accessed by pointers only, because the compiler does not know of the other
-/// process.
+/// The memory that both processes share. They take turns: after writing, a process notifies the
+/// other through a pipe. All accesses go through raw pointers, because the compiler does not know
+/// of the other process.
 #[repr(C)]
 struct Shared {
     number: i64,
@@ -31,7 +31,7 @@ struct Shared {
     result: i64,
     /// The process that performs the steps.
     process: Tid,
-    /// A pipe of its own, through which a page is written to without a signal.
+    /// A pipe within one process. Reading from it writes to a page without raising a signal.
     scratch: [i32; 2],
     room: [u8; ROOM],
 }
@@ -41,16 +41,16 @@ pub(super) struct Child {
     first: Tid,
     to: File,
     from: File,
-    /// Below here is the room in which the history's mappings are placed: a multiple of [`WIDE`].
+    /// The address below which the history's mappings are placed: a multiple of [`WIDE`].
     pub(super) fence: u64,
 }
 
-/// Gaps of this size take any mapping.
+/// The size of gaps that can take any mapping.
 pub(super) const WIDE: u64 = 1 << 30;
 
 fn pipe() -> io::Result<[i32; 2]> {
     let mut ends = [0; 2];
-    // SAFETY: room for two descriptors.
+    // SAFETY: there is room for two descriptors.
     match unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } {
         0 => Ok(ends),
         _ => Err(io::Error::last_os_error()),
@@ -58,14 +58,14 @@ fn pipe() -> io::Result<[i32; 2]> {
 }
 
 fn close(end: i32) {
-    // SAFETY: a descriptor of ours that no code uses any more.
+    // SAFETY: the descriptor is ours and has no other user.
     unsafe { libc::close(end) };
 }
 
 impl Child {
     /// Forks a process that waits for its first step, without a heap.
     pub(super) fn start() -> io::Result<Self> {
-        // SAFETY: a new mapping at a place of the kernel's choice.
+        // SAFETY: the call makes a new mapping at a place of the kernel's choice.
         let shared = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -81,9 +81,10 @@ impl Child {
         }
         let shared = shared.cast::<Shared>();
         let (down, up, scratch) = (pipe()?, pipe()?, pipe()?);
-        // SAFETY: no other code uses the new mapping.
+        // SAFETY: the new mapping has no other user.
         unsafe { (&raw mut (*shared).scratch).write_volatile(scratch) };
-        // SAFETY: one thread, and the child calls nothing that allocates or locks.
+        // SAFETY: this process forks with one thread, and the child calls nothing that allocates or
+        // locks.
         let first = unsafe { libc::syscall(libc::SYS_fork) } as Tid;
         if first == 0 {
             close(down[1]);
@@ -108,14 +109,14 @@ impl Child {
         }
         // SAFETY: the mapping is ours, and the child waits.
         unsafe { (&raw mut (*shared).process).write_volatile(first) };
-        // The heap it has inherited is another program's.
+        // The inherited heap belongs to another program.
         let brk = crate::trace::start_of_heap(first)?;
         child.ask(libc::SYS_brk, [brk, 0, 0, 0, 0, 0])?;
         child.fence = child.put_fence(brk)?;
         Ok(child)
     }
 
-    /// Maps an area that merges with nothing next to the areas that the process had from the start,
+    /// Fills the gaps next to the process's initial mappings with memory that merges with nothing,
     /// so that the history's mappings meet only each other.
     fn put_fence(&mut self, brk: u64) -> io::Result<u64> {
         const FIXED: u64 = libc::MAP_FIXED as u64;
@@ -130,7 +131,8 @@ impl Child {
             let room = [from, to - from, 0, SHARED | FIXED, u64::MAX, 0];
             self.ask(libc::SYS_mmap, room)?;
         }
-        // It ends where everything is aligned, so that what is aligned lies equally far from it in each process.
+        // The fence ends at a fully aligned address. So every aligned address has the same distance
+        // from it in each process.
         let start = self.ask(libc::SYS_mmap, [0, WIDE, 0, SHARED, u64::MAX, 0])? as u64;
         let fence = start & !(WIDE - 1);
         if fence < start {
@@ -140,38 +142,38 @@ impl Child {
         Ok(fence)
     }
 
-    /// The process that performs the steps now.
+    /// Returns the process that performs the steps now.
     pub(super) fn process(&self) -> Tid {
         // SAFETY: the mapping lives as long as this, and the child waits.
         unsafe { (&raw const (*self.shared).process).read_volatile() }
     }
 
     fn ask(&mut self, number: i64, arguments: [u64; 6]) -> io::Result<i64> {
-        // SAFETY: as above.
+        // SAFETY: the mapping lives as long as this, and the child waits.
         unsafe {
             (&raw mut (*self.shared).number).write_volatile(number);
             (&raw mut (*self.shared).arguments).write_volatile(arguments);
         }
         self.to.write_all(&[1])?;
         self.from.read_exact(&mut [0])?;
-        // SAFETY: as above: it has answered.
+        // SAFETY: the mapping lives as long as this, and the child has answered.
         Ok(unsafe { (&raw const (*self.shared).result).read_volatile() })
     }
 
-    /// Puts what an argument will point to into the room.
+    /// Copies an argument's data into the shared room.
     fn put(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= ROOM);
-        // SAFETY: there is room, and the child waits.
+        // SAFETY: there is room for all bytes, and the child waits.
         unsafe {
             let room = (&raw mut (*self.shared).room).cast::<u8>();
             room.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
         }
     }
 
-    /// Performs a step. `None` for what cannot be done here.
+    /// Performs a step. Returns `None` if the step cannot be performed here.
     ///
     /// # Errors
-    /// The process has died of it.
+    /// The process died of the step.
     pub(super) fn perform(&mut self, action: &Action, files: &Files) -> io::Result<Option<i64>> {
         let room = self.shared as u64 + std::mem::offset_of!(Shared, room) as u64;
         let asked = match action {
@@ -203,7 +205,8 @@ impl Child {
 impl Drop for Child {
     fn drop(&mut self) {
         let process = self.process();
-        // SAFETY: processes of ours; the first waits for those that it forked. The mapping is ours.
+        // SAFETY: both are processes of ours, and the first waits for those that it forked. The
+        // mapping is ours.
         unsafe {
             if process > 0 {
                 libc::kill(process, libc::SIGKILL);
@@ -217,7 +220,8 @@ impl Drop for Child {
     }
 }
 
-/// The number and the raw arguments of a call; `room` is where they may point to.
+/// Returns the number and the raw arguments of a call. `room` is the address that they may point
+/// to.
 pub(super) fn raw(call: &Call, room: u64, files: &Files) -> Option<(i64, [u64; 6])> {
     const PR_SET_VMA: u64 = 0x5356_4d41;
     let (number, list): (i64, &[u64]) = match *call {
@@ -316,18 +320,19 @@ pub(super) fn raw(call: &Call, room: u64, files: &Files) -> Option<(i64, [u64; 6
     Some((number, arguments))
 }
 
-/// Converts the result of `syscall` to the kernel's form.
+/// Converts a result of libc's `syscall` to the kernel's form: a value, or minus the error number.
 fn kernel(result: i64) -> i64 {
     match result {
-        // SAFETY: the number of the last error, of this thread.
+        // SAFETY: this reads the number of this thread's last error.
         -1 => -i64::from(unsafe { *libc::__errno_location() }),
         result => result,
     }
 }
 
-/// Sees to it that this process ends with the one that forked it. That may have been killed before this one came to ask for the signal.
+/// Makes this process end with its parent. The parent may have died before the request for the
+/// signal, so this checks it afterwards.
 fn die_with(parent: Tid) {
-    // SAFETY: these calls take numbers.
+    // SAFETY: these calls take only numbers.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         if libc::getppid() != parent {
@@ -336,12 +341,13 @@ fn die_with(parent: Tid) {
     }
 }
 
-/// Performs steps until there are no more.
+/// Performs steps until no more arrive.
 ///
 /// # Safety
-/// The mapping and the ends of all pipes are there; who asks waits for the answer.
+/// The mapping and the ends of all pipes stay open. The process that asks waits for the answer.
 unsafe fn serve(shared: *mut Shared, from: i32, to: i32) -> ! {
-    // SAFETY: as the caller says; what a step does to memory, it does to what steps have mapped: `Both` sees to it.
+    // SAFETY: the caller keeps the mapping and the pipes open. A step changes only memory that
+    // steps have mapped, which `Both` ensures.
     unsafe {
         let [a, b] = (&raw const (*shared).scratch).read_volatile();
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);

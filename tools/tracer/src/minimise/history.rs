@@ -1,7 +1,8 @@
 //! The history of one address space in a record, as steps that can be performed elsewhere.
 //!
-//! Elsewhere everything lies at other addresses. So an address is told by what it lies in: the result of an earlier step, or the heap. What was
-//! mapped when the record began is mapped by steps of its own.
+//! Elsewhere everything lies at other addresses. So an address is expressed relative to an earlier
+//! step's result, or to the heap. Steps of their own map the areas that existed when the record
+//! began.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +13,14 @@ use crate::record::{Reason, Record};
 
 use super::both::Files;
 
-/// The object that contains an address.
+/// The object that an address is relative to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In nothing that is known: as it stands.
+    /// In no known object: the address is used unchanged.
     Absolute,
-    /// So far behind the result of a step.
+    /// An offset from the result of a step.
     Behind { step: usize, offset: i64 },
-    /// So far behind the start of the heap.
+    /// An offset from the start of the heap.
     Heap(i64),
 }
 
@@ -36,16 +37,17 @@ pub(super) enum Action {
 
 #[derive(Debug, Clone)]
 pub(super) struct Step {
-    /// By which other steps refer to it.
+    /// The number by which other steps refer to this one.
     pub(super) id: usize,
     pub(super) action: Action,
-    /// Of its addresses, in the order of [`addresses`].
+    /// The places of its addresses, in the order of [`addresses`].
     pub(super) places: [Place; 2],
 }
 
-/// The addresses among a call's arguments that name a place; 0 in `mmap` and the new one of `mremap` where they name none are left out.
+/// Returns the addresses among a call's arguments that name a place. Leaves out the address 0 of
+/// `mmap`, and the new address of `mremap` where the call ignores it.
 pub(super) fn addresses(action: &mut Action) -> [Option<&mut u64>; 2] {
-    /// With these `mremap` looks at the new address.
+    /// With these flags `mremap` uses the new address.
     const NAMES_PLACE: u64 = abi::MREMAP_FIXED | abi::MREMAP_DONTUNMAP;
     let call = match action {
         Action::Call(call) => call,
@@ -83,7 +85,7 @@ pub(super) fn addresses(action: &mut Action) -> [Option<&mut u64>; 2] {
     }
 }
 
-/// From where to where a step has mapped something, if it has.
+/// Returns the range that a step has mapped, if it has mapped any.
 pub(super) fn mapped(action: &Action, result: i64) -> Option<(u64, u64)> {
     if (-4095..0).contains(&result) {
         return None;
@@ -108,12 +110,12 @@ pub(super) struct History {
     pub(super) config: Config,
 }
 
-/// The recorded address space: by start, the end, the step that mapped it, and that step's result.
-/// The heap belongs to no step.
+/// The known ranges of the recorded address space. By start: the end, the step that mapped the
+/// range, and that step's result. The heap belongs to no step.
 #[derive(Default)]
 struct Known(BTreeMap<u64, (u64, Option<usize>, u64)>);
 
-/// The most bytes between an address and a known one by which it is expressed.
+/// The largest distance from a known range at which an address is still expressed relative to it.
 const NEAR: u64 = 1 << 30;
 
 impl Known {
@@ -158,8 +160,8 @@ impl Known {
 }
 
 impl History {
-    /// Returns the history of `space` up to the record at `index`, from its program's start on, or
-    /// `None` if the record has no start of it.
+    /// Returns the steps of `space` up to the record at `index`, from the start of its program.
+    /// `None` if the record does not contain that start.
     pub(super) fn of(
         records: &[Record],
         index: usize,
@@ -230,7 +232,8 @@ impl Making<'_> {
         id
     }
 
-    /// The areas of the address space at its start, without those that the kernel itself installed.
+    /// Maps the areas that the address space had at its start, without those that the kernel
+    /// installed.
     fn start(&mut self, seed: &Seed) {
         const FIXED_PRIVATE: u64 = 0x12;
         let layout = seed.layout;
@@ -305,7 +308,7 @@ impl Making<'_> {
                 for (start, _) in before {
                     self.push(Action::Touch(*start));
                 }
-                // Attachments are of segments that this machine does not have.
+                // These attach segments that this machine does not have.
                 if matches!(call, Call::Shmat { .. } | Call::Shmdt { .. }) {
                     return;
                 }

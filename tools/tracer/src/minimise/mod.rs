@@ -1,10 +1,11 @@
-//! The shortest history that still differs, as a Rust test and as a C program.
+//! Finds the shortest history that still differs, and writes it as a Rust test and as a C program.
 //!
-//! What was recorded cannot be shortened by itself: with a call left out, the kernel's other answers would have been others. So the calls are
-//! performed on the running kernel, in a process made for it, and on an engine that starts from that process's map.
+//! A recording cannot be shortened by itself: without one of its calls, the kernel's other answers
+//! would have changed. So the calls are performed on the running kernel, in a process made for it,
+//! and on an engine that starts from that process's map.
 //!
-//! ```text
-//! record ─→ history (steps, addresses relative to one another) ─→ shortest ─→ both ─→ child (the kernel's side)
+//! ```text record ─→ history (steps, addresses relative to one another) ─→ shortest ─→ both ─→
+//! child (the kernel's side)
 //!                                                                    └─→ source (Rust, C)
 //! ```
 
@@ -23,7 +24,7 @@ use crate::shortest::shortest;
 use both::Both;
 use history::History;
 
-/// The number of a record's differences that are tried on this machine's kernel.
+/// The most differences of a record that are tried on this machine's kernel.
 const TRIED: usize = 8;
 
 /// A history that was written.
@@ -36,11 +37,12 @@ pub struct Minimised {
     pub files: [PathBuf; 2],
 }
 
-/// Finds the shortest history that shows one of the differences that were found at the records `differing` (the space of each with it), and
-/// writes it to `PREFIX.rs` and `PREFIX.c`.
+/// Finds the shortest history that shows one of the differences at the records `differing`, and
+/// writes it to `PREFIX.rs` and `PREFIX.c`. Each entry of `differing` is the index of a record and
+/// its address space.
 ///
 /// # Errors
-/// The reason for which there is none, as a line.
+/// A line that says why there is no such history.
 pub fn minimise(
     records: &[Record],
     differing: &[(usize, u32)],
@@ -60,7 +62,8 @@ pub fn minimise(
         let Some((mut steps, mut found)) = found else {
             continue;
         };
-        // A step of which nothing was performed, since it refers to what was left out, says nothing.
+        // A step that was not performed, because it refers to a step that was left out, adds
+        // nothing.
         steps.retain(|step| found.results.contains_key(&step.id));
         if let Some(again) = both.differs(&steps) {
             found = again;

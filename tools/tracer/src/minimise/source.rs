@@ -1,4 +1,5 @@
-//! A history as a program: addresses are told by the results of earlier steps, `r[0]`, `r[1]` …
+//! A history as a program. Its addresses are relative to the results of earlier steps: `r[0]`,
+//! `r[1]` …
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -10,17 +11,17 @@ use super::both::{Both, Found, Line, What};
 use super::child::{WIDE, raw};
 use super::history::{Action, Place, Step, addresses, mapped};
 
-// What does not depend on the history.
+// The parts that do not depend on the history.
 const RUST_HEAD: &str = include_str!("parts/head.rs");
 const RUST_AREAS: &str = include_str!("parts/areas.rs");
 const RUST_FILE: &str = include_str!("parts/file.rs");
 const C_HEAD: &str = include_str!("parts/head.c");
 
-/// The steps that were performed, numbered anew.
+/// The steps that were performed, numbered from 0.
 struct Names<'a> {
-    /// Number of the result, by the number of the step.
+    /// The number of the result, by the number of the step.
     numbers: HashMap<usize, usize>,
-    /// From where to where something was mapped, by the name of the result.
+    /// The mapped ranges, each with the name of its result.
     ranges: Vec<(String, u64, u64)>,
     found: &'a Found,
 }
@@ -55,7 +56,8 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// An address that one of the two sides has answered, or a small number or an error as it stands.
+    /// Returns an answered value as text: an address relative to a name, or a small number or an
+    /// error unchanged.
     fn value(&self, value: i64) -> String {
         const LOWEST: i64 = 0x1_0000;
         if value < LOWEST {
@@ -93,7 +95,7 @@ fn behind(base: &str, offset: i64) -> String {
     }
 }
 
-/// Describes a step in words, with its addresses.
+/// Describes a step in words, with the addresses that it had.
 fn described(action: &Action) -> String {
     match action {
         Action::Call(call) => Described(call).to_string(),
@@ -103,9 +105,9 @@ fn described(action: &Action) -> String {
     }
 }
 
-/// The call with a number in the place of each address, and what to put there.
+/// Returns the call with a marker in place of each address, and the text that belongs there.
 fn marked(step: &Step, action: &Action, names: &Names<'_>) -> (Action, Vec<(u64, String)>) {
-    // No argument is likely to be like it.
+    // No argument is likely to equal it.
     const MARK: u64 = 0x5a5a_a5a5_1234_0000;
     let mut action = action.clone();
     let mut texts = Vec::new();
@@ -134,107 +136,104 @@ fn performed<'a>(step: &Step, found: &'a Found) -> Option<&'a (i64, Action)> {
     found.results.get(&step.id)
 }
 
-/// As a program that asks the kernel it runs on: exit code 1 and both answers if it is not the engine's.
+/// Writes the history as a C program that asks the kernel it runs on. It prints both answers, and
+/// exits with 1 if they differ.
 pub(super) fn c(steps: &[Step], found: &Found, both: &Both) -> String {
     let names = Names::new(steps, found);
+    let last = found.step;
     let mut body = String::new();
-    let mut room = "room".to_owned();
-    for (number, step) in steps.iter().take(found.step + 1).enumerate() {
-        let Some((result, action)) = performed(step, found) else {
-            continue;
-        };
-        let (marked, texts) = marked(step, action, &names);
-        let _ = writeln!(
-            body,
-            "\t/* {} = {} */",
-            described(action),
-            Returned(*result)
-        );
-        match &marked {
-            Action::Touch(_) => {
-                let text = texts.first().map_or("0", |text| &text.1);
-                let _ = writeln!(body, "\tr[{number}] = touch({text});");
-            }
-            Action::ForkInto => {
-                let _ = writeln!(body, "\tr[{number}] = into_child();");
-            }
-            Action::ForkAside => {
-                let _ = writeln!(body, "\tr[{number}] = aside();");
-            }
-            Action::Call(call) => {
-                const ROOM: u64 = 0x5a5a_a5a5_4321_0000;
-                let Some((nr, arguments)) = raw(call, ROOM, &both.files) else {
-                    continue;
-                };
-                match call {
-                    Call::SetVmaName {
-                        name: Some(name), ..
-                    } => {
-                        let quoted: String = name.escape_default().collect();
-                        let _ = writeln!(body, "\tstrcpy(room, \"{quoted}\");");
-                    }
-                    Call::Mbind { nodes, .. } => {
-                        let _ = writeln!(body, "\t*(unsigned long *)room = {nodes:#x}UL;");
-                    }
-                    _ => {}
-                }
-                let mut list = Vec::new();
-                for (index, argument) in arguments.iter().enumerate() {
-                    let text = texts.iter().find(|(mark, _)| mark == argument);
-                    list.push(match (text, call) {
-                        (Some((_, text)), _) => text.clone(),
-                        (None, _) if *argument == ROOM => std::mem::take(&mut room),
-                        (
-                            None,
-                            Call::Mmap {
-                                file: FileArg::File(file),
-                                ..
-                            },
-                        ) if index == 4 => format!(
-                            "file({}, {})",
-                            both.files.number(file),
-                            access(file.readable, file.writable)
-                        ),
-                        _ => format!("{argument:#x}UL"),
-                    });
-                    if room.is_empty() {
-                        room = "room".to_owned();
-                        if let Some(last) = list.last_mut() {
-                            *last = "(long)room".to_owned();
-                        }
-                    }
-                }
-                let _ = writeln!(body, "\tr[{number}] = call({nr}, {});", list.join(", "));
-            }
+    for (number, step) in steps.iter().take(last + 1).enumerate() {
+        if let Some((result, action)) = performed(step, found) {
+            let (marked, texts) = marked(step, action, &names);
+            let told = described(action);
+            let _ = writeln!(body, "\t/* {told} = {} */", Returned(*result));
+            c_step(&mut body, number, &marked, &texts, both);
         }
     }
-    let last = found.step;
     let end = match &found.what {
         What::Answer { .. } => {
             let (_, engine) = outcome(&names);
             format!("\treturn answer(r[{last}], {engine});\n")
         }
-        What::Map { engine, .. } => {
-            let mut text = String::from("\tstatic struct area engine[64];\n");
-            for (index, line) in engine.iter().enumerate().take(64) {
-                let (start, end) = ends(line, &names);
-                let _ = writeln!(
-                    text,
-                    "\tengine[{index}] = (struct area){{ {start}, {end}, \"{}\" }};",
-                    line.perms
-                );
-            }
-            for (name, length) in windows(&names, steps) {
-                let _ = writeln!(text, "\twindow({name}, {length:#x});");
-            }
-            let _ = writeln!(text, "\treturn map(engine, {});", engine.len().min(64));
-            text
-        }
+        What::Map { engine, .. } => c_map(engine, &names, steps),
     };
     format!(
         "{C_HEAD}int main(void)\n{{\n\tstatic long r[{}];\n\tstart_brk = find_start_brk();\n\tfence = put_fence();\n{body}{end}}}\n",
         last + 1
     )
+}
+
+/// Writes a step in C. `texts` are the addresses to put in the place of the markers.
+fn c_step(body: &mut String, number: usize, marked: &Action, texts: &[(u64, String)], both: &Both) {
+    let _ = match marked {
+        Action::Touch(_) => {
+            let text = texts.first().map_or("0", |text| &text.1);
+            writeln!(body, "\tr[{number}] = touch({text});")
+        }
+        Action::ForkInto => writeln!(body, "\tr[{number}] = into_child();"),
+        Action::ForkAside => writeln!(body, "\tr[{number}] = aside();"),
+        Action::Call(call) => {
+            let Some((nr, list)) = c_arguments(call, texts, both) else {
+                return;
+            };
+            match call {
+                Call::SetVmaName {
+                    name: Some(name), ..
+                } => {
+                    let quoted: String = name.escape_default().collect();
+                    let _ = writeln!(body, "\tstrcpy(room, \"{quoted}\");");
+                }
+                Call::Mbind { nodes, .. } => {
+                    let _ = writeln!(body, "\t*(unsigned long *)room = {nodes:#x}UL;");
+                }
+                _ => {}
+            }
+            writeln!(body, "\tr[{number}] = call({nr}, {});", list.join(", "))
+        }
+    };
+}
+
+/// Returns the number and the arguments of a call in C. `None` if the kernel cannot perform it here.
+fn c_arguments(call: &Call, texts: &[(u64, String)], both: &Both) -> Option<(i64, Vec<String>)> {
+    // No argument is likely to equal it.
+    const ROOM: u64 = 0x5a5a_a5a5_4321_0000;
+    let (nr, arguments) = raw(call, ROOM, &both.files)?;
+    let text = |(index, &argument): (usize, &u64)| {
+        if let Some((_, text)) = texts.iter().find(|(mark, _)| *mark == argument) {
+            return text.clone();
+        }
+        match call {
+            _ if argument == ROOM => "(long)room".to_owned(),
+            Call::Mmap {
+                file: FileArg::File(file),
+                ..
+            } if index == 4 => format!(
+                "file({}, {})",
+                both.files.number(file),
+                access(file.readable, file.writable)
+            ),
+            _ => format!("{argument:#x}UL"),
+        }
+    };
+    Some((nr, arguments.iter().enumerate().map(text).collect()))
+}
+
+/// Writes the comparison of the engine's areas with the kernel's map in C.
+fn c_map(engine: &[Line], names: &Names<'_>, steps: &[Step]) -> String {
+    let mut text = String::from("\tstatic struct area engine[64];\n");
+    for (index, line) in engine.iter().enumerate().take(64) {
+        let (start, end) = ends(line, names);
+        let _ = writeln!(
+            text,
+            "\tengine[{index}] = (struct area){{ {start}, {end}, \"{}\" }};",
+            line.perms
+        );
+    }
+    for (name, length) in windows(names, steps) {
+        let _ = writeln!(text, "\twindow({name}, {length:#x});");
+    }
+    let _ = writeln!(text, "\treturn map(engine, {});", engine.len().min(64));
+    text
 }
 
 fn access(readable: bool, writable: bool) -> &'static str {
@@ -245,7 +244,7 @@ fn access(readable: bool, writable: bool) -> &'static str {
     }
 }
 
-/// Returns the mapped ranges, including the last step's.
+/// Returns the mapped ranges, including that of the last step.
 fn windows(names: &Names<'_>, steps: &[Step]) -> Vec<(String, u64)> {
     let mapped_before = names.ranges.iter().skip(1);
     let mut ranges: Vec<(String, u64)> = mapped_before
@@ -264,43 +263,16 @@ fn ends(line: &Line, names: &Names<'_>) -> (String, String) {
     (names.value(line.start as i64), names.value(line.end as i64))
 }
 
-/// As a test that asks the engine: it fails if the answer is not the kernel's.
+/// Writes the history as a Rust test that asks the engine. The test fails if the answer is not the
+/// kernel's.
 pub(super) fn rust(steps: &[Step], found: &Found, both: &Both) -> String {
     let names = Names::new(steps, found);
     let mut body = String::new();
     for step in steps.iter().take(found.step + 1) {
-        let Some((result, action)) = performed(step, found) else {
-            continue;
-        };
-        let (marked, texts) = marked(step, action, &names);
-        let _ = writeln!(body, "    // {} = {}", described(action), Returned(*result));
-        let touched =
-            |texts: &[(u64, String)]| texts.first().map_or("0".to_owned(), |t| t.1.clone());
-        match &marked {
-            Action::Touch(_) => {
-                let addr = touched(&texts);
-                let _ = writeln!(
-                    body,
-                    "    let _ = space.fault(({addr}) as u64, true);\n    r.push(0);"
-                );
-            }
-            Action::ForkInto => {
-                body += "    space = space.fork().unwrap();\n    r.push(0);\n";
-            }
-            Action::ForkAside => {
-                body += "    space.fork().unwrap();\n    r.push(0);\n";
-            }
-            Action::Call(call) => {
-                let mut text = call_text(call, both);
-                for (mark, name) in &texts {
-                    let place = match name.strip_prefix("0x") {
-                        Some(_) => name.clone(),
-                        None => format!("({name}) as u64"),
-                    };
-                    text = text.replace(&mark.to_string(), &place);
-                }
-                let _ = writeln!(body, "    r.push(answer(&mut space, Call::{text}));");
-            }
+        if let Some((result, action)) = performed(step, found) {
+            let (marked, texts) = marked(step, action, &names);
+            let _ = writeln!(body, "    // {} = {}", described(action), Returned(*result));
+            rust_step(&mut body, &marked, &texts, both);
         }
     }
     let last = found.step;
@@ -315,47 +287,27 @@ pub(super) fn rust(steps: &[Step], found: &Found, both: &Both) -> String {
                 "    assert_eq!(r[{last}], {kernel}, \"the kernel's answer is on the right\");\n"
             )
         }
-        What::Map { kernel, .. } => {
-            let mut text = String::from("    let windows = [\n");
-            for (name, length) in windows(&names, steps) {
-                let _ = writeln!(text, "        ({name}, {name} + {length:#x}),");
-            }
-            text += "    ];\n    let kernel = [\n";
-            for line in kernel {
-                let (start, end) = ends(line, &names);
-                let _ = writeln!(
-                    text,
-                    "        ({start}, {end}, \"{}\".to_owned()),",
-                    line.perms
-                );
-            }
-            text + "    ];\n    assert_eq!(areas(&space, &windows), kernel, \"the kernel's areas are on the right\");\n"
-        }
+        What::Map { kernel, .. } => rust_map(kernel, &names, steps),
     };
-    let start_brk = if body.contains("start_brk") || end.contains("start_brk") {
-        "    let start_brk = space.layout().start_brk as i64;\n"
-    } else {
-        ""
+    let either = |part: &str| body.contains(part) || end.contains(part);
+    let start_brk = match either("start_brk") {
+        true => "    let start_brk = space.layout().start_brk as i64;\n",
+        false => "",
     };
-    let fence = if body.contains("fence") || end.contains("fence") {
-        ""
-    } else {
-        "_"
+    let fence = if either("fence") { "" } else { "_" };
+    let areas = match end.contains("areas(") {
+        true => RUST_AREAS,
+        false => "",
     };
-    let areas = if end.contains("areas(") {
-        RUST_AREAS
-    } else {
-        ""
-    };
-    let file = if body.contains("FileArg::File") {
-        RUST_FILE
-    } else {
-        ""
-    };
-    let uses = if file.is_empty() {
-        "use samara_mm::{AddressSpace, Call, Config, FileArg, Layout, Limits};\n"
-    } else {
-        "use samara_mm::{\n    AddressSpace, Call, Config, Counted, DriverFlags, File, FileArg, FileId, FileKind, Layout,\n    Limits, Object,\n};\n"
+    let (file, uses) = match body.contains("FileArg::File") {
+        true => (
+            RUST_FILE,
+            "use samara_mm::{\n    AddressSpace, Call, Config, Counted, DriverFlags, File, FileArg, FileId, FileKind, Layout,\n    Limits, Object,\n};\n",
+        ),
+        false => (
+            "",
+            "use samara_mm::{AddressSpace, Call, Config, FileArg, Layout, Limits};\n",
+        ),
     };
     format!(
         "//! The shortest history in which the engine differs from the kernel, found by `samara replay --minimise`.\n\n\
@@ -367,7 +319,55 @@ pub(super) fn rust(steps: &[Step], found: &Found, both: &Both) -> String {
     )
 }
 
-/// A call as an expression, without `Call::`.
+/// Writes a step in Rust. `texts` are the addresses to put in the place of the markers.
+fn rust_step(body: &mut String, marked: &Action, texts: &[(u64, String)], both: &Both) {
+    match marked {
+        Action::Touch(_) => {
+            let addr = texts.first().map_or("0", |text| &text.1);
+            let _ = writeln!(
+                body,
+                "    let _ = space.fault(({addr}) as u64, true);\n    r.push(0);"
+            );
+        }
+        Action::ForkInto => {
+            *body += "    space = space.fork().unwrap();\n    r.push(0);\n";
+        }
+        Action::ForkAside => {
+            *body += "    space.fork().unwrap();\n    r.push(0);\n";
+        }
+        Action::Call(call) => {
+            let mut text = call_text(call, both);
+            for (mark, name) in texts {
+                let place = match name.strip_prefix("0x") {
+                    Some(_) => name.clone(),
+                    None => format!("({name}) as u64"),
+                };
+                text = text.replace(&mark.to_string(), &place);
+            }
+            let _ = writeln!(body, "    r.push(answer(&mut space, Call::{text}));");
+        }
+    }
+}
+
+/// Writes the comparison of the kernel's areas with the engine's map in Rust.
+fn rust_map(kernel: &[Line], names: &Names<'_>, steps: &[Step]) -> String {
+    let mut text = String::from("    let windows = [\n");
+    for (name, length) in windows(names, steps) {
+        let _ = writeln!(text, "        ({name}, {name} + {length:#x}),");
+    }
+    text += "    ];\n    let kernel = [\n";
+    for line in kernel {
+        let (start, end) = ends(line, names);
+        let _ = writeln!(
+            text,
+            "        ({start}, {end}, \"{}\".to_owned()),",
+            line.perms
+        );
+    }
+    text + "    ];\n    assert_eq!(areas(&space, &windows), kernel, \"the kernel's areas are on the right\");\n"
+}
+
+/// Returns a call as an expression, without `Call::`.
 fn call_text(call: &Call, both: &Both) -> String {
     let mut plain = call.clone();
     let mut argument = "FileArg::None".to_owned();

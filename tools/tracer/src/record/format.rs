@@ -1,4 +1,4 @@
-//! The records: their names, what each holds, and the reading of one.
+//! The kinds of records: their names, their fields, and how each is read.
 
 use samara_conformance::counted::counted;
 use samara_conformance::seed::Seed;
@@ -14,9 +14,9 @@ use super::map::{MapChange, map_change};
 pub enum Reason {
     /// A program was started.
     Exec,
-    /// Engine and kernel had parted, or a call was not modelled.
+    /// Engine and kernel had diverged, or a call was not modelled.
     Resync,
-    /// A process appeared of which no fork had been seen.
+    /// A process appeared whose fork was not traced.
     Adopted,
 }
 
@@ -69,15 +69,16 @@ pub enum Record {
         /// The set, a bit for each node.
         nodes: u64,
     },
-    /// An access found nothing behind this address, beyond the end of a file, or nothing at it, below an
-    /// area that could not grow.
+    /// An access found no page behind this address, beyond the end of a file, or no area at it,
+    /// below an area that could not grow.
     PerhapsWritten {
         /// The number of the address space.
         space: u32,
         /// The address.
         address: u64,
     },
-    /// Pages that were found written may have been about to be when the last call was performed.
+    /// Pages that were found written. The write may have been pending when the last call was
+    /// performed.
     ShownLate {
         /// The number of the address space.
         space: u32,
@@ -86,7 +87,7 @@ pub enum Record {
         /// The address behind the last one.
         end: u64,
     },
-    /// Something is not known of these addresses, or, if there are none, of the next call.
+    /// Something is not known of these addresses or, if the range is empty, of the next call.
     Unknown {
         /// The number of the address space.
         space: u32,
@@ -106,7 +107,7 @@ pub enum Record {
         /// The address behind the last one.
         end: u64,
     },
-    /// A userfaultfd has brought pages where markers were.
+    /// A userfaultfd has filled pages that had markers.
     Brought {
         /// The number of the address space.
         space: u32,
@@ -130,7 +131,8 @@ pub enum Record {
         thread: i32,
         /// The kernel's answer: the value, or minus the error number.
         returned: i64,
-        /// Ranges (start, end) of areas that were newly found to hold anonymous pages, ascending: at entry …
+        /// Ranges (start, end) of areas that were newly found to hold anonymous pages, ascending:
+        /// at entry …
         before: Box<[(u64, u64)]>,
         /// … and at the return, if another thread wrote concurrently.
         after: Option<Box<[(u64, u64)]>>,
@@ -178,7 +180,8 @@ pub enum Record {
         /// The one of placement from the bottom up.
         legacy_base: u64,
     },
-    /// Counts that no other record tells: threads, and processes that are not followed, have no records.
+    /// Counts that no other record contains: threads, and processes that are not followed, have no
+    /// records.
     Totals {
         /// Processes of the program.
         processes: u64,
@@ -197,7 +200,7 @@ pub enum Record {
 }
 
 impl Record {
-    /// The address space that it tells of; of a fork, the child's.
+    /// Returns the address space of the record. For a fork, that is the child's.
     pub(crate) fn space(&self) -> Option<u32> {
         match self {
             Record::Seed { space, .. }
@@ -227,16 +230,16 @@ impl Record {
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     pub(super) files: Vec<Counted<File>>,
-    /// Of the whole trace.
+    /// The version of the kernel on which the trace was recorded.
     pub(super) kernel: KernelVersion,
-    /// The format that it has.
+    /// The version of the trace's format.
     pub(super) version: u32,
     /// The number of areas in the last map of each space. Spaces are numbered from 0 in order.
     pub(super) lengths: Vec<usize>,
 }
 
 impl Memory {
-    /// A space that is known, or the next new one.
+    /// Reads the number of a known space, or of the next new one.
     fn new_space(&mut self, fields: &mut Fields<'_>) -> Option<u32> {
         let space = fields.small()?;
         let index = usize::try_from(space).ok()?;
@@ -252,7 +255,7 @@ impl Memory {
     }
 }
 
-/// Reads one record. Returns `Some(None)` for one that only the memory needs.
+/// Reads one record. `Some(None)` stands for a record that only changes the memory.
 pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Option<Record>> {
     Some(Some(match fields.byte()? {
         1 => {
@@ -263,21 +266,18 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
         2 => seed(fields, memory)?,
         3 => fork(fields, memory)?,
         kind @ (4 | 17 | 19 | 20 | 21) => of_range(kind, fields, memory)?,
-        kind @ (5 | 14 | 15 | 16) => of_number(kind, fields, memory)?,
+        kind @ (5 | 14 | 15 | 16) => of_word(kind, fields, memory)?,
         6 => Record::Limits {
             space: memory.known_space(fields)?,
             limits: limits(fields)?,
         },
-        7 => call_record(fields, memory)?,
-        8 => {
-            let space = memory.known_space(fields)?;
-            Record::Unmodelled {
-                space,
-                thread: fields.small()? as i32,
-                returned: fields.signed()?,
-                name: fields.text()?.into(),
-            }
-        }
+        7 => performed(fields, memory)?,
+        8 => Record::Unmodelled {
+            space: memory.known_space(fields)?,
+            thread: fields.small()? as i32,
+            returned: fields.signed()?,
+            name: fields.text()?.into(),
+        },
         9 => map(fields, memory)?,
         10 => {
             let space = memory.known_space(fields)?;
@@ -287,31 +287,25 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
                 main: fields.flag()?,
             }
         }
-        18 => Record::Bases {
-            space: memory.known_space(fields)?,
-            mmap_base: fields.number()?,
-            legacy_base: fields.number()?,
+        11 => Record::End {
+            exit_code: i32::try_from(fields.signed()?).ok()?,
+            signal: i32::try_from(fields.signed()?).ok()?,
         },
         12 => Record::Settings {
             space: memory.known_space(fields)?,
             config: Box::new(config(fields, memory.kernel)?),
         },
-        13 => Record::Totals {
-            processes: fields.number()?,
-            threads: fields.number()?,
-            not_followed: (0..fields.count()?)
-                .map(|_| Some((fields.text()?.into(), fields.number()?)))
-                .collect::<Option<_>>()?,
-        },
-        11 => Record::End {
-            exit_code: i32::try_from(fields.signed()?).ok()?,
-            signal: i32::try_from(fields.signed()?).ok()?,
+        13 => totals(fields)?,
+        18 => Record::Bases {
+            space: memory.known_space(fields)?,
+            mmap_base: fields.number()?,
+            legacy_base: fields.number()?,
         },
         _ => return None,
     }))
 }
 
-/// Reads the start of an address space.
+/// Reads the start of an engine.
 fn seed(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Record> {
     let space = memory.new_space(fields)?;
     let reason = match fields.byte()? {
@@ -343,6 +337,7 @@ fn seed(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Record> {
     })
 }
 
+/// Reads a fork. The child begins with its parent's map.
 fn fork(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Record> {
     let parent = memory.known_space(fields)?;
     let child = memory.new_space(fields)?;
@@ -350,7 +345,7 @@ fn fork(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Record> {
     Some(Record::Fork { parent, child })
 }
 
-/// Reads a record of a range of one address space.
+/// Reads a record of a range: a space, a start and a length.
 fn of_range(kind: u8, fields: &mut Fields<'_>, memory: &Memory) -> Option<Record> {
     let (space, start) = (memory.known_space(fields)?, fields.number()?);
     let end = start.checked_add(fields.number()?)?;
@@ -369,31 +364,23 @@ fn of_range(kind: u8, fields: &mut Fields<'_>, memory: &Memory) -> Option<Record
     })
 }
 
-/// Reads a record of one number of an address space.
-fn of_number(kind: u8, fields: &mut Fields<'_>, memory: &Memory) -> Option<Record> {
-    let (space, number) = (memory.known_space(fields)?, fields.number()?);
+/// Reads a record of a space and one word.
+fn of_word(kind: u8, fields: &mut Fields<'_>, memory: &Memory) -> Option<Record> {
+    let (space, word) = (memory.known_space(fields)?, fields.number()?);
     Some(match kind {
-        5 => Record::Grown {
-            space,
-            start: number,
-        },
-        14 => Record::GrownMeanwhile {
-            space,
-            start: number,
-        },
-        15 => Record::NodesMeanwhile {
-            space,
-            nodes: number,
-        },
+        5 => Record::Grown { space, start: word },
+        14 => Record::GrownMeanwhile { space, start: word },
+        15 => Record::NodesMeanwhile { space, nodes: word },
         16 => Record::PerhapsWritten {
             space,
-            address: number,
+            address: word,
         },
         _ => return None,
     })
 }
 
-fn call_record(fields: &mut Fields<'_>, memory: &Memory) -> Option<Record> {
+/// Reads a call on memory, and what was found written around it.
+fn performed(fields: &mut Fields<'_>, memory: &Memory) -> Option<Record> {
     let (space, thread) = (memory.known_space(fields)?, fields.small()? as i32);
     let returned = fields.signed()?;
     let before = ranges(fields)?;
@@ -411,6 +398,7 @@ fn call_record(fields: &mut Fields<'_>, memory: &Memory) -> Option<Record> {
     })
 }
 
+/// Reads a map, and checks that the map before it has the areas that are kept.
 fn map(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Record> {
     let space = memory.known_space(fields)?;
     let change = map_change(fields)?;
@@ -423,5 +411,16 @@ fn map(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Record> {
     Some(Record::Map {
         space,
         change: Box::new(change),
+    })
+}
+
+/// Reads the counts at the end.
+fn totals(fields: &mut Fields<'_>) -> Option<Record> {
+    Some(Record::Totals {
+        processes: fields.number()?,
+        threads: fields.number()?,
+        not_followed: (0..fields.count()?)
+            .map(|_| Some((fields.text()?.into(), fields.number()?)))
+            .collect::<Option<_>>()?,
     })
 }

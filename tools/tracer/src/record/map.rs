@@ -1,9 +1,10 @@
-//! The kernel's map, as what differs from the one before.
+//! The kernel's map, as its difference from the map before.
 
 use samara_linux::maps::{Area, Map};
 use samara_record::{Fields, put, put_text};
 
-/// The difference of a map from the one before it: areas kept in front, new ones, areas kept behind.
+/// The difference of a map from the one before it: areas kept in front, new ones, areas kept
+/// behind.
 #[derive(Debug)]
 pub struct MapChange {
     pub(crate) front: usize,
@@ -11,7 +12,7 @@ pub struct MapChange {
     pub(crate) areas: Map,
 }
 
-/// Writes the kernel's map as what differs from `before`.
+/// Writes the kernel's map as its difference from `before`.
 pub(super) fn put_map(out: &mut Vec<u8>, map: &Map, before: &Map) {
     let same = |a: &Area, b: &Area| {
         (a.start, a.end, a.perms, a.offset, a.major, a.minor, a.inode)

@@ -1,4 +1,5 @@
-//! Recorded traces: what a program did and what the kernel answered, enough to perform all of it again without either.
+//! Recorded traces: the program's calls and the kernel's answers. They suffice to perform all calls
+//! again without the program and its kernel.
 //!
 //! The format is that of `samara-record`.
 

@@ -1,6 +1,7 @@
-//! Reading a trace, with the position of whatever is wrong in it.
+//! Reads a trace, and reports the position of any damage.
 //!
-//! What is read is looked at before more is: a file that is no trace, or that goes on for ever, is refused where it first makes no sense.
+//! Each part is checked before the next one is read. So a file that is no trace, or that never
+//! ends, is refused at its first invalid byte.
 
 use std::fmt;
 use std::fs;
@@ -14,7 +15,8 @@ use super::strace;
 use crate::kernel::Kernel;
 use crate::quantity::number_of;
 
-/// A file that cannot be read as a trace: where in it, in bytes from its start, and why.
+/// The reason why a file cannot be read as a trace, and its position in bytes from the start of the
+/// file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Damage {
     pub(crate) position: u64,
@@ -25,7 +27,7 @@ impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "is no whole trace: at byte {}: {}",
+            "is not a complete trace: at byte {}: {}",
             self.position, self.what
         )
     }
@@ -38,7 +40,7 @@ fn damage<T>(position: usize, what: impl Into<String>) -> Result<T, Damage> {
     })
 }
 
-/// The file ends at `position`, within `part`.
+/// Reports that the file ends at `position`, within `part`.
 fn cut<T>(position: usize, part: &str) -> Result<T, Damage> {
     damage(position, format!("the file is cut short, {part}"))
 }
@@ -48,13 +50,13 @@ fn cut<T>(position: usize, part: &str) -> Result<T, Damage> {
 pub struct Cut {
     /// The end of the last whole chunk, in bytes from the start of the file.
     position: usize,
-    /// Bytes behind it, of a chunk that was not written whole.
+    /// The number of bytes behind it, of a chunk that was not written completely.
     left: usize,
 }
 
 impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "was interrupted: whole up to byte {}", self.position)?;
+        write!(f, "was interrupted: complete up to byte {}", self.position)?;
         if self.left > 0 {
             write!(
                 f,
@@ -62,7 +64,7 @@ impl fmt::Display for Cut {
                 number_of(self.left as u64, "byte")
             )?;
         }
-        f.write_str("; up to a second of what the program did before is missing")
+        f.write_str("; up to a second of the program's last calls is missing")
     }
 }
 
@@ -81,26 +83,26 @@ pub struct Reader {
     pub cut: Option<Cut>,
 }
 
-/// A file, and how far it was read.
+/// A file, and the number of bytes read from it.
 struct Source<R> {
     from: R,
     at: usize,
 }
 
 impl<R: Read> Source<R> {
-    /// The next `length` bytes, or fewer where the file ends.
+    /// Reads the next `length` bytes, or fewer where the file ends.
     fn take(&mut self, length: usize) -> Result<Vec<u8>, Damage> {
         let mut bytes = Vec::new();
-        // The length may be damaged: memory is taken only for what is there.
+        // The length may be damaged, so memory is allocated only for bytes that exist.
         let read = (&mut self.from).take(length as u64).read_to_end(&mut bytes);
         self.at += bytes.len();
         match read {
             Ok(_) => Ok(bytes),
-            Err(error) => damage(self.at, format!("reading on failed: {error}")),
+            Err(error) => damage(self.at, format!("reading failed: {error}")),
         }
     }
 
-    /// One little-endian word. `Ok(None)`: the file has ended before it, or in it.
+    /// Reads one little-endian word. Returns `Ok(None)` if the file ends before it, or within it.
     fn word(&mut self) -> Result<Option<u32>, Damage> {
         let bytes = self.take(4)?;
         Ok(<[u8; 4]>::try_from(bytes.as_slice())
@@ -110,8 +112,8 @@ impl<R: Read> Source<R> {
 }
 
 impl Reader {
-    /// Reads a file (`-`: standard input) and decodes all its records. What strace wrote is read as well. Of a recording that was
-    /// interrupted, what is whole is read: see [`cut`](Self::cut).
+    /// Reads a file (`-` for standard input) and decodes all its records. Also reads the text of
+    /// strace. Of an interrupted recording it reads the whole records: see [`cut`](Self::cut).
     ///
     /// # Errors
     /// The rest of a line that begins with the file's name.
@@ -127,7 +129,8 @@ impl Reader {
         Self::either(io::BufReader::with_capacity(1 << 16, file))
     }
 
-    /// Returns the kernel that the program ran on; for the text of strace, the running one.
+    /// Returns the kernel that the program ran on. For the text of strace, this is the running
+    /// kernel.
     pub fn kernel(&self) -> Kernel {
         Kernel::of_record(&self.description)
     }
@@ -144,7 +147,7 @@ impl Reader {
         let kernel = Kernel::running();
         let whole = strace::read(from, kernel.version).map_err(|wrong| {
             format!(
-                "is no whole text of strace: line {}, column {}: {} (`strace -f -y -e trace=memory,process -o FILE` writes what is read)",
+                "is not a complete text of strace: line {}, column {}: {} (`strace -f -y -e trace=memory,process -o FILE` writes a readable one)",
                 wrong.line, wrong.column, wrong.what
             )
         })?;
@@ -215,8 +218,8 @@ impl Reader {
     }
 }
 
-/// Decodes what follows the description. A file may end within a chunk, or before its last record: then it was interrupted. Whatever else is
-/// wrong is damage.
+/// Decodes the records behind the description. A file that ends within a chunk, or before its last
+/// record, was interrupted. Everything else is damage.
 fn records(
     source: &mut Source<impl Read>,
     mut memory: Memory,
@@ -224,7 +227,7 @@ fn records(
     let mut records = Vec::new();
     let mut number = 0;
     let mut ended = false;
-    // Where the last whole chunk ends.
+    // The end of the last whole chunk.
     let position = loop {
         let at = source.at;
         let (Some(length), Some(sum)) = (source.word()?, source.word()?) else {
@@ -246,32 +249,10 @@ fn records(
                 format!("chunk {number} ({length} bytes) is damaged (check sum)"),
             );
         }
-        let mut fields = Fields {
-            bytes: &chunk,
-            at: 0,
-        };
-        while fields.at < chunk.len() {
-            let start = fields.at;
-            if ended {
-                return damage(from + start, "records follow the last one");
-            }
-            match format::record(&mut fields, &mut memory) {
-                Some(Some(record)) => {
-                    ended = matches!(record, Record::End { .. });
-                    records.push(record);
-                }
-                Some(None) => {}
-                None => {
-                    return damage(
-                        from + start,
-                        format!(
-                            "a record of kind {} makes no sense",
-                            chunk.get(start).copied().unwrap_or(0)
-                        ),
-                    );
-                }
-            }
+        if ended {
+            return damage(from, "records follow the last one");
         }
+        ended = records_of_chunk(&chunk, from, &mut memory, &mut records)?;
         number += 1;
     };
     let left = source.at - position;
@@ -279,4 +260,34 @@ fn records(
         return damage(position, "bytes follow the last record");
     }
     Ok((records, (!ended).then_some(Cut { position, left })))
+}
+
+/// Decodes the records of a chunk, which begins at `from` in the file. Returns `true` if it contains
+/// the last record of the trace.
+fn records_of_chunk(
+    chunk: &[u8],
+    from: usize,
+    memory: &mut Memory,
+    records: &mut Vec<Record>,
+) -> Result<bool, Damage> {
+    let mut fields = Fields {
+        bytes: chunk,
+        at: 0,
+    };
+    let mut ended = false;
+    while let Some(kind) = chunk.get(fields.at) {
+        let start = from + fields.at;
+        if ended {
+            return damage(start, "records follow the last one");
+        }
+        match format::record(&mut fields, memory) {
+            Some(Some(record)) => {
+                ended = matches!(record, Record::End { .. });
+                records.push(record);
+            }
+            Some(None) => {}
+            None => return damage(start, format!("a record of kind {kind} is invalid")),
+        }
+    }
+    Ok(ended)
 }

@@ -1,9 +1,9 @@
-//! The end of a file that grows: whole records, written in chunks.
+//! The end of a growing file: whole records, written in chunks.
 //!
 //! # Invariants
-//! - A chunk holds whole records. What a reader finds at the end of an interrupted file is whole, but for the last chunk.
-//! - What was recorded is in the file after [`PAUSE`] at the latest, also while the program rests: a thread sees to it. So a kill loses
-//!   less than a second.
+//! - A chunk holds whole records. So an interrupted file is whole, except for its last chunk.
+//! - A record is in the file after [`PAUSE`] at the latest, even while the program rests, because a
+//!   thread writes regularly. So a kill loses less than a second.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,12 +15,12 @@ use samara_record::head_of_chunk;
 
 use crate::tell::unless_closed;
 
-/// A chunk is written when it holds this many bytes, …
+/// A chunk is written when it holds this many bytes …
 const CHUNK: usize = 32 << 10;
-/// … and as often as this if it holds any.
+/// … or when this much time has passed, if it is not empty.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The file, and records that are not in it yet.
+/// The file, and the records that it does not hold yet.
 #[derive(Debug)]
 struct Tail {
     file: File,
@@ -28,7 +28,7 @@ struct Tail {
     chunks: u32,
     /// Bytes written, headers included.
     length: u64,
-    /// The first error. It is kept, so that the traced program runs on.
+    /// The first error. It is kept until the end, so that the traced program runs on.
     error: Option<io::Error>,
     closed: bool,
 }
@@ -76,7 +76,8 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// Takes over a file to whose `length` bytes chunks are appended. `regularly`: also while no record comes.
+    /// Takes over a file that holds `length` bytes, and appends chunks to it. With `regularly`, a
+    /// thread writes chunks even while no record arrives.
     pub(super) fn new(file: File, length: u64, regularly: bool) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             tail: Mutex::new(Tail {
@@ -111,10 +112,10 @@ impl Sink {
         self.shared.tail().chunks == 0
     }
 
-    /// Writes what is left, and returns the file's length in bytes.
+    /// Writes the remaining records, and returns the file's length in bytes.
     ///
     /// # Errors
-    /// The first one on the way.
+    /// The first error of any write.
     pub(super) fn finish(mut self) -> io::Result<u64> {
         self.close();
         let mut tail = self.shared.tail();
@@ -138,7 +139,8 @@ impl Drop for Sink {
     }
 }
 
-/// Starts the thread that writes regularly. It takes no signals: those for this program interrupt the waits of the thread that traces.
+/// Starts the thread that writes regularly. It takes no signals, because this program's signals
+/// interrupt the waits of the thread that traces.
 fn start_writing(shared: Arc<Shared>) -> io::Result<JoinHandle<()>> {
     let write = move || {
         let mut tail = shared.tail();
@@ -148,8 +150,8 @@ fn start_writing(shared: Arc<Shared>) -> io::Result<JoinHandle<()>> {
             tail.flush();
         }
     };
-    // SAFETY: all zeros is a valid set of signals, which the first call fills; the masks are this thread's own, and the new thread has the
-    // one in force while it is made.
+    // SAFETY: all zeros is a valid set of signals, which the first call fills. The masks belong to
+    // this thread, and a new thread inherits the mask in force while it is made.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
         let mut before: libc::sigset_t = std::mem::zeroed();

@@ -1,4 +1,4 @@
-//! Writing a trace as it happens.
+//! Writes a trace while it is recorded.
 
 use std::collections::HashMap;
 use std::fs;
@@ -32,25 +32,26 @@ pub fn file_of(version: u32, description: &str, records: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A recording that is being written. An error is kept until [`finish`](Self::finish), so that the traced
-/// program runs on.
+/// A recording that is being written. An error is kept until [`finish`](Self::finish), so that the
+/// traced program runs on.
 #[derive(Debug)]
 pub struct Writer {
     sink: Sink,
     /// The record that is being made, behind the files that it names.
     chunk: Vec<u8>,
-    /// Numbers of files, by address: `seen` keeps each from being used again, but not the file.
+    /// The numbers of files, by address. `seen` keeps each address from being reused, without
+    /// keeping the file's contents.
     files: HashMap<*const File, u64>,
     seen: Vec<Weak<File>>,
     maps: HashMap<u32, Map>,
 }
 
 impl Writer {
-    /// Creates (or empties) the file, and writes its description. With `outlives`, the file is readable even
-    /// if this program is killed.
+    /// Creates or empties the file, and writes its description. With `outlives`, the file is
+    /// readable even if this program is killed.
     ///
     /// # Errors
-    /// Those of creating and writing it.
+    /// The errors of creating and writing the file.
     pub fn create(
         path: &Path,
         program: &[String],
@@ -96,7 +97,7 @@ impl Writer {
         number
     }
 
-    /// The record is whole.
+    /// Hands over the finished record.
     fn end_record(&mut self) {
         self.sink.append(&mut self.chunk);
     }
@@ -285,7 +286,7 @@ impl Writer {
         self.end_record();
     }
 
-    /// Returns `true` if nothing of the program is in the file yet.
+    /// Returns `true` if the file holds no record yet.
     pub fn is_empty(&self) -> bool {
         self.sink.is_empty()
     }

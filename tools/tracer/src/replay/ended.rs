@@ -14,14 +14,14 @@ pub struct Ended {
     pub threads: Vec<i32>,
     /// The engine.
     pub space: AddressSpace,
-    /// The number of times that the engine was started anew from the kernel's map, after calls that it does
-    /// not model.
+    /// The number of times that the engine was started anew from the kernel's map, after calls that
+    /// it does not model.
     pub anew: u32,
     /// `true` if engine and record have agreed since it was started last.
     pub agreed: bool,
 }
 
-/// Performs a whole trace. Returns its address spaces in the order in which they were created.
+/// Performs a whole trace. Returns its address spaces in order of creation.
 pub fn spaces(reader: &Reader) -> Vec<Ended> {
     let mut player = Player::new(true, false);
     let mut about: BTreeMap<u32, (Vec<i32>, u32)> = BTreeMap::new();
@@ -61,7 +61,7 @@ pub fn spaces(reader: &Reader) -> Vec<Ended> {
         }
         player.play(record);
     }
-    // Those of threads that outlive the trace.
+    // These are the spaces of threads that outlive the trace.
     for (space, replayed) in (0..).zip(std::mem::take(&mut player.spaces)) {
         if let Some(replayed) = replayed {
             ended.insert(space, end(about.remove(&space), replayed));

@@ -1,4 +1,4 @@
-//! A recorded trace, performed on the engine without the program.
+//! Performs a recorded trace on the engine, without the program.
 
 mod ended;
 mod player;
@@ -12,8 +12,8 @@ pub use ended::Ended;
 pub use ended::spaces;
 pub use player::{Player, Watcher};
 
-/// Returns the address space that performed call number `call`, counted over all of them, in its state
-/// before the next call. After call 0 is the start of the program.
+/// Returns the address space that performed call number `call`, counted over all of them, in its
+/// state before the next call. Call 0 stands for the start of the program.
 ///
 /// # Errors
 /// The number of calls, if there are fewer.
@@ -43,8 +43,8 @@ pub fn after(reader: &Reader, call: u64) -> Result<AddressSpace, u64> {
     }
 }
 
-/// Returns the number of a call, the last one if none is given, and the address space that performed it,
-/// in its state afterwards.
+/// Returns the number of a call, the last one if none is given, and the address space that
+/// performed it, in its state afterwards.
 ///
 /// # Errors
 /// The number of calls, if there are fewer or there is no address space after that one.

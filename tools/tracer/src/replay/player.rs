@@ -1,4 +1,4 @@
-//! Performs records one after the other, and compares what became of the address spaces.
+//! Performs records one after the other, and compares the address spaces with the kernel's.
 
 use samara_conformance::checker::{Checker, Evidence, Listed, Place, Verdict};
 use samara_conformance::describe::Described;
@@ -15,17 +15,21 @@ pub(crate) struct Replayed {
     pub(crate) checker: Checker,
     /// The last call.
     pub(crate) last: Option<Call>,
-    /// Engine and record disagree: nothing is compared until the record's next seed of this space, which takes over from the engine.
+    /// Engine and record disagree. Nothing is compared until the record's next seed of this space
+    /// replaces the engine.
     pub(crate) parted: bool,
-    /// Something was done to it that is not told, or in an order that is not.
+    /// Something happened to it that the record does not contain, or whose order it does not
+    /// contain.
     pub(crate) uncertain: bool,
 }
 
 /// A listener that is shown each record after it was performed.
 pub trait Watcher {
-    /// Called after a record was performed. `engine` is the address space of which it tells, if it is still
-    /// followed. `call_number` is that of the call which it has performed, or 0. `differs` is `true` if the
-    /// record has parted it from the kernel's. `replaced` is `true` if another hypothesis has become the
+    /// Called after a record was performed.
+    ///
+    /// `engine` is the record's address space, if it is still followed. `call_number` is the number
+    /// of the performed call, or 0. `differs` is `true` if the engine has differed from the kernel
+    /// at this record for the first time. `replaced` is `true` if another hypothesis has become the
     /// likeliest.
     fn look(
         &mut self,
@@ -44,7 +48,8 @@ pub struct Player {
     maps: bool,
     /// Every invariant is checked after each call.
     check: bool,
-    /// By number; `None` behind a disagreement, until the record starts the engine anew.
+    /// The spaces by number. `None` behind a disagreement, until the record starts the engine
+    /// again.
     pub(crate) spaces: Vec<Option<Replayed>>,
     /// The kernel's map of each space at its last comparison.
     kernel: Vec<Map>,
@@ -59,8 +64,8 @@ pub struct Player {
 }
 
 impl Player {
-    /// Creates one before the first record. With `maps`, the kernel's maps are compared; with `check`, every
-    /// invariant of the engine is checked after each call.
+    /// Creates one before the first record. With `maps`, the kernel's maps are compared; with
+    /// `check`, every invariant of the engine is checked after each call.
     pub fn new(maps: bool, check: bool) -> Self {
         Self {
             maps,
@@ -84,7 +89,7 @@ impl Player {
         }
     }
 
-    /// Performs a record, and shows the watcher the address space that it tells of.
+    /// Performs a record, and shows the watcher the record's address space.
     pub fn play_for(&mut self, record: &Record, watcher: Option<&mut dyn Watcher>) {
         let Some(watcher) = watcher else {
             return self.play(record);
@@ -117,99 +122,7 @@ impl Player {
                 reason,
                 seed,
             } => self.seed(*space, *reason, seed),
-            Record::Fork { parent, child } => {
-                self.tally.forks += 1;
-                self.tally.processes += 1;
-                let forked = self
-                    .space(*parent)
-                    .and_then(|replayed| replayed.checker.fork().ok());
-                self.skipped += u64::from(forked.is_none());
-                let uncertain = self.space(*parent).is_some_and(|parent| parent.uncertain);
-                let forked = forked.map(|checker| Replayed {
-                    checker,
-                    last: None,
-                    parted: false,
-                    uncertain,
-                });
-                self.put(*child, forked);
-                if self.maps {
-                    self.kernel[*child as usize] = self.kernel[*parent as usize].clone();
-                }
-            }
-            Record::Written { space, start, end } => {
-                if let Some(replayed) = self.space(*space) {
-                    replayed.checker.note_written(*start, *end);
-                }
-            }
-            Record::Grown { space, start } => {
-                self.tally.grown += 1;
-                if let Some(replayed) = self.space(*space) {
-                    // Comparing may have found the growth already.
-                    replayed.checker.grow_stack(*start);
-                }
-            }
-            Record::GrownMeanwhile { space, start } => {
-                if let Some(replayed) = self.space(*space) {
-                    replayed.checker.may_have_grown(*start);
-                }
-            }
-            Record::NodesMeanwhile { space, nodes } => {
-                if let Some(replayed) = self.space(*space) {
-                    replayed.checker.may_have_named(*nodes);
-                }
-            }
-            Record::PerhapsWritten { space, address } => {
-                if let Some(replayed) = self.space(*space) {
-                    replayed.checker.may_have_written(*address);
-                }
-            }
-            Record::ShownLate { space, start, end } => {
-                if let Some(replayed) = self.space(*space) {
-                    replayed.checker.doubt(*start, *end);
-                }
-            }
-            Record::Unknown {
-                space,
-                start,
-                end,
-                unknown,
-            } => {
-                if let Some(replayed) = self.space(*space) {
-                    match start == end {
-                        true => replayed.checker.next_is_unknown(*unknown),
-                        false => replayed.checker.doubt_for(*start, *end, *unknown),
-                    }
-                }
-            }
-            Record::Poisoned { space, start, end } => {
-                if let Some(replayed) = self.space(*space) {
-                    replayed.checker.poison(*start, *end);
-                }
-            }
-            Record::Brought { space, start, end } => {
-                if let Some(replayed) = self.space(*space) {
-                    replayed.checker.note_brought(*start, *end);
-                }
-            }
-            Record::Limits { space, limits } => {
-                if let Some(replayed) = self.space(*space) {
-                    replayed.checker.set_limits(*limits);
-                }
-            }
-            Record::Settings { space, config } => {
-                if let Some(replayed) = self.space(*space) {
-                    replayed.checker.set_config(config);
-                }
-            }
-            Record::Bases {
-                space,
-                mmap_base,
-                legacy_base,
-            } => {
-                if let Some(replayed) = self.space(*space) {
-                    replayed.checker.set_bases(*mmap_base, *legacy_base);
-                }
-            }
+            Record::Fork { parent, child } => self.fork(*parent, *child),
             Record::Call {
                 space,
                 thread,
@@ -251,6 +164,96 @@ impl Player {
                 self.tally.not_followed = not_followed.iter().cloned().collect();
             }
             Record::End { exit_code, signal } => self.exit = Some((*exit_code, *signal)),
+            Record::Grown { space, .. } => {
+                self.tally.grown += 1;
+                self.inform(*space, record);
+            }
+            Record::Written { space, .. }
+            | Record::GrownMeanwhile { space, .. }
+            | Record::NodesMeanwhile { space, .. }
+            | Record::PerhapsWritten { space, .. }
+            | Record::ShownLate { space, .. }
+            | Record::Unknown { space, .. }
+            | Record::Poisoned { space, .. }
+            | Record::Brought { space, .. }
+            | Record::Limits { space, .. }
+            | Record::Settings { space, .. }
+            | Record::Bases { space, .. } => self.inform(*space, record),
+        }
+    }
+
+    /// Informs an engine, if it is still followed, of a fact that the record has about its address
+    /// space.
+    fn inform(&mut self, space: u32, record: &Record) {
+        let Some(replayed) = self.space(space) else {
+            return;
+        };
+        let checker = &mut replayed.checker;
+        match record {
+            Record::Written { start, end, .. } => {
+                checker.note_written(*start, *end);
+            }
+            Record::Grown { start, .. } => {
+                // The comparison may have found the growth already.
+                checker.grow_stack(*start);
+            }
+            Record::GrownMeanwhile { start, .. } => {
+                checker.may_have_grown(*start);
+            }
+            Record::NodesMeanwhile { nodes, .. } => {
+                checker.may_have_named(*nodes);
+            }
+            Record::PerhapsWritten { address, .. } => {
+                checker.may_have_written(*address);
+            }
+            Record::ShownLate { start, end, .. } => checker.doubt(*start, *end),
+            Record::Unknown {
+                start,
+                end,
+                unknown,
+                ..
+            } => match start == end {
+                true => checker.next_is_unknown(*unknown),
+                false => checker.doubt_for(*start, *end, *unknown),
+            },
+            Record::Poisoned { start, end, .. } => checker.poison(*start, *end),
+            Record::Brought { start, end, .. } => checker.note_brought(*start, *end),
+            Record::Limits { limits, .. } => checker.set_limits(*limits),
+            Record::Settings { config, .. } => checker.set_config(config),
+            Record::Bases {
+                mmap_base,
+                legacy_base,
+                ..
+            } => checker.set_bases(*mmap_base, *legacy_base),
+            // These are more than facts: `play` performs them.
+            Record::Seed { .. }
+            | Record::Fork { .. }
+            | Record::Call { .. }
+            | Record::Unmodelled { .. }
+            | Record::Map { .. }
+            | Record::Gone { .. }
+            | Record::Totals { .. }
+            | Record::End { .. } => {}
+        }
+    }
+
+    fn fork(&mut self, parent: u32, child: u32) {
+        self.tally.forks += 1;
+        self.tally.processes += 1;
+        let forked = self
+            .space(parent)
+            .and_then(|replayed| replayed.checker.fork().ok());
+        self.skipped += u64::from(forked.is_none());
+        let uncertain = self.space(parent).is_some_and(|parent| parent.uncertain);
+        let forked = forked.map(|checker| Replayed {
+            checker,
+            last: None,
+            parted: false,
+            uncertain,
+        });
+        self.put(child, forked);
+        if self.maps {
+            self.kernel[child as usize] = self.kernel[parent as usize].clone();
         }
     }
 
@@ -286,7 +289,8 @@ impl Player {
             Err(errno) => {
                 self.put(space, None);
                 let call_number = self.calls;
-                // It was compared, and what is wrong is no more than what was compared.
+                // The start was compared, so the counter of failures must not exceed that of
+                // comparisons.
                 self.tally.results += 1;
                 self.tally.find(FindingKind::Result, || Finding {
                     kind: FindingKind::Result,
@@ -358,7 +362,7 @@ impl Player {
             });
         }
         let both_failed = own < 0 && (-4095..0).contains(&returned);
-        // Where an undecided answer has changed another map, the record starts the engine anew next.
+        // If an undecided answer has changed another map, the record starts the engine again next.
         let goes_on = matches!(
             verdict,
             Verdict::Agrees | Verdict::Outside | Verdict::Undecided(_)
@@ -404,7 +408,7 @@ impl Player {
         replayed.parted = true;
     }
 
-    /// Adds the figures of the engines that are left, at the end.
+    /// Adds the figures of the remaining engines, at the end.
     pub fn finish(&mut self) {
         for replayed in self.spaces.drain(..).flatten() {
             replayed.checker.retire(false, &mut self.tally);
@@ -437,7 +441,7 @@ mod tests {
 7  +++ killed by SIGKILL +++
 ";
 
-    /// Reads and plays a text, whatever it is; true if it was read.
+    /// Reads and plays any text. Returns `true` if it could be read.
     fn play(text: &[u8]) -> bool {
         let Ok(reader) = Reader::either(text) else {
             return false;
@@ -489,7 +493,7 @@ mod tests {
                         drop(text.splice(at..at, piece));
                     }
                     4 => {
-                        // A line once more, elsewhere.
+                        // Repeats a line elsewhere.
                         let lines: Vec<&[u8]> = text.split_inclusive(|b| *b == b'\n').collect();
                         let line = lines[below(lines.len())].to_vec();
                         let before = lines[..below(lines.len())].concat();

@@ -1,16 +1,17 @@
-//! Calls whose answer depends on what a text of strace does not tell: a program's start, and in which order calls of several threads at once were
-//! served.
+//! Calls whose answer depends on facts that a text of strace lacks: a program's start, and the
+//! order of concurrent calls of several threads.
 
 use samara_conformance::describe;
 use samara_conformance::replica::placed_at_random;
 use samara_mm::{AddressSpace, Call, Errno, FileArg, NoPages};
 
-/// Returns `true` if the kernel's result depends on facts that the engine cannot know. If the call
-/// succeeded although the engine finds a part of the range unmapped, that part is an area from the
-/// start. If it failed although the engine sees no reason, the reason may be an area from the
+/// Returns `true` if the kernel's answer depends on facts that the engine cannot know.
+///
+/// If the call succeeded although the engine finds a hole in the range, an area from the start lies
+/// there. If it failed although the engine sees no reason, the reason may be an area from the
 /// start, a limit, a privilege or the file.
 ///
-/// Unless `certain`, each answer that differs does.
+/// Unless `certain`, every answer that differs counts.
 pub(super) fn concerns(engine: &AddressSpace, call: &Call, returned: i64, certain: bool) -> bool {
     let Ok(mut trial) = engine.try_clone() else {
         return false;
@@ -35,17 +36,17 @@ pub(super) fn concerns(engine: &AddressSpace, call: &Call, returned: i64, certai
                     ..
                 }
             );
-            // Arguments alone decide here.
+            // Here the arguments alone decide.
             !(anonymous && returned == -i64::from(Errno::EINVAL.0))
         }
-        // A hint that was not followed: something lies there.
+        // The kernel did not follow a hint, so another area lies there.
         (false, false) => {
             matches!(call, Call::Mmap { addr, flags, .. } if *addr != 0 && flags & 0x10 == 0)
         }
     }
 }
 
-/// Returns `true` if a part of the call's range is not mapped, as far as is known.
+/// Returns `true` if part of the call's range is not mapped, as far as is known.
 fn has_hole(engine: &AddressSpace, call: &Call) -> bool {
     let (start, len) = match *call {
         Call::Mremap {

@@ -1,4 +1,5 @@
-//! Attaching to a process that runs already: all its threads are stopped at one moment, and held until its address space has been read.
+//! Attaches to a running process. All its threads are stopped at one moment, and held until its
+//! address space has been read.
 
 use std::fs;
 use std::io;
@@ -17,11 +18,11 @@ use crate::tell::say;
 /// A process of which all threads are stopped.
 pub(crate) struct Attached {
     pub(crate) process: Tid,
-    /// Each thread, and what it was stopped for: that is still to be answered.
+    /// Each thread, and the stop that it is in, which is not answered yet.
     pub(crate) threads: Vec<(Tid, Stop)>,
 }
 
-/// The result for one thread.
+/// The outcome of stopping one thread.
 enum Caught {
     Stopped(Stop),
     /// It has ended.
@@ -32,14 +33,14 @@ enum Caught {
     Interrupted,
 }
 
-/// Attaches to all threads of a process, which any of them may name.
+/// Attaches to all threads of a process. `named` may be any of them.
 pub(crate) fn attach(named: Tid) -> Result<Attached, Refusal> {
     let living = Living::of(named);
     let process = living.process();
     living.ask(|tid| examine(process, tid))?;
     let mut threads: Vec<(Tid, Stop)> = Vec::new();
     let mut gone: Vec<Tid> = Vec::new();
-    // Those that were not stopped yet may have made more.
+    // Threads that were not stopped yet may have made more.
     loop {
         let listed = proc::threads(process).unwrap_or_default();
         let known = |tid: &Tid| gone.contains(tid) || threads.iter().any(|held| held.0 == *tid);
@@ -76,7 +77,7 @@ pub(crate) fn attach(named: Tid) -> Result<Attached, Refusal> {
 fn catch(tid: Tid) -> Caught {
     if let Err(error) = ptrace::seize(tid, Pace::EveryCall) {
         match proc::condition(tid) {
-            // A thread that one of those attached to has made since.
+            // One of the attached threads has made this one since.
             Ok(condition) if condition.tracer == std::process::id() as Tid => {}
             Ok(condition) if !matches!(condition.state, 'Z' | 'X') => {
                 return Caught::Refused(error);
@@ -102,7 +103,8 @@ fn catch(tid: Tid) -> Caught {
     }
 }
 
-/// Some waits of the kernel's no signal ends but one that kills: the thread cannot be stopped before they end.
+/// Prints a line if the thread sleeps in a wait that only a deadly signal ends. It cannot be
+/// stopped before that wait ends.
 fn tell_if_it_cannot_stop(tid: Tid) {
     const USUAL: Duration = Duration::from_millis(200);
     let waits = || proc::condition(tid).is_ok_and(|condition| condition.state == 'D');
@@ -112,33 +114,33 @@ fn tell_if_it_cannot_stop(tid: Tid) {
     thread::sleep(USUAL);
     if waits() && !interrupts::arrived() {
         say(&format!(
-            "samara: thread {tid} cannot be stopped yet, as in vfork while the child has not gone on: waiting; Ctrl-C gives up"
+            "samara: thread {tid} cannot be stopped yet, as in vfork before the child continues: waiting; Ctrl-C gives up"
         ));
     }
 }
 
 fn no_such(process: Tid) -> Refusal {
     Refusal(format!(
-        "there is no process {process}: `ps` lists those that run"
+        "there is no process {process}: `ps` lists the running ones"
     ))
 }
 
-/// Refuses what could not be traced, in words: a process by one of its threads.
+/// Refuses, in words, a process that could not be traced. `tid` is one of its threads.
 fn examine(process: Tid, tid: Tid) -> Result<(), Refusal> {
     let condition = proc::condition(tid).map_err(|_| no_such(process))?;
     if process == std::process::id() as Tid {
         return Err(Refusal(format!(
-            "{process} is this very process: name another"
+            "{process} is this process itself: name another"
         )));
     }
     if matches!(condition.state, 'Z' | 'X') {
         return Err(Refusal(format!(
-            "process {process} has ended, and its parent has not asked how: there is nothing to trace"
+            "process {process} has ended, and its parent has not waited for it yet: there is nothing to trace"
         )));
     }
     if condition.tracer != 0 {
         return Err(Refusal(format!(
-            "process {process} is traced already, by process {}: only one can",
+            "process {process} is traced already, by process {}: only one tracer is possible",
             condition.tracer
         )));
     }
@@ -162,7 +164,7 @@ fn examine(process: Tid, tid: Tid) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Why the kernel did not let this process attach.
+/// Returns the reason why the kernel did not let this process attach.
 fn refused(process: Tid, error: &io::Error) -> Refusal {
     if error.raw_os_error() == Some(libc::ESRCH) {
         return no_such(process);
@@ -173,10 +175,10 @@ fn refused(process: Tid, error: &io::Error) -> Refusal {
     ))
 }
 
-/// The facts that decide if a process may attach to another, as far as they show.
+/// The facts that decide if this process may attach to another, as far as they can be read.
 #[derive(Debug, Clone, Copy)]
 struct Asking {
-    /// Of this process.
+    /// This process runs as root.
     root: bool,
     /// `CAP_SYS_PTRACE`.
     capable: bool,
@@ -186,14 +188,14 @@ struct Asking {
     outermost: bool,
     /// A seccomp filter is on this process.
     filtered: bool,
-    /// `kernel.yama.ptrace_scope`; 0 without Yama.
+    /// `kernel.yama.ptrace_scope`, or 0 without Yama.
     scope: u64,
 }
 
 impl Asking {
     fn look(process: Tid) -> Self {
         const SYS_PTRACE: u32 = 19;
-        // SAFETY: asks for a number.
+        // SAFETY: the call takes nothing and returns a number.
         let own = unsafe { libc::geteuid() };
         let user = proc::condition(process).map_or(0, |condition| condition.user);
         let map =
@@ -203,14 +205,14 @@ impl Asking {
             root: own == 0,
             capable: proc::capabilities(0).is_ok_and(|held| held >> SYS_PTRACE & 1 == 1),
             own: user == own,
-            // Only there all users are mapped, each to itself.
+            // Only there are all users mapped, each to itself.
             outermost: map.split_ascii_whitespace().eq(["0", "0", "4294967295"]),
             filtered: status.contains("\nSeccomp:\t2"),
             scope: proc::sysctl("kernel/yama/ptrace_scope", 0),
         }
     }
 
-    /// Returns what keeps this process from attaching, and what to do about it.
+    /// Returns the obstacle to attaching, and how to remove it.
     fn advice(self) -> &'static str {
         match self {
             Asking { scope: 3, .. } => {
@@ -241,7 +243,7 @@ impl Asking {
                 ..
             } => "/proc/sys/kernel/yama/ptrace_scope is 2: run this as root",
             Asking { capable: false, .. } => {
-                "it has privileges that this one lacks, or may not be dumped: run this as root"
+                "it has privileges that this process lacks, or may not be dumped: run this as root"
             }
             Asking {
                 outermost: false, ..
@@ -249,10 +251,10 @@ impl Asking {
                 "CAP_SYS_PTRACE counts only within this user namespace, and that process is not in it: run this outside"
             }
             Asking { filtered: true, .. } => {
-                "this one has CAP_SYS_PTRACE: the seccomp filter that it runs under, as in a container, or a security module forbids it; run this outside"
+                "this process has CAP_SYS_PTRACE, but its seccomp filter, as in a container, or a security module forbids it: run this outside"
             }
             Asking { .. } => {
-                "this one has CAP_SYS_PTRACE, so that a security module (AppArmor, SELinux) or the kernel itself protects it: the kernel's log may tell"
+                "this process has CAP_SYS_PTRACE, but a security module (AppArmor, SELinux) or the kernel itself protects the other one: the kernel's log may say why"
             }
         }
     }
@@ -272,7 +274,7 @@ pub fn words(process: Tid) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// The advice names only what the caller is not yet.
+    /// Advice never asks for what the process has already.
     #[test]
     fn advice_fits_who_asks() {
         let root = Asking {

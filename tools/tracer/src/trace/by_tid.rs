@@ -1,12 +1,12 @@
-//! Tables by the number of a thread, of which several are looked into at each stop.
+//! Tables by thread number. Several of them are searched at each stop.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use samara_linux::Tid;
 
-/// A map by thread. The kernel assigns these numbers one after the other, so no attacker chooses
-/// them, and a keyed hash would have no use.
+/// A table by thread number. The kernel assigns these numbers in order, so a keyed hash would
+/// defend against no attacker.
 pub(crate) type ByTid<V> = HashMap<Tid, V, BuildHasherDefault<Spread>>;
 
 /// The golden ratio, as a fraction of all words: its multiples lie far apart.

@@ -1,15 +1,16 @@
-//! The process that becomes the traced program, from its creation to its `execve`.
+//! The child process that becomes the traced program, from its creation to its `execve`.
 //!
-//! It shares the tracer's memory, as a child of `vfork` does, except that the tracer runs on.
-//! Copies of page tables, and of each page that either process then writes, would take a tenth of
-//! the time in which a short program is traced. Sharing has a price, which this file pays in one
-//! place:
+//! The child shares the tracer's memory, as after `vfork`, except that the tracer continues
+//! concurrently. Copies of page tables, and of the pages that either side then writes, would take a
+//! tenth of the time in which a short program is traced. Sharing has a price, which this file pays
+//! in one place:
 //!
-//! - What the child reads stays for good ([`start`] leaks it): the tracer may give up while the child is still on its way.
-//! - The child has a stack of its own, and writes nothing else. It calls the kernel directly, since the C library notes errors in the `errno`
-//!   of the tracer's thread, whose thread-local memory the child shares.
-//! - No handler of the tracer can run in the child: those for signals from outside are installed after the child was made, and for the tracer
-//!   alone.
+//! - The memory that the child reads stays forever ([`start`] leaks it), because the tracer may
+//!   give up while the child still runs here.
+//! - The child has a stack of its own, and writes no other memory. It calls the kernel directly:
+//!   the C library stores errors in `errno`, which the child shares with the tracer's thread.
+//! - No handler of the tracer can run in the child. The handlers for outside signals are installed
+//!   after the child was made, and for the tracer alone.
 
 use std::arch::asm;
 use std::ffi::CString;
@@ -21,7 +22,7 @@ use samara_linux::Tid;
 use super::filter::Filter;
 use crate::streams;
 
-/// Steps of the child that can fail; it writes the step and an error number.
+/// Steps of the child that can fail. The child writes the step and an error number.
 pub(crate) const INSTALL: u8 = 1;
 pub(crate) const EXECUTE: u8 = 2;
 
@@ -29,38 +30,39 @@ pub(crate) const EXECUTE: u8 = 2;
 const STACK: usize = 16 << 10;
 
 unsafe extern "C" {
-    /// The environment as this program was given it, which it does not change.
+    /// The environment that this program was given. This program does not change it.
     static environ: *const *const libc::c_char;
 }
 
-/// The child's arguments. Everything that allocates is done before the child is made.
+/// The child's input. Everything that allocates memory happens before the child is made.
 pub(crate) struct Child {
     pub(crate) path: CString,
     /// The first is the program's name.
     pub(crate) arguments: Vec<CString>,
     pub(crate) filter: Filter,
     pub(crate) no_new_privileges: bool,
-    /// The action for each signal of [`streams::OF_WRITING`].
+    /// The disposition of each signal of [`streams::OF_WRITING`].
     pub(crate) signals: [libc::sighandler_t; 2],
     /// The limit on descriptors before it was raised.
     pub(crate) descriptors: Option<libc::rlimit>,
-    /// For each standard stream, `true` if it was closed.
+    /// For each standard stream: `true` if it was closed.
     pub(crate) closed: [bool; 3],
-    /// The child waits here for a byte: without it, the tracer is gone or could not attach.
+    /// The child waits here for a byte. If none comes, the tracer is gone or could not attach.
     pub(crate) go: RawFd,
-    /// The tracer's end of it, open in the child too.
+    /// The tracer's end of it, which is open in the child, too.
     pub(crate) go_tracer: RawFd,
     pub(crate) failure: RawFd,
 }
 
 impl Child {
-    /// Everything up to the new program. Comes back only with the step that failed, and its error number.
+    /// Runs everything up to the new program. Returns only if a step fails: the step, and its error
+    /// number.
     fn execute(&self, arguments: &[*const libc::c_char]) -> (u8, i32) {
         let [go, go_tracer] = [self.go, self.go_tracer].map(|descriptor| descriptor as usize);
         let mut byte = 0u8;
-        // SAFETY: the descriptor of the tracer is not used in this process; `byte` has room for what is read.
+        // SAFETY: this process does not use the tracer's descriptor. `byte` has room for one byte.
         let told = unsafe {
-            // The end of the pipe must be seen if the tracer dies.
+            // The child must see the end of the pipe if the tracer dies.
             let _ = call(libc::SYS_close, [go_tracer, 0, 0, 0, 0]);
             call(libc::SYS_read, [go, &raw mut byte as usize, 1, 0, 0])
         };
@@ -68,16 +70,16 @@ impl Child {
             exit();
         }
         for (signal, handler) in streams::OF_WRITING.into_iter().zip(self.signals) {
-            // The kernel's own form: handler, flags, what returns from it, mask.
+            // The kernel's own structure: handler, flags, restorer, mask.
             let action = [handler, 0, 0, 0];
             let action = (&raw const action) as usize;
-            // SAFETY: reads `action`; the eight bytes are the length of the kernel's mask.
+            // SAFETY: the call reads `action`. Eight is the length of the kernel's mask in bytes.
             let _ = unsafe { call(libc::SYS_rt_sigaction, [signal as usize, action, 0, 8, 0]) };
         }
         if let Some(limit) = &self.descriptors {
             let resource = libc::RLIMIT_NOFILE as usize;
             let limit = std::ptr::from_ref(limit) as usize;
-            // SAFETY: reads the limit, for this process.
+            // SAFETY: the call reads the limit, and sets that of this process.
             let _ = unsafe { call(libc::SYS_prlimit64, [0, resource, limit, 0, 0]) };
         }
         for (stream, _) in self
@@ -86,7 +88,7 @@ impl Child {
             .enumerate()
             .filter(|(_, closed)| **closed)
         {
-            // SAFETY: the runtime opened this stream, which was closed. No code in the child uses
+            // SAFETY: the runtime opened this stream because it was closed. The child does not use
             // it.
             let _ = unsafe { call(libc::SYS_close, [stream, 0, 0, 0, 0]) };
         }
@@ -94,7 +96,7 @@ impl Child {
             return (INSTALL, error);
         }
         let (path, arguments) = (self.path.as_ptr(), arguments.as_ptr());
-        // SAFETY: the path and both arrays are zero-terminated and stay for good.
+        // SAFETY: the path and both arrays are zero-terminated, and stay forever.
         let executed = unsafe {
             call(
                 libc::SYS_execve,
@@ -104,13 +106,14 @@ impl Child {
         (EXECUTE, executed.err().unwrap_or(0))
     }
 
-    /// Puts the filter on this process and what it will start.
+    /// Installs the filter for this process and the programs that it will start.
     ///
-    /// Unless `no_new_privileges` is set this needs `CAP_SYS_ADMIN`, and set-user-ID programs keep working.
+    /// Unless `no_new_privileges` is set, this needs `CAP_SYS_ADMIN`, and set-user-ID programs keep
+    /// working.
     fn install(&self) -> Result<(), i32> {
         if self.no_new_privileges {
             let set = libc::PR_SET_NO_NEW_PRIVS as usize;
-            // SAFETY: PR_SET_NO_NEW_PRIVS takes integers only.
+            // SAFETY: PR_SET_NO_NEW_PRIVS takes only integers.
             unsafe { call(libc::SYS_prctl, [set, 1, 0, 0, 0]) }?;
         }
         let program = self.filter.program();
@@ -119,7 +122,8 @@ impl Child {
             libc::SECCOMP_SET_MODE_FILTER,
             libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW,
         );
-        // SAFETY: `program` describes the filter, which outlives the call; the kernel copies and does not write it.
+        // SAFETY: `program` describes the filter, which outlives the call. The kernel copies it and
+        // does not write to it.
         unsafe {
             call(
                 libc::SYS_seccomp,
@@ -130,8 +134,8 @@ impl Child {
     }
 }
 
-/// Makes the child, which waits for its byte. It is a child of the calling thread as after `fork`, with descriptors, signal actions and limits
-/// of its own.
+/// Makes the child, which waits for its byte. As after `fork`, it is a child of the calling thread,
+/// with its own descriptors, signal actions and limits.
 pub(crate) fn start(child: Child) -> io::Result<Tid> {
     let last = std::iter::once(std::ptr::null());
     let arguments = child.arguments.iter().map(|argument| argument.as_ptr());
@@ -141,8 +145,9 @@ pub(crate) fn start(child: Child) -> io::Result<Tid> {
     }));
     let stack = Box::leak(vec![0u128; STACK / size_of::<u128>()].into_boxed_slice());
     let top = stack.as_mut_ptr_range().end;
-    // SAFETY: the stack is the child's alone from here on, and `prepared` is never written again. The child keeps to what the head of this
-    // file says. It ends by `execve` or `exit`, and so never returns into this function.
+    // SAFETY: from here on the stack belongs to the child alone, and `prepared` is never written
+    // again. The child keeps to the rules at the head of this file. It ends by `execve` or `exit`,
+    // so it never returns into this function.
     let tid = unsafe {
         libc::clone(
             run,
@@ -157,38 +162,39 @@ pub(crate) fn start(child: Child) -> io::Result<Tid> {
     }
 }
 
-/// A child, and its arguments as the kernel takes them.
+/// A child, and its arguments in the kernel's form.
 struct Prepared {
     child: Child,
     arguments: Vec<*const libc::c_char>,
 }
 
 extern "C" fn run(prepared: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: `start` passes a value that stays valid and that no thread writes.
+    // SAFETY: `start` passes memory that stays forever and is never written.
     let Prepared { child, arguments } = unsafe { &*prepared.cast_const().cast::<Prepared>() };
     let (step, error) = child.execute(arguments);
     let [a, b, c, d] = error.to_le_bytes();
     let message = [step, a, b, c, d];
     let (at, length) = ((&raw const message) as usize, message.len());
-    // SAFETY: reads `message`.
+    // SAFETY: the call reads `message`.
     let _ = unsafe { call(libc::SYS_write, [child.failure as usize, at, length, 0, 0]) };
     exit()
 }
 
 fn exit() -> ! {
     loop {
-        // SAFETY: ends this process, and runs no handlers of the tracer.
+        // SAFETY: the call ends this process, and runs no handlers of the tracer.
         let _ = unsafe { call(libc::SYS_exit_group, [127, 0, 0, 0, 0]) };
     }
 }
 
-/// A system call, which leaves `errno` alone: its value, or an error number.
+/// Makes a system call without touching `errno`. Returns its value, or an error number.
 ///
 /// # Safety
-/// As for the call.
+/// The duties of the system call itself.
 unsafe fn call(number: libc::c_long, [a, b, c, d, e]: [usize; 5]) -> Result<usize, i32> {
     let result: isize;
-    // SAFETY: by x86-64's convention the kernel changes `rax`, `rcx` and `r11`, and memory only as the call says, which the caller answers for.
+    // SAFETY: by x86-64's convention the kernel changes `rax`, `rcx` and `r11`. It changes memory
+    // only as the call specifies, which is the caller's duty.
     unsafe {
         asm!(
             "syscall",

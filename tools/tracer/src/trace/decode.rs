@@ -1,7 +1,8 @@
-//! From a stopped call to what the engine must be told.
+//! Decodes a stopped call for the engine.
 
 mod name;
 mod nodes;
+mod plain;
 mod settings;
 mod userfault;
 
@@ -27,51 +28,52 @@ pub(crate) use userfault::Filling;
 /// The meaning of a stopped call for the tracer.
 #[derive(Debug)]
 pub(crate) enum Decoded {
-    /// The engine performs it too.
+    /// The engine performs it, too.
     Perform(Call),
-    /// Copies the address space; the event tells of the child.
+    /// Copies the address space. The event names the child.
     Fork,
-    /// Replaces the address space; the event tells of it.
+    /// Replaces the address space. An event reports that.
     Exec,
-    /// Changes a limit: take all of them anew from the process (0: the caller's own).
+    /// Changes a limit. All limits must be read again from this process (0 for the caller's own).
     Limits(Tid),
-    /// Changes what the thread may do: look at its personality and privileges anew.
+    /// Changes the thread's permissions. Its personality and privileges must be read again.
     Settings,
-    /// Asks for a thread to be traced: refused if that is followed here.
+    /// Asks for a tracer for a thread. The kernel refuses that for a thread that is traced here.
     Tracing,
-    /// Would leave the thread nothing but `read`, `write`, `exit` and `rt_sigreturn`. The kernel refuses this to a thread with a filter.
+    /// Would leave the thread only `read`, `write`, `exit` and `rt_sigreturn`. The kernel refuses
+    /// this to a thread with a filter.
     Strict,
-    /// Installs a filter by which another process decides about calls, which the tracer does not
-    /// see.
+    /// Installs a filter by which another process decides about calls, which the tracer then does
+    /// not see.
     Listener,
-    /// `io_setup`: maps a ring, whose address comes to be at `pointer`.
+    /// `io_setup`: maps a ring. Its address will be at `pointer`.
     RingSetUp { pointer: u64, narrow: bool },
     /// `io_destroy`: unmaps the ring at `address`.
     RingDestroyed { address: u64 },
-    /// `io_uring_setup`: makes a ring; how, is at `params`.
+    /// `io_uring_setup`: makes a ring, as described at `params`.
     UringSetUp { params: u64 },
-    /// `io_uring_enter`: the descriptor, how many entries are submitted, and flags.
+    /// `io_uring_enter`: the descriptor, the number of submitted entries, and flags.
     UringEnter(i32, u32, u32),
-    /// `io_uring_register`: gives rings numbers.
+    /// `io_uring_register`: assigns numbers to rings.
     UringRegister(Registering),
     /// Makes a userfaultfd.
     WatcherMade,
-    /// [What fills in](filter::UFFDIO_FILLING) pages.
+    /// A call that [fills](filter::UFFDIO_FILLING) pages.
     Filled(Filling),
     /// `UFFDIO_MOVE`.
     Moved { to: u64, from: u64 },
     /// `prctl(PR_SET_MM)`.
     Bounds(Bounds),
-    /// The engine does not know it.
+    /// The engine does not model it.
     Unmodelled {
         /// `true` if it may have changed the map.
         changes_map: bool,
     },
-    /// Nothing of interest after all.
+    /// Concerns no map after all.
     Ignore,
 }
 
-/// Bounds of heap and stack that a call sets; those of the data, the kernel shows.
+/// Bounds of heap and stack that a call sets. The kernel itself shows the bounds of the data.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) start_brk: Option<u64>,
@@ -81,7 +83,7 @@ pub(crate) struct Bounds {
 
 const MAP_ANONYMOUS: u64 = libc::MAP_ANONYMOUS as u64;
 
-/// Decodes a call at its entry, reading what its arguments point to.
+/// Decodes a call at its entry. Reads the arguments that are behind pointers.
 pub(crate) fn decode(
     tid: Tid,
     entry: &Entry,
@@ -94,164 +96,32 @@ pub(crate) fn decode(
     if entry.nr == i386::REFUSED {
         return Decoded::Ignore;
     }
-    if let Some(call) = in_registers(entry) {
+    if let Some(call) = plain::call(entry) {
         return Decoded::Perform(call);
     }
-    let [a, b, c, d, e, f] = entry.args;
-    Decoded::Perform(match entry.nr as i64 {
-        libc::SYS_mmap => Call::Mmap {
-            addr: a,
-            len: b,
-            prot: c,
-            flags: d,
-            file: if d & MAP_ANONYMOUS != 0 {
-                FileArg::None
-            } else {
-                files.resolve(tid, e as i32, d)
-            },
-            offset: f,
-        },
-        libc::SYS_shmat => Call::Shmat {
-            segment: files.segments.segment(tid, i64::from(a as i32)),
-            addr: b,
-            flags: u64::from(c as u32),
-        },
-        libc::SYS_mbind => {
-            let nodes = match NodeMask::of(entry).read(tid) {
-                Nodes::These(nodes) => nodes,
-                Nodes::Beyond(nodes) if numa_nodes() <= 32 => nodes,
-                Nodes::Beyond(_) => return Decoded::Unmodelled { changes_map: true },
-                // Before anything else but the mode, which may be refused as well.
-                Nodes::Refused => return Decoded::Ignore,
-            };
-            Call::Mbind {
-                addr: a,
-                len: b,
-                mode: c,
-                nodes,
-                flags: f,
-            }
-        }
-        _ => return without_call(tid, entry, watchers),
-    })
-}
-
-/// Returns the call, if all its arguments are in registers.
-fn in_registers(entry: &Entry) -> Option<Call> {
-    let [a, b, c, d, e, _] = entry.args;
-    Some(match entry.nr as i64 {
-        libc::SYS_munmap => Call::Munmap { addr: a, len: b },
-        libc::SYS_mprotect => Call::Mprotect {
-            addr: a,
-            len: b,
-            prot: c,
-            pkey: -1,
-        },
-        libc::SYS_pkey_mprotect => Call::Mprotect {
-            addr: a,
-            len: b,
-            prot: c,
-            pkey: d as i32,
-        },
-        libc::SYS_mremap => Call::Mremap {
-            old_addr: a,
-            old_len: b,
-            new_len: c,
-            flags: d,
-            new_addr: e,
-        },
-        libc::SYS_brk => Call::Brk { addr: a },
-        libc::SYS_madvise => Call::Madvise {
-            addr: a,
-            len: b,
-            advice: c as i32,
-        },
-        libc::SYS_mlock => Call::Mlock {
-            addr: a,
-            len: b,
-            flags: 0,
-        },
-        libc::SYS_mlock2 => Call::Mlock {
-            addr: a,
-            len: b,
-            flags: u64::from(c as u32),
-        },
-        libc::SYS_munlock => Call::Munlock { addr: a, len: b },
-        libc::SYS_mlockall => Call::Mlockall {
-            flags: u64::from(a as u32),
-        },
-        libc::SYS_munlockall => Call::Munlockall,
-        libc::SYS_msync => Call::Msync {
-            addr: a,
-            len: b,
-            flags: u64::from(c as u32),
-        },
-        libc::SYS_mincore => Call::Mincore { addr: a, len: b },
-        libc::SYS_mseal => Call::Mseal {
-            addr: a,
-            len: b,
-            flags: c,
-        },
-        libc::SYS_remap_file_pages => Call::RemapFilePages {
-            addr: a,
-            len: b,
-            prot: c,
-            pgoff: d,
-            flags: e,
-        },
-        libc::SYS_shmdt => Call::Shmdt { addr: a },
-        filter::SYS_SET_MEMPOLICY_HOME_NODE => Call::SetMempolicyHomeNode {
-            addr: a,
-            len: b,
-            home: c,
-            flags: d,
-        },
-        libc::SYS_pkey_alloc => Call::PkeyAlloc {
-            flags: a,
-            rights: b,
-        },
-        libc::SYS_pkey_free => Call::PkeyFree { pkey: a as i32 },
-        _ => return None,
-    })
-}
-
-/// Decodes what is no call of the engine, or a call whose arguments lie in memory.
-fn without_call(tid: Tid, entry: &Entry, watchers: &mut Watchers) -> Decoded {
-    let [a, b, c, d, ..] = entry.args;
     match entry.nr as i64 {
+        libc::SYS_mmap => Decoded::Perform(mmap(tid, entry, files)),
+        libc::SYS_shmat => Decoded::Perform(shmat(tid, entry, files)),
+        libc::SYS_mbind => mbind(tid, entry),
         libc::SYS_process_madvise => process_madvise(tid, entry),
-        libc::SYS_io_setup => Decoded::RingSetUp {
-            pointer: b,
-            narrow: entry.is_i386(),
-        },
-        libc::SYS_io_destroy => Decoded::RingDestroyed { address: a },
-        libc::SYS_io_uring_setup => Decoded::UringSetUp { params: b },
-        libc::SYS_io_uring_enter => Decoded::UringEnter(a as i32, b as u32, d as u32),
-        libc::SYS_io_uring_register => Decoded::UringRegister(Registering {
-            updates: c,
-            count: d as u32,
-            registers: b as u32 & 1 == 0,
-        }),
+        libc::SYS_io_setup
+        | libc::SYS_io_destroy
+        | libc::SYS_io_uring_setup
+        | libc::SYS_io_uring_enter
+        | libc::SYS_io_uring_register => on_rings(entry),
         libc::SYS_prctl => settings::prctl(tid, entry),
-        libc::SYS_userfaultfd => Decoded::WatcherMade,
-        libc::SYS_ioctl if b as u32 == filter::USERFAULTFD_IOC_NEW => Decoded::WatcherMade,
-        libc::SYS_ioctl => userfault::ioctl(tid, entry, watchers),
         libc::SYS_seccomp => settings::seccomp(tid, entry),
+        libc::SYS_userfaultfd => Decoded::WatcherMade,
+        libc::SYS_ioctl if entry.args[1] as u32 == filter::USERFAULTFD_IOC_NEW => {
+            Decoded::WatcherMade
+        }
+        libc::SYS_ioctl => userfault::ioctl(tid, entry, watchers),
         libc::SYS_ptrace => Decoded::Tracing,
-        _ => of_process(tid, entry),
-    }
-}
-
-/// Decodes calls on processes and their settings.
-fn of_process(tid: Tid, entry: &Entry) -> Decoded {
-    match entry.nr as i64 {
         libc::SYS_fork => Decoded::Fork,
         libc::SYS_clone | libc::SYS_clone3 => {
-            let flags = clone_flags(tid, entry);
-            if flags & libc::CLONE_VM as u64 != 0 {
-                Decoded::Ignore
-            } else {
-                Decoded::Fork
+            match clone_flags(tid, entry) & libc::CLONE_VM as u64 {
+                0 => Decoded::Fork,
+                _ => Decoded::Ignore,
             }
         }
         libc::SYS_execve | libc::SYS_execveat => Decoded::Exec,
@@ -272,7 +142,74 @@ fn of_process(tid: Tid, entry: &Entry) -> Decoded {
     }
 }
 
-/// The process whose limits a call may change; 0 is the caller's own.
+/// Decodes `mmap`, whose descriptor is looked up.
+fn mmap(tid: Tid, entry: &Entry, files: &mut Files) -> Call {
+    let [addr, len, prot, flags, descriptor, offset] = entry.args;
+    let file = if flags & MAP_ANONYMOUS != 0 {
+        FileArg::None
+    } else {
+        files.resolve(tid, descriptor as i32, flags)
+    };
+    Call::Mmap {
+        addr,
+        len,
+        prot,
+        flags,
+        file,
+        offset,
+    }
+}
+
+/// Decodes `shmat`, whose segment is looked up.
+fn shmat(tid: Tid, entry: &Entry, files: &Files) -> Call {
+    let [identifier, addr, flags, ..] = entry.args;
+    Call::Shmat {
+        segment: files.segments.segment(tid, i64::from(identifier as i32)),
+        addr,
+        flags: u64::from(flags as u32),
+    }
+}
+
+/// Decodes `mbind`, whose node mask is read.
+fn mbind(tid: Tid, entry: &Entry) -> Decoded {
+    let [addr, len, mode, _, _, flags] = entry.args;
+    let nodes = match NodeMask::of(entry).read(tid) {
+        Nodes::These(nodes) => nodes,
+        Nodes::Beyond(nodes) if numa_nodes() <= 32 => nodes,
+        Nodes::Beyond(_) => return Decoded::Unmodelled { changes_map: true },
+        // The kernel checks the mask before everything but the mode, which it may refuse as well.
+        Nodes::Refused => return Decoded::Ignore,
+    };
+    Decoded::Perform(Call::Mbind {
+        addr,
+        len,
+        mode,
+        nodes,
+        flags,
+    })
+}
+
+/// Decodes calls about the rings of `io_setup` and `io_uring`.
+fn on_rings(entry: &Entry) -> Decoded {
+    let [a, b, c, d, ..] = entry.args;
+    match entry.nr as i64 {
+        libc::SYS_io_setup => Decoded::RingSetUp {
+            pointer: b,
+            narrow: entry.is_i386(),
+        },
+        libc::SYS_io_destroy => Decoded::RingDestroyed { address: a },
+        libc::SYS_io_uring_setup => Decoded::UringSetUp { params: b },
+        libc::SYS_io_uring_enter => Decoded::UringEnter(a as i32, b as u32, d as u32),
+        libc::SYS_io_uring_register => Decoded::UringRegister(Registering {
+            updates: c,
+            count: d as u32,
+            registers: b as u32 & 1 == 0,
+        }),
+        _ => Decoded::Unmodelled { changes_map: true },
+    }
+}
+
+/// Returns the process whose limits a call may change. 0 stands for the caller's own process.
 pub(crate) fn limits_of(tid: Tid, entry: &Entry) -> Option<Tid> {
     match entry.nr as i64 {
         _ if entry.mark == mark::X32 => None,
@@ -282,21 +219,22 @@ pub(crate) fn limits_of(tid: Tid, entry: &Entry) -> Option<Tid> {
     }
 }
 
-/// Returns `true` if the caller may be asked from now on whenever a file is opened or read
+/// Returns `true` if the caller may from now on be asked for each file that is opened or read
 /// (`fanotify(7)`, `fuse(4)`).
 pub(crate) fn may_be_asked(entry: &Entry) -> bool {
     const ASKED: [i64; 3] = [libc::SYS_fanotify_init, libc::SYS_mount, libc::SYS_fsmount];
     entry.mark != mark::X32 && ASKED.contains(&(entry.nr as i64))
 }
 
-/// Returns `true` if the call would register ranges with a userfaultfd, or unregister them.
+/// Returns `true` if this call would register or unregister a range with a userfaultfd.
 pub(crate) fn tells_watcher(entry: &Entry) -> bool {
     const WATCHING: [u32; 2] = [filter::UFFDIO_REGISTER, filter::UFFDIO_UNREGISTER];
     let of_ioctl = entry.mark != mark::X32 && entry.nr as i64 == libc::SYS_ioctl;
     of_ioctl && WATCHING.contains(&(entry.args[1] as u32))
 }
 
-/// The userfaultfd that a call tells what to watch, or what no more, if that may change a map.
+/// Returns the userfaultfd with which a call registers or unregisters a range, if that may change a
+/// map.
 pub(crate) fn watcher_of(tid: Tid, entry: &Entry, watchers: &mut Watchers) -> Option<NonZeroU32> {
     if !tells_watcher(entry) {
         return None;
@@ -312,13 +250,13 @@ pub(crate) fn watcher_of(tid: Tid, entry: &Entry, watchers: &mut Watchers) -> Op
     }
 }
 
-/// Returns `true` if the kernel knows the descriptors that stand for the caller itself. Older ones
-/// have no process for them.
+/// Returns `true` if the kernel knows the descriptors that stand for the caller itself. Older
+/// kernels find no process for them.
 fn knows_self() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
     *KNOWN.get_or_init(|| {
         let nothing = std::ptr::null::<libc::iovec>();
-        // SAFETY: the call gets no range.
+        // SAFETY: the call gets no ranges.
         let answer = unsafe {
             libc::syscall(
                 libc::SYS_process_madvise,
@@ -333,8 +271,8 @@ fn knows_self() -> bool {
     })
 }
 
-/// Advice for other processes' memory changes no map: advice that would is refused. A process that
-/// shares the caller's memory is no other process.
+/// Decodes `process_madvise`. Advice for other memory changes no map, because the kernel refuses
+/// advice that would. A process that shares the caller's memory counts as the caller.
 fn process_madvise(tid: Tid, entry: &Entry) -> Decoded {
     const MOST: u64 = 1024;
     /// `PIDFD_SELF_THREAD` and `PIDFD_SELF_THREAD_GROUP`.
@@ -365,7 +303,7 @@ fn process_madvise(tid: Tid, entry: &Entry) -> Decoded {
     })
 }
 
-/// The flags of `clone` or `clone3`.
+/// Returns the flags of a `clone` or `clone3`.
 pub(crate) fn clone_flags(tid: Tid, entry: &Entry) -> u64 {
     match entry.nr as i64 {
         libc::SYS_clone => entry.args[0],
@@ -373,20 +311,20 @@ pub(crate) fn clone_flags(tid: Tid, entry: &Entry) -> u64 {
     }
 }
 
-/// The flags of a `clone3`.
+/// Returns the flags of a `clone3`, or `None` for other calls.
 pub(crate) fn clone3_flags(tid: Tid, entry: &Entry) -> Option<u64> {
     let is_one = entry.mark != mark::X32 && entry.nr as i64 == libc::SYS_clone3;
     is_one.then(|| clone_flags(tid, entry))
 }
 
-/// Returns `true` if this is a `clone` of a child that asks not to be traced.
+/// Returns `true` for a `clone` of a child that asks not to be traced.
 pub(crate) fn clones_untraced(tid: Tid, entry: &Entry) -> bool {
     entry.mark != mark::X32
         && matches!(entry.nr as i64, libc::SYS_clone | libc::SYS_clone3)
         && clone_flags(tid, entry) & libc::CLONE_UNTRACED as u64 != 0
 }
 
-/// Returns the address of the arguments to which a call points and that decide its effect on a map.
+/// Returns the address of the arguments behind a pointer that decide how a call changes a map.
 pub(crate) fn points_to(entry: &Entry) -> Option<u64> {
     const NAME: u64 = filter::PR_SET_VMA as u64;
     const BOUNDS: u64 = libc::PR_SET_MM as u64;

@@ -1,4 +1,4 @@
-//! Calls at their entry, as the filter has marked them.
+//! Calls at their entry, with the filter's mark.
 
 use std::io;
 
@@ -8,7 +8,8 @@ use samara_linux::{Tid, memory};
 use super::filter::{Filter, mark};
 use super::i386;
 
-/// A call at its entry. What the filter has stopped of the table of i386 has the number and the arguments that it would have in that of x86-64.
+/// A call at its entry. A call of the i386 table that the filter has stopped has the number and the
+/// arguments of its equivalent in the x86-64 table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
     pub(crate) nr: u64,
@@ -33,12 +34,12 @@ impl Entry {
         }
     }
 
-    /// Returns `true` if it is a call of the table of i386.
+    /// Returns `true` for a call of the i386 table.
     pub(crate) fn is_i386(&self) -> bool {
         self.mark == mark::I386
     }
 
-    /// One word that a call points to.
+    /// Reads one word behind a pointer of the call.
     pub(crate) fn read_word(&self, tid: Tid, address: u64) -> io::Result<u64> {
         match self.is_i386() {
             true => memory::read_half(tid, address),
@@ -46,7 +47,7 @@ impl Entry {
         }
     }
 
-    /// Bytes in such a word.
+    /// Returns the size of such a word in bytes.
     pub(crate) fn word(&self) -> u64 {
         match self.is_i386() {
             true => 4,
@@ -55,7 +56,9 @@ impl Entry {
     }
 }
 
-/// Returns the call at whose entry a thread is stopped by [`resume_to_exit`](samara_linux::ptrace::resume_to_exit), and what a filter would say to it; `None` at its return.
+/// Returns the call at whose entry [`resume_to_exit`](samara_linux::ptrace::resume_to_exit) has
+/// stopped a thread, and `true` if the filter would stop it. Returns `None` at the return of a
+/// call.
 pub(crate) fn entered(tid: Tid, filter: &Filter) -> io::Result<Option<(Entry, bool)>> {
     let (arch, CallPoint::Entry { nr, args }) = call_point(tid)? else {
         return Ok(None);
@@ -65,7 +68,8 @@ pub(crate) fn entered(tid: Tid, filter: &Filter) -> io::Result<Option<(Entry, bo
     Ok(Some((entry, mark.is_some())))
 }
 
-/// Returns the call at which a filter stopped a thread. Where it was not `filter`, since that would have let it run, or said otherwise, the mark is none.
+/// Returns the call at which a filter stopped a thread. The mark is none if `filter` would not have
+/// stopped it, or would have given another mark.
 pub(crate) fn entry(tid: Tid, filter: &Filter) -> io::Result<Entry> {
     let (arch, CallPoint::Filtered { nr, args, data }) = call_point(tid)? else {
         return Err(io::ErrorKind::InvalidData.into());

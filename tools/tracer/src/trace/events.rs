@@ -1,11 +1,13 @@
-//! The loop over what the kernel reports of traced threads.
+//! The loop over the kernel's reports about traced threads.
 //!
 //! # Rules
-//! - Every stop is answered exactly once: resumed, held for the order of calls, or left to a group stop.
-//! - Calls on one address space happen one at a time, in the order in which their threads came to it.
+//! - Every stop is answered exactly once: resumed, held for the order of calls, or left to a group
+//!   stop.
+//! - Calls on one address space happen one at a time, in the order in which their threads arrive.
 
 mod attached;
 mod begin;
+mod elsewhere;
 mod hold;
 mod lifetimes;
 mod listeners;
@@ -46,10 +48,10 @@ pub enum Ending {
     LetGo,
 }
 
-/// Why tracing stopped early.
+/// The reason why tracing stopped early.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The program never got to its first instruction; nothing was traced.
+    /// The program never reached its first instruction, so nothing was traced.
     NotStarted,
     /// The program is for another machine.
     OtherMachine(&'static str),
@@ -61,22 +63,22 @@ pub(crate) struct Tracer<'s> {
     pace: Pace,
     filter: Filter,
     tasks: ByTid<Task>,
-    // Few bytes are left of one that has ended: a server may make millions.
+    // Each ended space leaves only a few bytes here, because a server may make millions.
     spaces: Vec<Option<Box<Space>>>,
     session: &'s mut Session,
     started: bool,
     ending: Option<Ending>,
-    /// Processes that outlived the program were asked to end.
+    /// Processes that outlive the program were asked to end.
     asked: bool,
     hold: hold::Hold,
     orphans: Vec<orphans::Orphan>,
-    /// The last that was done is to let a call run, which will stop at its return.
+    /// The last action let a call run, which will stop at its return.
     returns_soon: bool,
     shortly: Shortly,
 }
 
 impl<'s> Tracer<'s> {
-    /// For a program that was started under the filter.
+    /// Creates a tracer for a program that was started under the filter.
     pub(crate) fn new(main: Tid, session: &'s mut Session) -> Self {
         let mut tracer = Self::with_pace(main, Pace::Filtered, session);
         tracer.tasks.insert(main, Task::new(main, State::Running));
@@ -111,7 +113,7 @@ impl<'s> Tracer<'s> {
                 Err(error) if error.raw_os_error() == Some(libc::ECHILD) => break,
                 Err(error) => return Err(Failure::Kernel(error)),
             }
-            // Where there is always a stop to report, no wait is interrupted.
+            // If there is always a stop to report, no signal interrupts a wait.
             self.own_signals();
             let session = &mut *self.session;
             session.progress.tick(&session.tally, self.tasks.len());
@@ -131,7 +133,8 @@ impl<'s> Tracer<'s> {
         self.ending.ok_or(Failure::NotStarted)
     }
 
-    /// The program has ended, and a signal asks that others that it started end too. A process that ran before is let go.
+    /// Handles a signal that arrived after the program's end: asks the processes that outlive it to
+    /// end. Lets a process go that was attached to.
     fn own_signals(&mut self) {
         if !interrupts::arrived() {
             return;
@@ -139,7 +142,7 @@ impl<'s> Tracer<'s> {
         if self.pace == Pace::EveryCall {
             return self.let_go();
         }
-        // Who ignored the first request gets one that cannot be ignored.
+        // A process that ignored the first request gets a signal that cannot be ignored.
         let signal = if std::mem::replace(&mut self.asked, true) {
             libc::SIGKILL
         } else {
@@ -149,7 +152,7 @@ impl<'s> Tracer<'s> {
         processes.sort_unstable();
         processes.dedup();
         for process in processes {
-            // SAFETY: sends a signal to our own tracees.
+            // SAFETY: the call sends a signal to our own tracees.
             unsafe { libc::kill(process, signal) };
         }
     }
@@ -199,7 +202,8 @@ impl<'s> Tracer<'s> {
         Ok(())
     }
 
-    /// A call of interest begins. What it makes will be known by its flags, which the kernel may write over.
+    /// Handles the begin of a call of interest. Notes the flags that describe its child, because
+    /// the kernel may overwrite them.
     fn enters(&mut self, tid: Tid, entry: Entry) {
         if let Some(task) = self.tasks.get_mut(&tid) {
             task.clone_flags = decode::clone3_flags(tid, &entry);
@@ -216,7 +220,8 @@ impl<'s> Tracer<'s> {
         }
     }
 
-    /// An access of a thread was in vain: perhaps beyond the end of a file, or below an area that did not grow.
+    /// Notes an access that found no page: perhaps beyond the end of a file, or below an area that
+    /// did not grow.
     fn found_nothing(&mut self, tid: Tid) {
         if let Some(index) = self.tasks.get(&tid).and_then(|task| task.space)
             && let Some(space) = &mut self.spaces[index]
@@ -226,7 +231,8 @@ impl<'s> Tracer<'s> {
         }
     }
 
-    /// A thread of `process`, or the thread of that number: one that has not left its address space, if there is any, and the first thread rather than others.
+    /// Returns a thread of `process`, or the thread with that number. Prefers threads that still
+    /// have an address space, then the first thread.
     fn user(&self, process: Tid) -> Option<(Tid, &Task)> {
         self.tasks
             .iter()
@@ -241,7 +247,7 @@ impl<'s> Tracer<'s> {
         }
     }
 
-    /// Ends the turn of a thread, and starts the next that waits.
+    /// Ends the turn of a thread, and starts the next call that waits.
     fn release(&mut self, index: usize, tid: Tid) {
         self.let_others_run(tid);
         loop {

@@ -1,7 +1,9 @@
-//! A new program: the engine makes its address space from its files, and the kernel's is compared with that.
+//! Starts of programs: the engine builds the address space from the program's files, and the
+//! kernel's map is compared with it.
 //!
-//! What the kernel drew by lot is read off its map, one number for each base. The files, their identities and the strings are those of
-//! the stopped process. All else must follow.
+//! The addresses that the kernel chose at random are read from its map, one number for each base.
+//! The files, their identities and the strings are those of the stopped process. Everything else
+//! must follow.
 
 mod contents;
 
@@ -43,19 +45,20 @@ const AT_PLATFORM: u64 = 15;
 const AT_SECURE: u64 = 23;
 const AT_EXECFN: u64 = 31;
 
-/// The machine's settings for every exec, read once.
+/// The machine's part in every exec, looked up once.
 #[derive(Debug)]
 pub(crate) struct Settled {
     /// `None` on kernels whose rules of exec are not known.
     settings: Option<Settings>,
-    /// With what the kernel provides in each process, the vdso before all: that of the first program with addresses of 64 bits that is seen,
+    /// The settings with the areas that the kernel adds to each process, above all the vdso: those
+    /// of the first program with 64-bit addresses …
     of_64: OnceCell<Settings>,
-    /// and of the first with 32.
+    /// … and those of the first with 32-bit addresses.
     of_32: OnceCell<Settings>,
 }
 
 impl Settled {
-    /// `legacy_layout` is `vm.legacy_va_layout`.
+    /// Looks the settings up. `legacy_layout` is `vm.legacy_va_layout`.
     pub(crate) fn look(kernel: KernelVersion, legacy_layout: bool) -> Self {
         let settings = (kernel >= KernelVersion::OLDEST).then(|| Settings {
             randomize: match proc::sysctl("kernel/randomize_va_space", 2) {
@@ -93,7 +96,7 @@ impl Settled {
     }
 }
 
-/// The vdso and what belongs to it.
+/// Returns the vdso and the areas that belong to it.
 fn special_areas(seed: &Seed, map: &Map) -> Vec<SpecialArea> {
     let shown = map.areas().iter().zip(&seed.areas);
     let special = shown.filter_map(|(area, seed)| {
@@ -108,23 +111,25 @@ fn special_areas(seed: &Seed, map: &Map) -> Vec<SpecialArea> {
     special.collect()
 }
 
-/// The highest address that comes into question.
+/// Returns the highest candidate address.
 fn last_of(choice: &Choice) -> u64 {
     choice.lowest + (choice.count - 1) * choice.step
 }
 
-/// The result of a prediction.
+/// The outcome of a prediction.
 #[derive(Debug)]
 pub(crate) enum Predicted {
-    /// The kernel made the same; here placement goes on from, and among these addresses it may begin if nothing shows where.
+    /// The kernel built the same. Placement continues from this layout. If nothing shows its base,
+    /// the base is one of these addresses.
     Agrees(Layout, Option<RangeInclusive<u64>>),
-    /// The differences, in lines.
+    /// The difference, in lines.
     Differs(String),
     /// The files or the strings could not be read, or the rules are not known.
     Unknown,
 }
 
-/// Predicts the address space of a process stopped right after exec. `seed` is what the kernel shows of it, `map` its map.
+/// Predicts the address space of a process stopped right after exec. `seed` is the state that the
+/// kernel shows, `map` its map.
 pub(crate) fn predict(
     tid: Tid,
     asked: &Asked,
@@ -141,7 +146,7 @@ pub(crate) fn predict(
     }
 }
 
-/// The kernel's view of the new program.
+/// The state of the new program that the kernel shows.
 struct Shown<'a> {
     tid: Tid,
     asked: &'a Asked,
@@ -151,7 +156,7 @@ struct Shown<'a> {
     arguments: Vec<Vec<u8>>,
     environment: Vec<Vec<u8>>,
     personality: Personality,
-    /// The program and its interpreter, as far as they were opened. Several predictions need them.
+    /// The program and its interpreter, if they were opened. Several predictions need them.
     opened: RefCell<Vec<(PathBuf, Opened)>>,
 }
 
@@ -201,7 +206,8 @@ impl<'a> Shown<'a> {
     }
 
     fn judge(&self, settings: &Settings) -> Option<Predicted> {
-        // The base of mappings does not show where the first one was aligned. Several places for it come into question.
+        // The base of mappings does not show where the first mapping was aligned. Several places
+        // are possible.
         const WAYS: u64 = 14;
         let lowest = self.exec(settings, &mut |choice: &Choice| match choice.base {
             Base::Vectors => choice.count - 1,
@@ -227,14 +233,14 @@ impl<'a> Shown<'a> {
         first.map(Predicted::Differs)
     }
 
-    /// Makes one prediction. For a program that the engine would refuse there is none: the kernel
-    /// has executed it.
+    /// Makes one prediction. Returns `None` if the engine would not have started the program,
+    /// although the kernel did.
     fn exec(&self, settings: &Settings, random: &mut dyn FnMut(&Choice) -> u64) -> Option<Started> {
         let arguments: Vec<&[u8]> = self.arguments.iter().map(Vec::as_slice).collect();
         let environment: Vec<&[u8]> = self.environment.iter().map(Vec::as_slice).collect();
         let mut config = self.seed.config.clone();
         config.read_implies_exec = false;
-        // It is that of programs with 64-bit addresses, whichever this one has.
+        // The prediction takes the size for 64-bit programs, whatever this program is.
         config.task_size = config.task_size.max(Config::default().task_size);
         let exec = Exec {
             path: &self.path,
@@ -245,7 +251,7 @@ impl<'a> Shown<'a> {
             personality: self.personality,
             settings,
         };
-        // The program is there already; its interpreter is the only other file.
+        // The program is open already. Its interpreter is the only other file.
         let mut opened = 0;
         let mut files = |path: &[u8]| {
             opened += 1;
@@ -259,7 +265,7 @@ impl<'a> Shown<'a> {
         AddressSpace::exec(&exec, &mut files, &mut random).ok()
     }
 
-    /// Returns the path as this process finds it.
+    /// Returns the path at which the process finds a file.
     fn path_of(&self, path: &[u8]) -> PathBuf {
         let path = Path::new(std::ffi::OsStr::from_bytes(path));
         match path.strip_prefix("/") {
@@ -268,7 +274,7 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// A program, with the identity that the map shows at the address that the auxiliary vector has.
+    /// Opens a program. The map gives its identity, at the address that the auxiliary vector names.
     fn open(&self, path: &Path, kind: u64) -> Result<Program<OnDisk>, Errno> {
         let known = {
             let opened = self.opened.borrow();
@@ -285,7 +291,7 @@ impl<'a> Shown<'a> {
                 opened
             }
         };
-        // Whatever the file says, what was done to the personality is known.
+        // Whatever the file says, the effect on the personality is known.
         let secure = self.auxiliary(AT_SECURE) == Some(1);
         Ok(Program {
             file: opened.file,
@@ -294,14 +300,15 @@ impl<'a> Shown<'a> {
         })
     }
 
-    /// A file of the process. A link on its way that begins with `/` leads on from the root of the process.
+    /// Reads a file of the process. A symbolic link to an absolute path starts at the root of the
+    /// process.
     fn contents(&self, path: &Path) -> io::Result<Contents> {
         let root = PathBuf::from(format!("/proc/{}/root", self.tid));
         if let Ok(below) = path.strip_prefix(&root) {
             let below = below.to_owned();
             let read = move || Contents::of(proc::open_below(&root, &below)?);
             match Contents::soon(read) {
-                // Perhaps no other process can open it so.
+                // Other processes may not be able to open it like this.
                 Err(error) if error.kind() != io::ErrorKind::TimedOut => {}
                 read => return read,
             }
@@ -329,7 +336,7 @@ impl<'a> Shown<'a> {
         };
         let name = String::from_utf8_lossy(self.map.name(area));
         let described = File {
-            // One number for each of the two.
+            // One number for each of the two files.
             description: NonZeroU64::new(kind),
             kind: image.kind,
             ..File::new(id, name.into())
@@ -340,8 +347,8 @@ impl<'a> Shown<'a> {
         })
     }
 
-    /// Returns the number that the kernel drew for a choice. `lowest` is the result of the lowest
-    /// places.
+    /// Returns the address that the kernel chose at random. `lowest` is the prediction from the
+    /// lowest addresses.
     fn drawn(&self, choice: &Choice, lowest: &Started, way: u64) -> Option<u64> {
         let platform = match lowest.class {
             Class::Elf64 => "x86_64\0",
@@ -373,14 +380,15 @@ impl<'a> Shown<'a> {
                 (10, true) => special().map(start).min(),
                 (10, false) => special().map(end).max(),
                 (11, _) => None,
-                // Upwards, with a hole before the area below the special ones that is too small for them.
+                // Upwards, with a hole before the area below the special ones that is too small for
+                // them.
                 (12 | 13, true) => {
                     let first = special().map(start).min()?;
                     let pages = special().map(|area| area.end - area.start).sum::<u64>() / PAGE;
                     let below = others()
                         .filter(|area| area.end <= first)
                         .max_by_key(|area| area.end)?;
-                    // Alignment may have put the program below the lowest place.
+                    // Alignment may have put the program below the lowest address.
                     let lowest = match way {
                         12 => others().map(start).filter(within).min()?,
                         _ => choice.lowest,
@@ -393,13 +401,13 @@ impl<'a> Shown<'a> {
                     highest.map(|at| at + way * PAGE)
                 }
             },
-            // Elsewhere if it was to go where the stack is, as in the lowest place.
+            // It lies elsewhere if it had to go where the stack is, as in the lowest prediction.
             Base::Vdso => special().map(start).min().filter(within),
             _ => None,
         }
     }
 
-    /// Returns the differences from the prediction.
+    /// Returns the difference from the prediction, if there is one.
     fn difference(&self, started: &Started) -> Option<String> {
         let (mut alike, mut renamed) = (Alike::default(), 0);
         let compared = compare::compare(started.space.maps(), self.map, &mut alike, &mut renamed);
@@ -434,14 +442,14 @@ impl<'a> Shown<'a> {
             }
             let area = started.space.lookup(seed.start);
             if seed.touched && area.is_some_and(|area| area.vma.anon().is_none()) {
-                return Some(format!("{line}\nwritten, says the kernel\n"));
+                return Some(format!("{line}\nthe kernel shows it as written\n"));
             }
         }
         None
     }
 }
 
-/// The area that is the stack.
+/// Returns the area of the stack.
 fn lowest_stack(seed: &Seed) -> Option<&SeedVma> {
     let grows = |area: &&SeedVma| {
         area.flags
@@ -450,17 +458,19 @@ fn lowest_stack(seed: &Seed) -> Option<&SeedVma> {
     seed.areas.iter().find(grows)
 }
 
-/// The strings of a new program, which lie behind each other on its stack: arguments, environment, the name of its file. Read at once, which takes one
-/// call where the files of `/proc` take four each.
+/// The strings of a new program, which lie one after the other on its stack: arguments,
+/// environment, the name of its file. One call reads them all, while the files of `/proc` take four
+/// calls each.
 struct Strings {
     start: u64,
     bytes: Vec<u8>,
 }
 
 impl Strings {
-    /// From the first argument to the end of the file's name, at `path`. The stack ends at `end`.
+    /// Reads from the first argument to the end of the file's name, at `path`. The stack ends at
+    /// `end`.
     fn read(tid: Tid, start: u64, path: u64, end: u64) -> io::Result<Self> {
-        /// With all that is before it, no name is farther away: the kernel refuses more.
+        /// No name is farther away, with all the strings before it: the kernel refuses more.
         const MOST: u64 = 1 << 28;
         const LONGEST_NAME: u64 = 4096;
         let end = path.saturating_add(LONGEST_NAME).min(end);
@@ -478,7 +488,7 @@ impl Strings {
         rest.ok_or(io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// The strings from one address to another. Each has a zero byte at its end.
+    /// Returns the strings between two addresses. Each ends with a zero byte.
     fn split(&self, (start, end): (u64, u64)) -> io::Result<Vec<Vec<u8>>> {
         let length = end.saturating_sub(start) as usize;
         let text = self.from(start)?.get(..length);
@@ -487,7 +497,7 @@ impl Strings {
         Ok(text.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect())
     }
 
-    /// The string at an address.
+    /// Returns the string at an address.
     fn at(&self, address: u64) -> io::Result<Vec<u8>> {
         let text = self.from(address)?;
         let end = text.iter().position(|&byte| byte == 0);
@@ -496,7 +506,7 @@ impl Strings {
     }
 }
 
-/// A file as the map shows it, and what is in it.
+/// A file as the map shows it, and its contents.
 #[derive(Clone)]
 struct Opened {
     file: Counted<File>,

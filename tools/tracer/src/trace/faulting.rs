@@ -1,36 +1,39 @@
-//! Threads that may be within a page fault which began before some moment.
+//! Threads that may be within a page fault that began before a given moment.
 //!
-//! A fault gives an area its owner first and its page later. Until the page shows, only what its thread does tells of it: the thread waits, and not in a call
-//! (proc_pid_syscall(5)), or it has not run for as long as a fault takes. No clock tells that: on a busy machine a thread may not run for long.
+//! A fault gives an area its `anon_vma` first and its page later. Until the page shows, only the
+//! thread's behaviour reveals the fault. Either the thread waits, and not in a call
+//! (proc_pid_syscall(5)), or it has not run for as long as a fault takes. A clock cannot tell that:
+//! on a busy machine a thread may not run for long.
 
 use samara_linux::Tid;
 use samara_linux::proc::{call_of, stat_of, threads};
 
 use super::making::waits_for_others;
 
-/// In ticks of proc_pid_stat(5), of which there are a hundred in a second: a thread that has run for so long is at the end of its fault.
+/// The processor time after which a thread is at the end of its fault, in ticks of
+/// proc_pid_stat(5). There are a hundred ticks in a second.
 const LONGEST: u64 = 2;
 
-/// The known facts about such faults.
+/// The state of such faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Faults {
-    /// All have come to their end.
+    /// All have ended.
     Ended,
     /// A thread waits within one.
     Wait,
-    /// A thread has not run for long enough.
+    /// A thread has not run long enough yet.
     MayRun,
 }
 
 /// The threads of a process that may be within a fault.
 #[derive(Debug)]
 pub(crate) struct Faulting {
-    /// Each with the ticks for which it had run at first.
+    /// Each thread, with the ticks for which it had run at first.
     threads: Vec<(Tid, u64)>,
 }
 
 impl Faulting {
-    /// Returns all threads of a process but one, which stands still.
+    /// Returns all threads of a process but `tid`, which stands still.
     pub(crate) fn beside(tid: Tid, process: Tid) -> Self {
         let others = threads(process).unwrap_or_default();
         let others = others.into_iter().filter(|other| *other != tid);
@@ -40,7 +43,7 @@ impl Faulting {
         }
     }
 
-    /// Returns what is known by now.
+    /// Returns the current state of the faults.
     pub(crate) fn look(&mut self) -> Faults {
         let mut found = Faults::Ended;
         self.threads.retain(|&(tid, before)| {
@@ -72,13 +75,14 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    /// This process's threads: the test's own is left out, one runs until it is told, and then waits in a call.
+    /// Uses threads of this process: one runs until it is told, and then waits in a call. The
+    /// test's own thread is left out.
     #[test]
     fn a_thread_that_runs_or_waits_in_a_call_comes_to_the_end_of_its_fault() {
         let (tell, told) = mpsc::channel::<()>();
         let (give, tid) = mpsc::channel();
         let runs = std::thread::spawn(move || {
-            // SAFETY: asks for a number.
+            // SAFETY: the call takes nothing and returns a number.
             give.send(unsafe { libc::gettid() }).unwrap();
             while told.try_recv().is_err() {}
         });
@@ -92,7 +96,7 @@ mod tests {
         }
         tell.send(()).unwrap();
         runs.join().unwrap();
-        // It is gone.
+        // The thread is gone.
         faulting.threads.push((tid, u64::MAX - LONGEST));
         assert_eq!(faulting.look(), Faults::Ended);
     }

@@ -1,10 +1,12 @@
-//! From a descriptor number of a traced program to the [`File`] that the engine knows.
+//! Translates a descriptor number of a traced program to the [`File`] that the engine knows.
 //!
-//! Looked up at the entry of `mmap`, because another thread may close the descriptor while the call runs. What the
-//! descriptor says costs two system calls; everything else is remembered by identity.
+//! The file is looked up at the entry of `mmap`, because another thread may close the descriptor
+//! during the call. Reading the descriptor costs two system calls. Everything else is remembered by
+//! identity.
 //!
 //! # Which open file
-//! Areas of one file continue each other only if they were mapped through the same open file description (see `opened`).
+//! Areas of one file merge only if they were mapped through the same open file description (see
+//! `opened`).
 
 mod kind;
 mod length;
@@ -29,12 +31,12 @@ use mounts::Served;
 
 pub(super) use kind::{kind_and_length, kind_of_mapped, seals_of_mapped};
 
-/// The common facts of two look-ups of one open file description.
+/// The properties that two look-ups of one open file description share.
 #[derive(Debug, PartialEq, Eq, Hash, Clone)]
 struct Key {
     device: u64,
     inode: u64,
-    /// Size and change times are left out: only what `mmap` looks at counts.
+    /// Size and change times are left out: only the properties that `mmap` checks count.
     readable: bool,
     writable: bool,
     name: Box<[u8]>,
@@ -43,27 +45,28 @@ struct Key {
 /// Files seen so far, over all traced processes.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
-    /// Numbers in `list`.
+    /// Indices into `list`.
     known: HashMap<Key, Vec<usize>>,
     list: Vec<Known>,
-    /// Those of which a descriptor is held.
+    /// Indices of files of which a descriptor is held.
     held: Vec<usize>,
     /// The last number given to an open file description.
     pub(crate) descriptions: u64,
     /// System V segments.
     pub(crate) segments: Segments,
-    /// The last descriptor that was looked up, its thread, and its number in `list`.
+    /// The last look-up: the thread, its descriptor, and the index in `list`.
     last: Option<(Tid, i32, usize)>,
     path: Vec<u8>,
     served: Served,
-    /// The map shows the file that an overlay maps in the place of another, which becomes another one when that is written for the first time.
+    /// The map shows the underlying file that an overlay maps. Another file takes its place when
+    /// the overlay's file is first written.
     shows_stacked: bool,
 }
 
-/// One open file description, or one after the other of the same file.
+/// One open file description, or several successive ones of the same file.
 #[derive(Debug)]
 struct Known {
-    /// As it was seen last, and before: areas may still have it from then.
+    /// The file as it was seen last, and its earlier states, which areas may still have.
     file: Counted<File>,
     former: Vec<Counted<File>>,
     opened: Opened,
@@ -72,7 +75,7 @@ struct Known {
 }
 
 impl Known {
-    /// Returns `true` if no engine has an area of it, and no call under way names it.
+    /// Returns `true` if no engine has an area of it, and no current call names it.
     fn is_idle(&mut self) -> bool {
         let idle = |file: &Counted<File>| file.is_alone();
         self.former.retain(|file| !idle(file));
@@ -91,17 +94,18 @@ fn is_shared(flags: u64) -> bool {
     SHARED.contains(&(flags & TYPE))
 }
 
-/// The way to ask for a file: from the cache, without a request to the server of its file system,
-/// which may wait for this program.
+/// The flag to ask for a file's cached state, without asking the process that serves its file
+/// system. That process may wait for this program.
 const AS_KNOWN: i32 = libc::AT_STATX_DONT_SYNC;
 
-/// The device, the inode, the length, what it is, and who may do what with it. Nothing else is told.
+/// Returns the device, the inode, the length, the type and the permissions. The other fields are
+/// not set.
 fn stat(path: &CStr, follow: bool) -> io::Result<libc::stat64> {
     let flags = if follow { 0 } else { libc::AT_SYMLINK_NOFOLLOW };
     stat_at(libc::AT_FDCWD, path, flags)
 }
 
-/// The same of the file behind a descriptor.
+/// Returns the same for the file behind a descriptor.
 fn stat_of(file: BorrowedFd<'_>) -> io::Result<libc::stat64> {
     stat_at(file.as_raw_fd(), c"", libc::AT_EMPTY_PATH)
 }
@@ -111,7 +115,7 @@ fn stat_at(folder: RawFd, path: &CStr, flags: i32) -> io::Result<libc::stat64> {
     let (mut stat, mut told): (libc::stat64, libc::statx) = unsafe { std::mem::zeroed() };
     let flags = flags | AS_KNOWN;
     let asked = libc::STATX_TYPE | libc::STATX_MODE | libc::STATX_INO | libc::STATX_SIZE;
-    // SAFETY: `path` ends with a zero byte and `told` is a valid place for the answer.
+    // SAFETY: `path` ends with a zero byte, and `told` is a valid place for the answer.
     if unsafe { libc::statx(folder, path.as_ptr(), flags, asked, &mut told) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -124,7 +128,8 @@ fn stat_at(folder: RawFd, path: &CStr, flags: i32) -> io::Result<libc::stat64> {
 }
 
 impl Files {
-    /// None yet. Linux 6.12 was seen to show files of overlays as `fstat` tells of them, 6.1 not.
+    /// Creates an empty table. Linux 6.12 was seen to show files of overlays as `fstat` does, 6.1
+    /// was not.
     pub(crate) fn seen_by(kernel: KernelVersion) -> Self {
         Self {
             shows_stacked: kernel < KernelVersion::new(6, 12),
@@ -132,7 +137,8 @@ impl Files {
         }
     }
 
-    /// The descriptor argument of an `mmap` with these `flags` that looks at its descriptor.
+    /// Returns the descriptor argument of an `mmap` with these `flags`, which must not be
+    /// anonymous.
     pub(crate) fn resolve(&mut self, tid: Tid, descriptor: i32, flags: u64) -> FileArg {
         if descriptor < 0 {
             return FileArg::Bad;
@@ -148,8 +154,8 @@ impl Files {
             Err(_) => FileArg::Bad,
         };
         let file = match (file, CStr::from_bytes_with_nul(&text)) {
-            // A shared mapping of an append-only file is refused to a writer, as if it could not be
-            // read.
+            // The kernel refuses to share an append-only file with a writer, as if the file could
+            // not be read.
             (FileArg::File(file), Ok(path))
                 if file.writable && is_shared(flags) && kind::is_append_only(path) =>
             {
@@ -164,8 +170,8 @@ impl Files {
         file
     }
 
-    /// The file of the last look-up, if that descriptor is asked for again and is still the same: libraries are mapped in pieces. Of a file in memory
-    /// there may be new seals.
+    /// Returns the file of the last look-up, if the same descriptor still stands for it. Libraries
+    /// are mapped in pieces. A file in memory may have new seals, so it is not taken from there.
     fn same_again(&self, tid: Tid, descriptor: i32) -> Option<usize> {
         let (_, _, index) = self
             .last
@@ -175,7 +181,8 @@ impl Files {
         same.then_some(index)
     }
 
-    /// A file of the list. Whether it may be executed is asked each time: what is mounted may be mounted otherwise.
+    /// Returns a file of the list. The permission to execute is read each time, because a remount
+    /// may change it.
     fn looked_at(&mut self, index: usize) -> FileArg {
         let known = &mut self.list[index];
         if let Some(noexec) = known.opened.is_noexec_now()
@@ -191,7 +198,8 @@ impl Files {
     }
 
     fn resolve_link(&mut self, tid: Tid, descriptor: i32, path: &CStr) -> FileArg {
-        // The link's permission bits say how the file was opened; O_PATH is neither for reading nor for writing.
+        // The link's permission bits say how the file was opened. With O_PATH it is neither
+        // readable nor writable.
         let Ok(link) = stat(path, false) else {
             return FileArg::Bad;
         };
@@ -216,7 +224,7 @@ impl Files {
         let index = self.opened(tid, descriptor, &key, path, &object);
         self.last = Some((tid, descriptor, index));
         let known = &mut self.list[index];
-        // Seals of a memfd may be added at any time: such files are looked at anew.
+        // Seals of a memfd may be added at any time, so they are read again.
         if may_be_sealed(known.file.kind) {
             let seals = kind::seals(path, &key.name);
             if seals != known.file.seals {
@@ -230,7 +238,7 @@ impl Files {
         self.looked_at(index)
     }
 
-    /// The number in the list of the open file description that a descriptor stands for.
+    /// Returns the index in the list of the open file description behind a descriptor.
     fn opened(
         &mut self,
         tid: Tid,
@@ -245,13 +253,14 @@ impl Files {
             match known.opened.is(tid, descriptor) {
                 Some(true) => return index,
                 Some(false) => {}
-                // No area is of the file that it was: it may as well be this one.
+                // No area has the former file, so the entry may stand for this one.
                 None if known.is_idle() => free = Some(index),
                 None if known.opened.number() == descriptor => numbered = Some(index),
                 None => {}
             }
         }
-        // The number goes on to stand for it even if there is room by now: one that is held would be another.
+        // The number continues to stand for the file even if there is room by now: a held
+        // descriptor would be a different file.
         if let Some(index) = numbered {
             return index;
         }
@@ -264,36 +273,13 @@ impl Files {
                 self.list[index].opened = opened;
                 index
             }
-            _ => {
+            None => {
                 let (kind, noexec) = match served {
                     true => (FileKind::Fuse, false),
                     false => kind::of_descriptor((tid, descriptor), path, &key.name, object),
                 };
-                self.descriptions += 1;
-                self.list.push(Known {
-                    file: counted(File {
-                        description: NonZeroU64::new(self.descriptions),
-                        id: FileId {
-                            major: libc::major(object.st_dev),
-                            minor: libc::minor(object.st_dev),
-                            inode: object.st_ino,
-                        },
-                        name: printed_name(&key.name),
-                        readable: key.readable,
-                        writable: key.writable,
-                        noexec: noexec || opened.is_noexec(tid, descriptor),
-                        kind,
-                        seals: 0,
-                        driver: DriverFlags::default(),
-                        object: Object::none(),
-                    }),
-                    former: Vec::new(),
-                    opened,
-                    confirmed: false,
-                });
-                let index = self.list.len() - 1;
-                self.known.entry(key.clone()).or_default().push(index);
-                index
+                let noexec = noexec || opened.is_noexec(tid, descriptor);
+                self.add(key, object, kind, noexec, opened)
             }
         };
         if held {
@@ -302,7 +288,43 @@ impl Files {
         index
     }
 
-    /// Lets go the descriptors of what is mapped no more.
+    /// Adds an open file description to the list, and returns its index.
+    fn add(
+        &mut self,
+        key: &Key,
+        object: &libc::stat64,
+        kind: FileKind,
+        noexec: bool,
+        opened: Opened,
+    ) -> usize {
+        self.descriptions += 1;
+        self.list.push(Known {
+            file: counted(File {
+                description: NonZeroU64::new(self.descriptions),
+                id: FileId {
+                    major: libc::major(object.st_dev),
+                    minor: libc::minor(object.st_dev),
+                    inode: object.st_ino,
+                },
+                name: printed_name(&key.name),
+                readable: key.readable,
+                writable: key.writable,
+                noexec,
+                kind,
+                seals: 0,
+                driver: DriverFlags::default(),
+                object: Object::none(),
+            }),
+            former: Vec::new(),
+            opened,
+            confirmed: false,
+        });
+        let index = self.list.len() - 1;
+        self.known.entry(key.clone()).or_default().push(index);
+        index
+    }
+
+    /// Closes the held descriptors of files that are not mapped any more.
     pub(crate) fn release(&mut self) {
         let list = &mut self.list;
         self.held.retain(|&index| {
@@ -314,8 +336,8 @@ impl Files {
         });
     }
 
-    /// Returns `true` if the kernel's map has not yet shown `file` with the identity that `fstat`
-    /// gave. (Some file systems show another device in the map.)
+    /// Returns `true` if no kernel map has been seen yet that shows `file` under the identity that
+    /// `fstat` gave. (Some file systems show another device in the map.)
     pub(crate) fn unconfirmed(&mut self, file: &Counted<File>) -> bool {
         self.list
             .iter()
@@ -323,7 +345,8 @@ impl Files {
             .any(|known| !known.confirmed && Counted::ptr_eq(&known.file, file))
     }
 
-    /// Notes what the kernel's map shows for `file`, and returns the file with that identity and name.
+    /// Notes the identity and the name that the kernel's map shows for `file`, and returns the file
+    /// with them.
     pub(crate) fn confirm(
         &mut self,
         file: &Counted<File>,
@@ -341,7 +364,7 @@ impl Files {
         self.replace(file, changed, true)
     }
 
-    /// The same file, of which the driver has made an area with these flags.
+    /// Returns the same file with the flags that its driver gave to an area.
     pub(crate) fn driven(&mut self, file: &Counted<File>, flags: VmFlags) -> Counted<File> {
         let changed = File {
             driver: driver(flags),
@@ -367,7 +390,7 @@ impl Files {
     }
 }
 
-/// Returns a driver's changes of an area with these flags.
+/// Returns the driver's decisions about an area with these flags.
 pub(crate) fn driver(flags: VmFlags) -> DriverFlags {
     const ADDED: VmFlags = VmFlags::SPECIAL
         .union(VmFlags::DONTCOPY)
@@ -382,12 +405,12 @@ pub(crate) fn driver(flags: VmFlags) -> DriverFlags {
     }
 }
 
-/// Returns the target of a link of `/proc`, or an empty one for a path that is longer than the
-/// kernel reports in this way.
+/// Returns the target of a link in `/proc`. It is empty for a path that is too long for the kernel
+/// to report.
 fn link_target(path: &CStr) -> Option<Box<[u8]>> {
     let mut name = vec![0; 512];
     loop {
-        // SAFETY: `path` ends with a zero byte; the buffer and its length belong together.
+        // SAFETY: `path` ends with a zero byte. The buffer and its length belong together.
         let length = unsafe { libc::readlink(path.as_ptr(), name.as_mut_ptr().cast(), name.len()) };
         let Ok(length) = usize::try_from(length) else {
             let error = io::Error::last_os_error().raw_os_error();
@@ -401,7 +424,7 @@ fn link_target(path: &CStr) -> Option<Box<[u8]>> {
     }
 }
 
-/// The name as `/proc/PID/maps` prints it: a newline in it is escaped.
+/// Returns the name as `/proc/PID/maps` prints it, with newlines escaped.
 fn printed_name(name: &[u8]) -> Box<str> {
     String::from_utf8_lossy(name)
         .replace('\n', "\\012")
@@ -457,16 +480,16 @@ mod tests {
         };
         let mut files = Files::default();
         let (one, other) = (made("one"), made("other"));
-        // So high that no other test gets the number when it is free.
-        // SAFETY: makes a descriptor of this test's own.
+        // The number is so high that no other test gets it when it is free.
+        // SAFETY: the call makes a descriptor of this test's own.
         let number = unsafe { libc::fcntl(one.as_raw_fd(), libc::F_DUPFD, 700) };
         let first = files.resolve(own(), number, PRIVATE);
         assert_eq!(files.resolve(own(), number, PRIVATE), first);
         assert_eq!(name(first), "one");
-        // SAFETY: another file takes the place of that one.
+        // SAFETY: another file of this test takes the place of the first one.
         unsafe { libc::dup2(other.as_raw_fd(), number) };
         assert_eq!(name(files.resolve(own(), number, PRIVATE)), "other");
-        // SAFETY: the descriptor of this test.
+        // SAFETY: the descriptor belongs to this test.
         unsafe { libc::close(number) };
         assert_eq!(files.resolve(own(), number, PRIVATE), FileArg::Bad);
     }
@@ -487,19 +510,19 @@ mod tests {
             resolved(&fs::File::open("/dev/null").unwrap()).kind,
             FileKind::Device
         );
-        // SAFETY: opens a path with constant arguments.
+        // SAFETY: the call opens a path with constant arguments.
         let path_only = unsafe { libc::open(c"/bin/sh".as_ptr(), libc::O_PATH) };
         assert_eq!(
             Files::default().resolve(own(), path_only, PRIVATE),
             FileArg::Bad
         );
-        // SAFETY: the descriptor opened above.
+        // SAFETY: the descriptor was opened above.
         unsafe { libc::close(path_only) };
     }
 
     #[test]
     fn a_memfd_shows_its_seals() {
-        // SAFETY: makes a memfd and seals it; closed below.
+        // SAFETY: the calls make a memfd and seal it. It is closed below.
         let descriptor = unsafe {
             let descriptor = libc::memfd_create(c"sealed".as_ptr(), libc::MFD_ALLOW_SEALING);
             libc::fcntl(descriptor, libc::F_ADD_SEALS, libc::F_SEAL_WRITE);
@@ -511,7 +534,7 @@ mod tests {
         assert_eq!(file.kind, FileKind::Shmem);
         assert_eq!(file.seals, libc::F_SEAL_WRITE as u32);
         assert_eq!(&*file.name, "/memfd:sealed (deleted)");
-        // SAFETY: the descriptor opened above.
+        // SAFETY: the descriptor was opened above.
         unsafe { libc::close(descriptor) };
     }
 }

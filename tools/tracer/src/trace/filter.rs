@@ -1,21 +1,23 @@
-//! The seccomp filter that makes only calls of interest stop, and everything else run at full speed.
+//! The seccomp filter that stops only calls of interest, and lets everything else run at full
+//! speed.
 //!
-//! It is assembled by hand and not by a library, since those refuse (kill) what another instruction set calls,
-//! while a tracer must let it run and be able to name it. A call whose answer does not depend on its arguments is decided by
-//! the kernel from a bitmap, without running the filter at all: so calls of no interest cost almost nothing.
+//! It is assembled by hand. Libraries refuse (kill) calls of another instruction set, while a
+//! tracer must let them run and name them. The kernel decides calls whose answer does not depend on
+//! their arguments from a bitmap, without running the filter. So other calls cost almost nothing.
 
 pub(crate) mod mark;
 
 use super::i386;
 
-/// `io_uring_register` in both tables, and its operations on rings, without and with a registered ring for its descriptor.
+/// `io_uring_register` in both tables, and its operations that register rings. They may name a
+/// registered ring instead of a descriptor.
 const IO_URING_REGISTER: u32 = 427;
 const RING_FDS: [u32; 4] = [20, 21, 20 | 1 << 31, 21 | 1 << 31];
 
 const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
 const X32_BIT: u32 = 0x4000_0000;
 
-/// `seccomp_data`: the number, the instruction set, and the low halves of the arguments.
+/// Offsets in `seccomp_data`: the number, the instruction set, and the low halves of the arguments.
 const NR: u32 = 0;
 const ARCH: u32 = 4;
 const fn low(argument: u32) -> u32 {
@@ -48,12 +50,12 @@ pub(crate) const ALWAYS: &[i64] = &[
     libc::SYS_pkey_free,
     libc::SYS_mseal,
     libc::SYS_process_madvise,
-    // Whose memory it is for is known best from the start.
+    // The memory that it serves is known best from its creation.
     libc::SYS_userfaultfd,
     SYS_MAP_SHADOW_STACK,
     libc::SYS_io_setup,
     libc::SYS_io_destroy,
-    // Advice comes through rings, too.
+    // Rings carry advice, too.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_setrlimit,
@@ -68,7 +70,7 @@ pub(crate) const ALWAYS: &[i64] = &[
     libc::SYS_clone3,
     libc::SYS_execve,
     libc::SYS_execveat,
-    // Who makes these may be asked whenever a file is opened or read.
+    // The caller may be asked from then on for each file that is opened or read.
     libc::SYS_fanotify_init,
     libc::SYS_mount,
     libc::SYS_fsmount,
@@ -81,7 +83,7 @@ pub(crate) const PR_SET_VMA: u32 = 0x5356_4d41;
 pub(crate) const PR_SET_MDWE: u32 = 65;
 pub(crate) const PR_SET_MEMORY_MERGE: u32 = 67;
 
-/// `prctl` operations that bear on the map.
+/// `prctl` operations that concern the map.
 const PRCTL: &[u32] = &[
     PR_SET_VMA,
     libc::PR_SET_MM as u32,
@@ -91,21 +93,22 @@ const PRCTL: &[u32] = &[
     libc::PR_SET_SECCOMP as u32,
 ];
 
-/// `ptrace` requests by which a thread gets a tracer: a thread that is followed here has one already.
+/// `ptrace` requests that give a thread a tracer. A thread that is followed here has one already.
 pub(crate) const PTRACE: &[u32] = &[
     libc::PTRACE_TRACEME,
     libc::PTRACE_ATTACH,
     libc::PTRACE_SEIZE,
 ];
 
-/// `seccomp` operations that do not only ask: strict mode, and filters.
+/// `seccomp` operations that do more than query: strict mode, and filters.
 const SECCOMP: &[u32] = &[0, 1];
 
-/// `arch_prctl` operations that do: mapping a vdso, shadow stacks.
+/// `arch_prctl` operations that concern the map: mapping a vdso, shadow stacks.
 const ARCH_PRCTL: &[u32] = &[0x2001, 0x2002, 0x2003, 0x5001, 0x5002];
 
-/// `ioctl`s that do: of `/dev/userfaultfd` what makes one (`USERFAULTFD_IOC_NEW`); `UFFDIO_REGISTER`, `UFFDIO_UNREGISTER`, `UFFDIO_MOVE`; and those that may
-/// leave no page by which to tell: `UFFDIO_COPY`, `UFFDIO_ZEROPAGE`, `UFFDIO_CONTINUE`, `UFFDIO_POISON`.
+/// `ioctl`s that concern the map. `USERFAULTFD_IOC_NEW` of `/dev/userfaultfd` makes a userfaultfd.
+/// The others are `UFFDIO_REGISTER`, `UFFDIO_UNREGISTER` and `UFFDIO_MOVE`, and those of
+/// [`UFFDIO_FILLING`], which may leave no visible page.
 pub(crate) const USERFAULTFD_IOC_NEW: u32 = 0xaa00;
 pub(crate) const UFFDIO_REGISTER: u32 = 0xc020_aa00;
 pub(crate) const UFFDIO_UNREGISTER: u32 = 0x8010_aa01;
@@ -222,7 +225,7 @@ impl Table {
     }
 }
 
-/// The program, for a kernel that runs it or for a tracer that stops every call.
+/// The filter's program, for a kernel that runs it or for a tracer that stops every call.
 #[derive(Debug, Clone)]
 pub(crate) struct Filter(Vec<libc::sock_filter>);
 
@@ -231,7 +234,7 @@ impl Filter {
         Self(assemble())
     }
 
-    /// The program as the kernel takes it, which reads the filter by it.
+    /// Returns the program in the kernel's form. The kernel reads the filter through it.
     pub(crate) fn program(&self) -> libc::sock_fprog {
         libc::sock_fprog {
             len: self.0.len() as u16,
@@ -279,13 +282,13 @@ impl Filter {
     }
 }
 
-/// The whole program.
+/// Assembles the whole program.
 fn assemble() -> Vec<libc::sock_filter> {
     let native = of_table(&Table::native());
     let mut program = vec![
         statement(LOAD, ARCH),
         jump(EQUAL, AUDIT_ARCH_X86_64, 1, 0),
-        // Too far for a conditional jump.
+        // The distance is too large for a conditional jump.
         statement(GO, 3 + native.len() as u32),
         statement(LOAD, NR),
         jump(AT_LEAST, X32_BIT, 0, 1),
@@ -297,10 +300,11 @@ fn assemble() -> Vec<libc::sock_filter> {
     program
 }
 
-/// Returns the instructions for the calls of one table, with the number loaded: a search for the
-/// number, followed by the checks of arguments.
+/// Returns the part for one table of calls, which expects the loaded number. It is a search for the
+/// number, followed by the code that checks arguments.
 ///
-/// The kernel asks about each number when the filter is installed, and runs it for each call that it has not marked as allowed then.
+/// The kernel tries every number when the filter is installed. It runs the filter only for calls
+/// that it has not marked as allowed then.
 fn of_table(table: &Table) -> Vec<libc::sock_filter> {
     let decided = by_arguments(table);
     let numbers = table.always.len() + decided.len();
@@ -322,10 +326,10 @@ fn of_table(table: &Table) -> Vec<libc::sock_filter> {
     program
 }
 
-/// The number of call numbers that are compared one after the other.
+/// The number of call numbers compared one by one before switching to binary search.
 const FEW: usize = 4;
 
-/// Returns the number of instructions of a search among this many numbers.
+/// Returns the number of instructions of a search among `numbers` call numbers.
 fn search_length(numbers: usize) -> usize {
     if numbers <= FEW {
         return numbers;
@@ -333,10 +337,11 @@ fn search_length(numbers: usize) -> usize {
     1 + search_length(numbers / 2) + search_length(numbers - numbers / 2)
 }
 
-/// Goes to the target of the number that is loaded, or to `allowed` if it is none of `targets`, which ascend.
+/// Appends a search that jumps to the target of the loaded number. It jumps to `allowed` if the
+/// number is not among `targets`, which ascend.
 fn search(program: &mut Vec<libc::sock_filter>, targets: &[(u32, usize)], allowed: usize) {
     let here = program.len();
-    // The whole of a table is shorter than the longest jump.
+    // Each table's part is shorter than the longest jump.
     let distance = |from: usize, to: usize| (to - from - 1) as u8;
     if targets.len() > FEW {
         let (low, high) = targets.split_at(targets.len() / 2);
@@ -355,7 +360,7 @@ fn search(program: &mut Vec<libc::sock_filter>, targets: &[(u32, usize)], allowe
     }
 }
 
-/// The calls whose arguments decide, and how.
+/// Returns the calls whose arguments decide, each with its code.
 fn by_arguments(table: &Table) -> Vec<(u32, Vec<libc::sock_filter>)> {
     vec![
         (table.prctl, only_for(table, 0, PRCTL)),
@@ -364,7 +369,7 @@ fn by_arguments(table: &Table) -> Vec<(u32, Vec<libc::sock_filter>)> {
         (table.seccomp, only_for(table, 0, SECCOMP)),
         (table.ptrace, only_for(table, 0, PTRACE)),
         (IO_URING_REGISTER, only_for(table, 1, &RING_FDS)),
-        // A user namespace has privileges of its own.
+        // A user namespace has its own privileges.
         (
             table.unshare,
             vec![
@@ -374,8 +379,9 @@ fn by_arguments(table: &Table) -> Vec<(u32, Vec<libc::sock_filter>)> {
                 allow(),
             ],
         ),
-        // A thread (CLONE_VM) shares the map and needs no order: its own event tells of it. A fork copies it. One that asks not to be
-        // traced would keep the filter, and get ENOSYS for every call that is to stop: it must be traced all the same.
+        // A thread (CLONE_VM) shares the map and needs no order, because its event reports it. A
+        // fork copies the map. A child that asks not to be traced would keep the filter, and get
+        // ENOSYS for every call that must stop. So it is traced nevertheless.
         (
             table.clone,
             vec![
@@ -387,7 +393,7 @@ fn by_arguments(table: &Table) -> Vec<(u32, Vec<libc::sock_filter>)> {
                 trace(table.mark),
             ],
         ),
-        // personality(0xffffffff) only asks.
+        // personality(0xffffffff) only queries.
         (
             table.personality,
             vec![
@@ -397,7 +403,7 @@ fn by_arguments(table: &Table) -> Vec<(u32, Vec<libc::sock_filter>)> {
                 trace(table.mark),
             ],
         ),
-        // prlimit64 without a new limit only asks.
+        // prlimit64 without a new limit only queries.
         (
             table.prlimit64,
             vec![

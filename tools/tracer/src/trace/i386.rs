@@ -1,7 +1,8 @@
-//! The table of calls of i386: what each of its calls is in the table of x86-64.
+//! The calls of the i386 table, translated to the x86-64 table.
 //!
-//! The numbers are those of `asm/unistd_32.h`. Some calls have another form there: `mmap` with its arguments in memory, `mmap2` with an offset in
-//! pages, and `ipc`, which is several calls. What they point to has words of 4 bytes.
+//! The numbers are those of `asm/unistd_32.h`. Some calls have another form there: `mmap` with its
+//! arguments in memory, `mmap2` with an offset in pages, and `ipc`, which is several calls. Words
+//! behind their pointers have 4 bytes.
 
 use samara_linux::Tid;
 use samara_linux::memory;
@@ -19,15 +20,15 @@ const OLD_MMAP: u32 = 90;
 const IPC: u32 = 117;
 const MMAP2: u32 = 192;
 
-/// Calls of which x86-64 has no equal.
+/// Calls without an equivalent in x86-64.
 pub(super) const OF_ITS_OWN: &[u32] = &[OLD_MMAP, IPC, MMAP2];
 
-/// Numbers here and there of calls that are the same.
+/// Numbers in both tables of calls that are the same.
 pub(super) const NUMBERS: &[(u32, i64)] = &[
     (2, libc::SYS_fork),
     (11, libc::SYS_execve),
     (21, libc::SYS_mount),
-    // The first of each with 16 bits for the user, the second with 32.
+    // The first of each takes user IDs of 16 bits, the second of 32.
     (23, libc::SYS_setuid),
     (213, libc::SYS_setuid),
     (70, libc::SYS_setreuid),
@@ -74,7 +75,7 @@ pub(super) const NUMBERS: &[(u32, i64)] = &[
     (ARCH_PRCTL, libc::SYS_arch_prctl),
     (397, libc::SYS_shmat),
     (398, libc::SYS_shmdt),
-    // From here on the numbers are the same everywhere.
+    // From here on the numbers are the same in both tables.
     (435, libc::SYS_clone3),
     (425, libc::SYS_io_uring_setup),
     (426, libc::SYS_io_uring_enter),
@@ -86,11 +87,11 @@ pub(super) const NUMBERS: &[(u32, i64)] = &[
     (462, libc::SYS_mseal),
 ];
 
-/// The number that no call has: what it stands for, the kernel refuses.
+/// A number that no call has. It stands for calls that the kernel refuses.
 pub(super) const REFUSED: u64 = u64::MAX;
 
-/// Translates a call to the table of x86-64: its number and arguments, and the address of the
-/// result if the call does not return it.
+/// Returns a call in the x86-64 table: its number and arguments, and the address of its result if
+/// the call does not return it.
 pub(super) fn native(tid: Tid, number: u64, args: [u64; 6]) -> (u64, [u64; 6], Option<u64>) {
     let args = args.map(|argument| argument & 0xffff_ffff);
     let [a, b, c, _, e, _] = args;
@@ -121,7 +122,7 @@ pub(super) fn native(tid: Tid, number: u64, args: [u64; 6]) -> (u64, [u64; 6], O
     }
 }
 
-/// `ipc(2)`: the upper half of its first argument is a version.
+/// Translates `ipc(2)`. The upper half of its first argument is a version.
 fn ipc(
     call: u64,
     first: u64,
@@ -133,7 +134,7 @@ fn ipc(
     const SHMDT: u64 = 22;
     const OLDER: u64 = 1;
     match (call & 0xffff, call >> 16) {
-        // Refused since it was made for other systems.
+        // The kernel refuses it: it exists for other systems.
         (SHMAT, OLDER) => (REFUSED, [0; 6], None),
         (SHMAT, _) => (
             libc::SYS_shmat as u64,

@@ -1,21 +1,22 @@
-//! Signals for the tracer itself.
+//! Handles signals for the tracer itself.
 
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use samara_linux::Tid;
 
-/// The signals that ask a program to end.
+/// Signals that ask a program to end.
 const ENDING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
 
-/// Signals that arrived for the tracer after the program had ended, bit by bit.
+/// Signals that arrived for the tracer after the program had ended, one bit each.
 static PENDING: AtomicU32 = AtomicU32::new(0);
-/// The program, as long as it runs; then 0.
+/// The program while it runs, then 0.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
 
-/// No program that signals are passed on to: each is taken as after the program's end.
+/// Stands for no program. Each signal is then handled as after the program's end.
 pub(crate) const NOBODY: Tid = 0;
 
-/// Passes a signal on at once: between a look at a flag and the next wait, one could get lost.
+/// Does nothing. The alarm interrupts a wait, in case a signal arrived between the check of the
+/// flag and the wait.
 extern "C" fn on_alarm(_: libc::c_int) {}
 
 extern "C" fn on_signal(
@@ -35,7 +36,8 @@ extern "C" fn on_signal(
     }
     match PROGRAM.load(Ordering::Relaxed) {
         NOBODY if !ENDING.contains(&signal) => {
-            // SAFETY: both are async-signal-safe; the signal comes again when the handler has returned, and does what it would do to any program.
+            // SAFETY: both are async-signal-safe. The signal comes again when the handler has
+            // returned, with its default effect.
             unsafe {
                 libc::signal(signal, libc::SIG_DFL);
                 libc::raise(signal);
@@ -43,35 +45,36 @@ extern "C" fn on_signal(
         }
         NOBODY => {
             PENDING.fetch_or(1 << signal, Ordering::Relaxed);
-            // If the wait has not begun yet, it is interrupted once more.
+            // If the wait has not begun yet, the alarm interrupts it again.
             // SAFETY: `alarm` is async-signal-safe, and nothing else here uses it.
             unsafe { libc::alarm(1) };
         }
-        // The program is in the same process group and has it already.
+        // The program is in the same process group and has received the signal.
         _ if from_terminal => {}
         program => {
-            // SAFETY: `kill` is async-signal-safe; the program is our own child, not yet reaped.
+            // SAFETY: `kill` is async-signal-safe. The program is our own child, not yet reaped.
             unsafe { libc::kill(program, signal) };
         }
     }
 }
 
-/// Returns `true` if it is a process that is traced here. It has sent a signal to its process
-/// group, which includes this process, and all others of the group have got theirs.
+/// Returns `true` if a process is traced here. Such a process has sent the signal to its process
+/// group, to which this one belongs. All others of the group have received it.
 fn is_traced(process: Tid) -> bool {
-    // A handler may be called within the allocator: nothing here takes memory.
+    // The handler may run within the allocator, so nothing here allocates.
     let mut path = *b"/proc/0000000000/status\0";
     let mut rest = process as u32;
     for digit in path[6..16].iter_mut().rev() {
         *digit = b'0' + (rest % 10) as u8;
         rest /= 10;
     }
-    // No number there begins with zeros.
+    // No number in the path begins with zeros.
     let zeros = path[6..15].iter().take_while(|&&digit| digit == b'0');
     let zeros = zeros.count();
     path.copy_within(6 + zeros.., 6);
     let mut text = [0u8; 1024];
-    // SAFETY: all three are async-signal-safe; `path` ends with a zero byte, and `text` has room for what is read.
+    // SAFETY: all three are async-signal-safe. `path` ends with a zero byte, and `text` has room
+    // for the bytes read.
     let read = unsafe {
         let file = libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC);
         if file < 0 {
@@ -96,14 +99,15 @@ fn is_traced(process: Tid) -> bool {
     tracer == std::process::id()
 }
 
-/// Handles signals for the tracer. The program shares the process group, so the terminal's signals
-/// reach it directly. Other signals are passed on to `program`. Once that has ended, the first
-/// signal asks the remaining processes to end, and the second kills them.
+/// Installs the handlers. The terminal's signals reach the program, which shares the process group.
+/// Other signals to the tracer are passed on to `program`. After the program's end, the first
+/// signal asks the surviving processes to end, and the second kills them.
 ///
-/// What a traced process sends to its whole process group is for the others: it is neither passed on, nor does it end the tracer.
+/// A signal that a traced process sends to its whole process group is meant for the others. It is
+/// not passed on, and does not end the tracer.
 pub(crate) fn take_signals(program: Tid) {
     PROGRAM.store(program, Ordering::Relaxed);
-    // `signal` would have waits begin anew after the handler, and so interrupt none.
+    // With `signal`, waits would resume after the handler, so no signal would interrupt them.
     install(libc::SIGALRM, on_alarm as *const () as usize, 0);
     for signal in ENDING {
         install(signal, on_signal as *const () as usize, libc::SA_SIGINFO);
@@ -122,12 +126,12 @@ pub(crate) fn take_signals(program: Tid) {
         .chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
     {
         if ends(signal) {
-            // A wait that one interrupts goes on.
+            // A wait resumes after one of these.
             let flags = libc::SA_SIGINFO | libc::SA_RESTART;
             install(signal, on_signal as *const () as usize, flags);
         }
     }
-    // Each stop would raise it, only to be thrown away: the waits tell of all stops.
+    // Each stop would raise it for nothing, because the waits report all stops.
     install(libc::SIGCHLD, libc::SIG_DFL, libc::SA_NOCLDSTOP);
 }
 
@@ -143,20 +147,20 @@ fn ends(signal: libc::c_int) -> bool {
 }
 
 fn install(signal: libc::c_int, handler: libc::sighandler_t, flags: libc::c_int) {
-    // SAFETY: all zeros is a valid `sigaction`: an empty mask.
+    // SAFETY: all zeros is a valid `sigaction` with an empty mask.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler;
     action.sa_flags = flags;
-    // SAFETY: the handlers are as `flags` say, and use atomics, `alarm` and `kill` only.
+    // SAFETY: the handlers match `flags`, and use only atomics, `alarm` and `kill`.
     unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
 }
 
-/// The program has ended: what arrives from now on is for those that outlive it.
+/// Notes that the program has ended. Later signals are for the processes that outlive it.
 pub(crate) fn program_ended() {
     PROGRAM.store(0, Ordering::Relaxed);
 }
 
-/// Returns `true` if a signal arrived since the last call, after the program had ended.
+/// Returns `true` if a signal arrived after the program's end, and since the last check.
 pub(crate) fn arrived() -> bool {
     PENDING.load(Ordering::Relaxed) != 0 && PENDING.swap(0, Ordering::Relaxed) != 0
 }

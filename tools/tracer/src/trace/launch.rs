@@ -1,6 +1,8 @@
-//! Finding the program and starting it under the filter, held until the tracer has attached.
+//! Finds the program and starts it under the filter. The program is held until the tracer has
+//! attached.
 //!
-//! The child inherits everything: standard streams, terminal and process group, signal mask, limits, environment.
+//! The child inherits everything: standard streams, terminal and process group, signal mask,
+//! limits, environment.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, File};
@@ -28,13 +30,13 @@ pub struct Refusal(
 /// A program that has been started and attached to, and runs on into its `execve`.
 pub(crate) struct Launched {
     pub(crate) tid: Tid,
-    /// The failure in the child, if any: a step and an error number.
+    /// The step that failed in the child and an error number, if one failed.
     failure: File,
     pub(crate) no_new_privileges: bool,
 }
 
-/// Returns the file that `program` names: itself if it has a slash, else the first executable one in
-/// `PATH`.
+/// Returns the file that `program` names: itself if it has a slash, otherwise the first executable
+/// one in `PATH`.
 ///
 /// # Errors
 /// The reason for which it cannot be started.
@@ -67,14 +69,14 @@ pub fn find(program: &OsStr) -> Result<PathBuf, Refusal> {
     }))
 }
 
-/// Refuses what could not run, in words.
+/// Refuses a file that could not run, in words.
 fn examine(path: &Path) -> Result<(), Refusal> {
     let shown = path.display();
     let metadata = fs::metadata(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Refusal(format!(
             "`{shown}` does not exist: check the path of the program"
         )),
-        _ => Refusal(format!("`{shown}` cannot be looked at: {error}")),
+        _ => Refusal(format!("`{shown}` cannot be examined: {error}")),
     })?;
     if metadata.is_dir() {
         return Err(Refusal(format!(
@@ -101,7 +103,7 @@ fn examine(path: &Path) -> Result<(), Refusal> {
         }
         Ok(filled)
     });
-    // A program may be executable and yet not readable: then the kernel decides.
+    // A program may be executable but not readable. Then the kernel decides.
     let Ok(filled) = known else { return Ok(()) };
     let head = &head[..filled];
     if head.starts_with(b"\x7fELF") {
@@ -115,7 +117,7 @@ fn examine(path: &Path) -> Result<(), Refusal> {
     }
 }
 
-/// Looks at the start of an ELF file. An `Err` says what kind of program it is.
+/// Checks the start of an ELF file. An `Err` names the kind of an unsupported program.
 pub(crate) fn refuse_other_machines(head: &[u8]) -> Result<(), &'static str> {
     const X86_64: u16 = 62;
     const I386: u16 = 3;
@@ -137,7 +139,7 @@ pub(crate) fn refuse_other_machines(head: &[u8]) -> Result<(), &'static str> {
     }
 }
 
-/// The first bytes of the program that a process runs.
+/// Reads the first bytes of the program that a process runs.
 pub(crate) fn read_head(tid: Tid, head: &mut [u8; 20]) -> Option<()> {
     File::open(format!("/proc/{tid}/exe"))
         .ok()?
@@ -151,12 +153,13 @@ fn pipe() -> io::Result<(File, File)> {
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel just opened both for us alone.
+    // SAFETY: the kernel has just opened both for this process alone.
     let (read, write) = unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
     Ok((File::from(read), File::from(write)))
 }
 
-/// Starts `path` with `arguments` (the first is its name), attached to and filtered from its first instruction.
+/// Starts `path` with `arguments`, whose first is its name. It is traced and filtered from its
+/// first instruction on.
 pub(crate) fn launch(
     path: &Path,
     arguments: &[OsString],
@@ -205,7 +208,8 @@ pub(crate) fn launch(
     })
 }
 
-/// Raises the soft limit on descriptors to the hard one: each address space takes two. The limit before, if there was one.
+/// Raises the soft limit on descriptors to the hard one, because each address space takes two.
+/// Returns the former limit if it has changed.
 pub(crate) fn more_descriptors() -> Option<libc::rlimit> {
     let mut before = libc::rlimit {
         rlim_cur: 0,
@@ -221,19 +225,19 @@ pub(crate) fn more_descriptors() -> Option<libc::rlimit> {
         rlim_cur: before.rlim_max,
         ..before
     };
-    // SAFETY: reads `raised`.
+    // SAFETY: the call reads `raised`.
     (unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raised) } == 0).then_some(before)
 }
 
 fn set_nonblocking(file: &File) -> io::Result<()> {
-    // SAFETY: an operation with integers on a descriptor that `file` keeps open.
+    // SAFETY: the call takes integers and a descriptor that `file` keeps open.
     if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
 }
 
-/// Returns `true` if this process may filter without disabling set-user-ID programs
+/// Returns `true` if this process may install a filter without disabling set-user-ID programs
 /// (`CAP_SYS_ADMIN`).
 fn privileged() -> bool {
     const SYS_ADMIN: u32 = 21;
@@ -241,7 +245,7 @@ fn privileged() -> bool {
 }
 
 impl Launched {
-    /// After the child ended without `execve`: why.
+    /// Returns the reason why the child ended without `execve`.
     pub(crate) fn failure(&mut self, path: &Path) -> Refusal {
         let shown = path.display();
         let mut message = [0; 5];
@@ -254,7 +258,7 @@ impl Launched {
         Refusal(match (step, error) {
             (INSTALL, _) => format!("the kernel refused the seccomp filter: {text}"),
             (_, libc::ENOEXEC) => format!(
-                "`{shown}` is no program (neither ELF nor a script with `#!`): name its interpreter before it"
+                "`{shown}` is not a program (neither ELF nor a script with `#!`): name its interpreter before it"
             ),
             (_, libc::ENOENT) => {
                 format!("`{shown}` asks for an interpreter that does not exist: install it")

@@ -1,4 +1,4 @@
-//! A real program runs, and every call on its memory is performed on the engine too.
+//! Runs a real program, and performs every call on its memory on the engine, too.
 //!
 //! ```text
 //! launch ─┬→ events ─→ space ─→ follow (engine) ─→ compare
@@ -55,9 +55,9 @@ pub use session::{Progress, Session, Settings, Verify};
 
 /// The end of a trace.
 pub struct Traced {
-    /// The way in which it ended.
+    /// The program's end.
     pub ending: Ending,
-    /// The time that it took.
+    /// The duration of the trace.
     pub elapsed: Duration,
 }
 
@@ -74,7 +74,7 @@ pub fn trace_program(
     let mut launched = launch::launch(path, program, crate::streams::closed_at_start())
         .map_err(|error| Refusal(format!("`{}` cannot be traced: {error}", path.display())))?;
     interrupts::take_signals(launched.tid);
-    // While the program is about to start.
+    // This happens while the program is about to start.
     LazyCell::force(&session.machine);
     let begun = Instant::now();
     let ending = match Tracer::new(launched.tid, session).run() {
@@ -105,7 +105,8 @@ pub fn trace_program(
     Ok(Traced { ending, elapsed })
 }
 
-/// Attaches to a process, and traces it until it ends or is let go. Prints a line about that unless `quiet`.
+/// Attaches to a process, and traces it until it ends or is let go. Prints a line about that unless
+/// `quiet`.
 ///
 /// # Errors
 /// The reason for which it cannot be traced.
@@ -136,12 +137,12 @@ fn failed(failure: &Failure) -> Refusal {
     })
 }
 
-/// The map of a process.
+/// Reads the map of a process.
 pub(crate) fn read_map(process: Tid, map: &mut Map) -> io::Result<()> {
     MapsFile::open(process)?.read(map)
 }
 
-/// The state of a process that waits.
+/// Reads the state of a process that waits.
 pub(crate) fn seed_of(process: Tid, machine: &Machine) -> io::Result<Seed> {
     let mut map = Map::default();
     read_map(process, &mut map)?;
@@ -163,7 +164,7 @@ pub(crate) fn start_of_heap(process: Tid) -> io::Result<u64> {
     Ok(samara_linux::proc::layout(process)?.start_brk)
 }
 
-/// `signal 11 (SIGSEGV)`.
+/// Describes a signal: `signal 11 (SIGSEGV)`.
 fn signal_name(number: i32) -> String {
     const NAMES: [&str; 32] = [
         "",

@@ -1,4 +1,4 @@
-//! Ranges of pages that were looked at before a call, and whether they held anonymous memory.
+//! Ranges of pages that were examined before a call, and the anonymous memory that they held.
 
 use std::time::Duration;
 
@@ -9,19 +9,20 @@ use samara_mm::{AddressSpace, Call, Watch};
 use super::faulting::Faulting;
 use super::faulting::Faults;
 
-/// The longest of the pauses in which a page fault may come to its end, each twice as long as the one before.
+/// The longest of the pauses in which a page fault may end. Each pause is twice as long as the one
+/// before.
 const LONGEST_PAUSE: Duration = Duration::from_millis(64);
-/// The number of pauses in which a thread may run for the duration of a fault: eight seconds.
+/// The number of pauses in which a thread may run as long as a fault takes: eight seconds.
 const PAUSES: u32 = 128;
 
-/// The samples for the call that is under way.
+/// The samples for the current call.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
-    /// Ascending.
+    /// In ascending order.
     list: Vec<Sample>,
-    /// Written at entry, ascending.
+    /// Ranges that were written at the entry, ascending.
     before: Vec<(u64, u64)>,
-    /// Written at the return, ascending.
+    /// Ranges that were written at the return, ascending.
     after: Vec<(u64, u64)>,
 }
 
@@ -33,7 +34,7 @@ struct Sample {
 }
 
 impl Samples {
-    /// Looks at the pages on which the outcome of `call` depends.
+    /// Examines the pages on which the outcome of `call` depends.
     pub(crate) fn take(&mut self, engine: &AddressSpace, call: &Call, pagemap: &mut Pagemap) {
         self.list.clear();
         self.before.clear();
@@ -57,9 +58,9 @@ impl Samples {
         );
     }
 
-    /// Reads the same after the kernel has performed `call`, if its beginning was not seen: pages
-    /// that are found written may have been written before, or only since. Returns `true` if there
-    /// are any.
+    /// Examines the pages after the kernel has performed `call`, if the tracer did not see it
+    /// begin. Pages that are found written may have been written before or since. Returns `true` if
+    /// any are.
     pub(crate) fn take_late(
         &mut self,
         engine: &AddressSpace,
@@ -74,9 +75,8 @@ impl Samples {
         !self.after.is_empty()
     }
 
-    /// Returns `true` if `call` takes pages away where nothing was written yet. A write there
-    /// before the kernel's part of the call leaves no page behind that would show it. The heap ends
-    /// at `brk`.
+    /// Returns `true` if `call` removes pages where nothing was written yet. A write there before
+    /// the kernel's part of the call leaves no visible page. The heap ends at `brk`.
     pub(crate) fn may_be_lost(&self, call: &Call, brk: u64) -> bool {
         let taken = taken(call, brk);
         let lost = |sample: &Sample| taken.iter().any(|range| overlap(sample, *range).is_some());
@@ -85,8 +85,9 @@ impl Samples {
             .any(|sample| !sample.written && lost(sample))
     }
 
-    /// Looks again, when `call` has returned, at what was not written. True if something is now, or may have been when the kernel came to the call.
-    /// The heap ended at `brk` before. If other threads were `held`, none has written where pages were taken away.
+    /// Examines again, after `call` has returned, the pages that were not written. Returns `true`
+    /// if any are written now, or may have been when the kernel performed the call. The heap ended
+    /// at `brk` before. If other threads were `held`, none has written where pages were removed.
     pub(crate) fn look_again(
         &mut self,
         call: &Call,
@@ -117,12 +118,12 @@ impl Samples {
         changed
     }
 
-    /// Returns `true` if pages are left that had not shown when the call had returned.
+    /// Returns `true` if a range is left that showed no page when the call had returned.
     pub(crate) fn leave_open(&self) -> bool {
         self.open().next().is_some()
     }
 
-    /// The ranges of which nothing showed when the call had returned.
+    /// Returns the ranges that showed no page when the call had returned.
     fn open(&self) -> impl Iterator<Item = (u64, u64)> {
         let open = self.list.iter().filter(|sample| self.is_open(sample));
         open.map(|sample| (sample.start, sample.end))
@@ -136,23 +137,24 @@ impl Samples {
                 .is_err()
     }
 
-    /// Returns the pages that show now and did not when the call had returned. A page fault gives
-    /// an area its owner first and its page later, much later if the page must be read from a disk.
-    /// These faults may have been under way during the kernel's part of the call.
+    /// Returns the ranges that show a page now, but did not when the call had returned. A page
+    /// fault gives an area its `anon_vma` first and its page later, much later if a disk must be
+    /// read. Such faults may have been pending when the kernel performed the call.
     pub(crate) fn shown_late(&self, pagemap: &mut Pagemap) -> Vec<(u64, u64)> {
         self.open()
             .filter(|&(start, end)| pagemap.written(start, end).unwrap_or(false))
             .collect()
     }
 
-    /// After [`look_again`](Self::look_again): waits for [what shows late](Self::shown_late), until all faults that were under way have come to their end. Returns
-    /// `true` if something shows: it counts as written at the return. If a fault does not come to its end, whatever is open may have been written by it.
+    /// After [`look_again`](Self::look_again), waits for [pages that show late](Self::shown_late),
+    /// until all pending faults have ended. Returns `true` if any show: they count as written at
+    /// the return. If a fault does not end, it may have written every open range.
     pub(crate) fn wait_for_late(&mut self, pagemap: &mut Pagemap, faulting: &mut Faulting) -> bool {
         let mut pause = Duration::from_micros(250);
         let mut pauses = 0;
         let late = loop {
             let faults = faulting.look();
-            // What has come to its end by now shows by now.
+            // Faults that have ended show their page by now.
             let late = self.shown_late(pagemap);
             let last = pauses == PAUSES || faults == Faults::Wait && pause == LONGEST_PAUSE;
             if !late.is_empty() || faults == Faults::Ended {
@@ -169,8 +171,8 @@ impl Samples {
         !late.is_empty()
     }
 
-    /// Returns the pages that were written at the entry and, if other threads may have written
-    /// since (`overlapped`), at the last [look](Self::look_again).
+    /// Returns the ranges written at the entry. With `overlapped`, also those written at the last
+    /// [look](Self::look_again), because other threads may have written during the call.
     pub(crate) fn evidence(&self, overlapped: bool) -> Evidence<'_> {
         Evidence {
             before: &self.before,
@@ -179,10 +181,12 @@ impl Samples {
     }
 }
 
-/// From where a call takes pages, so that whether there were any does not show there; empty ranges are unused.
+/// The ranges from which a call removes pages, so that their presence does not show there. Empty
+/// ranges are unused.
 type Taken = [(u64, u64); 2];
 
-/// From where `call` takes pages that go nowhere, or may take some if it fails half the way. The heap ends at `brk` before.
+/// Returns the ranges whose pages `call` drops, or may drop if it fails midway. The heap ends at
+/// `brk` before.
 fn taken(call: &Call, brk: u64) -> Taken {
     const FIXED: u64 = 0x10;
     const NO_REPLACE: u64 = 0x10_0000;
@@ -231,12 +235,12 @@ fn taken(call: &Call, brk: u64) -> Taken {
     }
 }
 
-/// `MADV_DONTNEED`, that of locked pages, and guard markers.
+/// Returns `true` for `MADV_DONTNEED`, `MADV_DONTNEED_LOCKED` and guard markers.
 fn empties(advice: i32) -> bool {
     matches!(advice, 4 | 24 | 102)
 }
 
-/// From where to where a call has moved pages.
+/// Returns the range whose pages a call has moved, and their new address.
 fn moved(call: &Call, returned: i64) -> Option<((u64, u64), u64)> {
     match *call {
         Call::Mremap {
@@ -266,12 +270,12 @@ fn sample(start: u64, end: u64, pagemap: &mut Pagemap) -> Sample {
     }
 }
 
-/// The samples, and the pages themselves for ranges that were not sampled before the call.
+/// The samples, and the pages themselves for ranges that were not examined before the call.
 #[derive(Debug)]
 pub(crate) struct Known<'a> {
     pub(crate) samples: &'a Samples,
     pub(crate) pagemap: &'a mut Pagemap,
-    /// Written ranges that were not sampled.
+    /// Ranges that were not examined before the call, and were written.
     pub(crate) missed: Vec<(u64, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! The start of an address space, from what `/proc` shows of a stopped process.
+//! Builds the start of an address space from the state that `/proc` shows of a stopped process.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,7 +13,8 @@ use samara_linux::memory;
 use samara_linux::pagemap::Pagemap;
 use samara_linux::proc::{self, ProgramLayout};
 use samara_mm::{
-    Capabilities, Config, HugePool, KernelVersion, Layout, Limits, Mdwe, Overcommit, VmFlags,
+    Capabilities, Config, HugePool, KernelVersion, Layout, Limits, Mdwe, Overcommit, SeedVma,
+    VmFlags,
 };
 
 use crate::vm_flags::vm_flags;
@@ -21,7 +22,7 @@ use crate::vm_flags::vm_flags;
 use super::exec::{Contents, Settled};
 
 const PAGE: u64 = 4096;
-/// First address above what programs with 32-bit addresses have.
+/// The first address above the user space of programs with 32-bit addresses.
 const END_32: u64 = 0xffff_e000;
 const ADDR_COMPAT_LAYOUT: u64 = 0x020_0000;
 
@@ -67,20 +68,20 @@ impl Machine {
         }
     }
 
-    /// First address above user space, for programs with 64-bit addresses.
+    /// Returns the first address above user space, for programs with 64-bit addresses.
     pub(crate) fn end_of_user_space(&self) -> u64 {
         self.config.task_size
     }
 
-    /// Returns `true` if an executed program keeps the setting of `PR_SET_MEMORY_MERGE`.
+    /// Returns `true` if a new program inherits `PR_SET_MEMORY_MERGE`.
     pub(crate) fn keeps_memory_merge(&self) -> bool {
         self.config.kernel >= KernelVersion::new(6, 7)
     }
 
-    /// Returns the rule for executable memory of a program that is executed from here.
+    /// Returns the restriction on executable memory for a program that is started from here.
     pub(crate) fn mdwe(&self) -> Mdwe {
         const PR_GET_MDWE: i32 = 66;
-        // SAFETY: asks for a number.
+        // SAFETY: the call only returns a number.
         match unsafe { libc::prctl(PR_GET_MDWE, 0, 0, 0, 0) } {
             1 => Mdwe::On,
             _ => Mdwe::Off,
@@ -88,7 +89,7 @@ impl Machine {
     }
 }
 
-/// The highest number of a node, plus one.
+/// Returns the highest number of a node, plus one.
 pub(crate) fn numa_nodes() -> u32 {
     let told = samara_linux::proc_file::read_text_piece("/sys/devices/system/node/possible").ok();
     let last = told.and_then(|text| {
@@ -98,7 +99,8 @@ pub(crate) fn numa_nodes() -> u32 {
     last.map_or(1, |last| last.saturating_add(1))
 }
 
-/// Memory and swap, in bytes. `/proc/meminfo` has them, too, among much that the kernel must count first.
+/// Returns the size of memory and swap in bytes. `/proc/meminfo` has it, too, among figures that
+/// the kernel must count first.
 fn total_memory() -> u64 {
     // SAFETY: all zeros is a valid value of this struct of integers.
     let mut told: libc::sysinfo = unsafe { std::mem::zeroed() };
@@ -110,23 +112,24 @@ fn total_memory() -> u64 {
     units.saturating_mul(told.mem_unit.into())
 }
 
-/// Returns the commit limit of all processes together, in bytes.
+/// Returns the memory that may be committed to all processes together, in bytes.
 fn commit_limit() -> u64 {
     let meminfo = samara_linux::proc_file::read_text_piece("/proc/meminfo").unwrap_or_default();
     memory_line(&meminfo, "CommitLimit:")
 }
 
-/// A line of `/proc/meminfo`, in bytes.
+/// Returns a line of `/proc/meminfo`, in bytes.
 fn memory_line(meminfo: &str, name: &str) -> u64 {
     let line = meminfo.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok())
         .map_or(u64::MAX, |kibibytes| kibibytes.saturating_mul(1024))
 }
 
-/// First address above user space, asked with a page of our own: with page tables of five levels there is room above 47 bits.
+/// Returns the first address above user space, by a page of our own. Page tables of five levels
+/// have room above 47 bits.
 fn end_of_user_space() -> u64 {
     const ABOVE: u64 = 1 << 48;
-    // SAFETY: maps and unmaps a page of this process that no other code knows.
+    // SAFETY: the calls map and unmap a page of this process that has no other user.
     unsafe {
         let hint = std::ptr::without_provenance_mut(ABOVE as usize);
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -141,10 +144,10 @@ fn end_of_user_space() -> u64 {
     Config::default().task_size
 }
 
-/// Returns `true` if the kernel knows names of anonymous areas. It is asked with a page of our own.
+/// Returns `true` if the kernel supports names of anonymous areas, by a page of our own.
 fn anonymous_names() -> bool {
     const PR_SET_VMA: i32 = 0x5356_4d41;
-    // SAFETY: maps, names and unmaps a page of this process that no other code knows.
+    // SAFETY: the calls map, name and unmap a page of this process that has no other user.
     unsafe {
         let page = libc::mmap(
             std::ptr::null_mut(),
@@ -163,28 +166,30 @@ fn anonymous_names() -> bool {
     }
 }
 
-/// When the state of a process is read.
+/// The moment at which the state of a process is read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Moment {
-    /// Right after exec: the layout can be inferred, and the kernel has opened each file once.
+    /// Right after exec. The layout can be inferred, and the kernel has opened each file once.
     Exec,
-    /// While it runs, for the first time: the layout can be inferred as long as nothing lies where it began.
+    /// While it runs, for the first time. The layout can be inferred as long as the first mapping
+    /// still lies at its base.
     Found,
-    /// While it runs, with the layout that is known: all of it, or all but where the heap ends, which the map may show.
+    /// While it runs, with a known layout. With `shows_end`, the map may show another end of the
+    /// heap.
     Again { layout: Layout, shows_end: bool },
 }
 
-/// Facts that a stopped process is asked for once, and that several functions use.
+/// The facts about a stopped process that are read once, for several users.
 #[derive(Debug)]
 pub(crate) struct Asked {
     pub(crate) standing: Standing,
     pub(crate) personality: Option<u64>,
-    /// Keys and values; empty if it does not show.
+    /// Keys and values. Empty if the kernel does not show them.
     pub(crate) auxiliary: Vec<(u64, u64)>,
     numbers: io::Result<ProgramLayout>,
-    /// The program that it runs; `None` if it may not be read.
+    /// The program that it runs. `None` if it may not be read.
     pub(crate) program: Option<Rc<Contents>>,
-    /// `PR_SET_MEMORY_MERGE`, as far as the kernel tells of it.
+    /// `PR_SET_MEMORY_MERGE`, if the kernel shows it.
     pub(crate) merges_any: Option<bool>,
     narrow: bool,
 }
@@ -194,7 +199,7 @@ impl Asked {
         Self::running(tid, Contents::of_program(tid))
     }
 
-    /// The same of one of which the program is known.
+    /// Returns the same for a process whose program is known.
     pub(crate) fn running(tid: Tid, program: Option<Contents>) -> Self {
         let head = program.as_ref().map_or(&[][..], Contents::head);
         let narrow = is_narrow(head);
@@ -210,7 +215,7 @@ impl Asked {
         }
     }
 
-    /// Returns the layout that exec has set.
+    /// Returns the numbers that exec has set.
     pub(crate) fn numbers(&self) -> io::Result<ProgramLayout> {
         self.numbers.as_ref().copied().map_err(|error| {
             let number = error.raw_os_error();
@@ -218,7 +223,7 @@ impl Asked {
         })
     }
 
-    /// An entry of the auxiliary vector.
+    /// Returns an entry of the auxiliary vector.
     pub(crate) fn auxiliary(&self, kind: u64) -> Option<u64> {
         let found = self.auxiliary.iter().find(|(key, _)| *key == kind)?;
         Some(found.1)
@@ -237,12 +242,9 @@ pub(crate) fn seed(
 ) -> io::Result<Seed> {
     let numbers = asked.numbers()?;
     let limits = limits(tid)?;
-    let personality = asked.personality.unwrap_or(0);
     let config = config(asked, machine);
-    /// Between the base of placement and the end of user space, at least.
-    const LEAST_ROOM: u64 = 128 << 20;
     let mut layout = match moment {
-        // `PR_SET_MM` may have changed what the kernel shows of it.
+        // `PR_SET_MM` may have changed the numbers that the kernel shows.
         Moment::Again { layout, .. } => Layout {
             brk: if layout.start_brk == numbers.start_brk {
                 layout.brk
@@ -254,44 +256,12 @@ pub(crate) fn seed(
             stack_top: numbers.start_stack,
             ..layout
         },
-        Moment::Exec | Moment::Found => {
-            let mut layout = Layout {
-                bottom_up: machine.legacy_layout || personality & ADDR_COMPAT_LAYOUT != 0,
-                ..Layout::default()
-            };
-            if !config.is_wide() {
-                layout.mmap_base = (config.task_size - LEAST_ROOM).next_multiple_of(PAGE);
-                layout.legacy_base = (config.task_size / 3).next_multiple_of(PAGE);
-            }
-            let first = match base_is_hidden(asked, config.kernel) {
-                true => nearest_to_the_base(map, layout.bottom_up, numbers.start_stack),
-                false => first_placed(asked, map),
-            };
-            if layout.bottom_up {
-                layout.legacy_base = first.map_or(layout.legacy_base, |(start, _)| start);
-            } else {
-                let mmap_base = first.map_or(layout.mmap_base, |(_, end)| end);
-                // Both bases are moved by the same random number.
-                let legacy_base = layout
-                    .legacy_base
-                    .wrapping_add(layout.mmap_base.wrapping_sub(mmap_base));
-                // A guess after something odd that was mapped first may be no place at all.
-                if legacy_base <= config.task_size {
-                    layout.legacy_base = legacy_base;
-                }
-                layout.mmap_base = mmap_base;
-            }
-            layout.start_brk = numbers.start_brk;
-            layout.brk = numbers.start_brk;
-            layout.data_size = numbers.data_size;
-            layout.stack_top = numbers.start_stack;
-            layout
-        }
+        Moment::Exec | Moment::Found => inferred_layout(asked, machine, &config, map, &numbers),
     };
     let shows_end = match moment {
         Moment::Exec => false,
         Moment::Found => true,
-        // What was unmapped of the heap does not change where it ends.
+        // Unmapping a part of the heap does not change its end.
         Moment::Again {
             layout: known,
             shows_end,
@@ -303,9 +273,70 @@ pub(crate) fn seed(
     {
         layout.brk = brk;
     }
+    Ok(Seed {
+        config,
+        limits,
+        layout,
+        areas: areas(tid, map, pagemap, moment, descriptions)?,
+    })
+}
 
+/// Returns the layout that the map of a process shows, as long as the first mapping still lies at
+/// the base of placement.
+fn inferred_layout(
+    asked: &Asked,
+    machine: &Machine,
+    config: &Config,
+    map: &Map,
+    numbers: &ProgramLayout,
+) -> Layout {
+    /// The least distance between the base of placement and the end of user space.
+    const LEAST_ROOM: u64 = 128 << 20;
+    let personality = asked.personality.unwrap_or(0);
+    let mut layout = Layout {
+        bottom_up: machine.legacy_layout || personality & ADDR_COMPAT_LAYOUT != 0,
+        ..Layout::default()
+    };
+    if !config.is_wide() {
+        layout.mmap_base = (config.task_size - LEAST_ROOM).next_multiple_of(PAGE);
+        layout.legacy_base = (config.task_size / 3).next_multiple_of(PAGE);
+    }
+    let first = match base_is_hidden(asked, config.kernel) {
+        true => nearest_to_the_base(map, layout.bottom_up, numbers.start_stack),
+        false => first_placed(asked, map),
+    };
+    if layout.bottom_up {
+        layout.legacy_base = first.map_or(layout.legacy_base, |(start, _)| start);
+    } else {
+        let mmap_base = first.map_or(layout.mmap_base, |(_, end)| end);
+        // Both bases are moved by the same random number.
+        let legacy_base = layout
+            .legacy_base
+            .wrapping_add(layout.mmap_base.wrapping_sub(mmap_base));
+        // A guess from an unusual first mapping may be no valid address.
+        if legacy_base <= config.task_size {
+            layout.legacy_base = legacy_base;
+        }
+        layout.mmap_base = mmap_base;
+    }
+    layout.start_brk = numbers.start_brk;
+    layout.brk = numbers.start_brk;
+    layout.data_size = numbers.data_size;
+    layout.stack_top = numbers.start_stack;
+    layout
+}
+
+/// Reads the areas of a stopped process, with their flags, files and written pages.
+fn areas(
+    tid: Tid,
+    map: &Map,
+    pagemap: &mut Pagemap,
+    moment: Moment,
+    descriptions: &mut u64,
+) -> io::Result<Vec<SeedVma>> {
     let flags: HashMap<u64, VmFlags> = vm_flags(tid)?.into_iter().collect();
-    // A new program has few pages: they are looked through once, and not once for each area. Later that may take long.
+    // A new program has few pages, so one pass finds them all. Later that may take long, and each
+    // area is examined by itself.
     let mut runs = Vec::new();
     if let (Moment::Exec, Some(first), Some(last)) =
         (moment, map.areas().first(), map.areas().last())
@@ -318,7 +349,7 @@ pub(crate) fn seed(
     let mut files = Files::default();
     let mut areas = Vec::with_capacity(map.areas().len());
     for area in map.areas() {
-        // At exec each file was opened once, by the kernel. Later this cannot be known.
+        // At exec the kernel opened each file once. Later the descriptions cannot be known.
         let description = || {
             if !matches!(moment, Moment::Exec) {
                 return None;
@@ -332,7 +363,7 @@ pub(crate) fn seed(
                 .any(|(start, end)| *start < area.end && area.start < *end),
             _ => pagemap.written(area.start, area.end).unwrap_or(false),
         };
-        // At exec the files are the program's and its loader's, opened once each.
+        // At exec the files are those of the program and its loader, opened once each.
         let stored = || match moment {
             Moment::Exec => None,
             _ => super::files::kind_of_mapped(tid, area),
@@ -340,15 +371,10 @@ pub(crate) fn seed(
         let flags = flags.get(&area.start).copied();
         areas.push(files.area(area, map.name(area), flags, description, written, stored));
     }
-    Ok(Seed {
-        config,
-        limits,
-        layout,
-        areas,
-    })
+    Ok(areas)
 }
 
-/// The settings that the kernel keeps for each thread, and uses for that thread's calls.
+/// The state that the kernel keeps for each thread, and checks when that thread calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
     capabilities: Capabilities,
@@ -383,7 +409,7 @@ impl Standing {
         }
     }
 
-    /// First address above user space.
+    /// Returns the first address above user space.
     fn task_size(&self, config: &Config) -> u64 {
         match (config.is_wide(), self.is_3_gib) {
             (true, _) => config.task_size,
@@ -392,7 +418,7 @@ impl Standing {
         }
     }
 
-    /// Returns `true` if `config` has the same settings.
+    /// Returns `true` if `config` has the same values.
     pub(crate) fn is_in(&self, config: &Config) -> bool {
         (
             config.capabilities,
@@ -405,7 +431,7 @@ impl Standing {
         )
     }
 
-    /// The settings with those of this thread.
+    /// Returns the settings with those of this thread.
     pub(crate) fn applied_to(&self, config: &Config) -> Config {
         Config {
             capabilities: self.capabilities,
@@ -416,7 +442,7 @@ impl Standing {
     }
 }
 
-/// The settings for one process.
+/// Returns the settings for one process.
 fn config(asked: &Asked, machine: &Machine) -> Config {
     let mut config = machine.config.clone();
     if asked.narrow {
@@ -427,7 +453,7 @@ fn config(asked: &Asked, machine: &Machine) -> Config {
     config
 }
 
-/// The limits of a process as the engine takes them.
+/// Returns the limits of a process in the engine's form.
 pub(crate) fn limits(tid: Tid) -> io::Result<Limits> {
     let raw = proc::limits(tid)?;
     Ok(Limits {
@@ -440,14 +466,14 @@ pub(crate) fn limits(tid: Tid) -> io::Result<Limits> {
 
 const AT_BASE: u64 = 7;
 
-/// Returns `true` if no area that every program has lies where placement begins. Without a loader
-/// it is the vdso, which 6.12 was the first to place there.
+/// Returns `true` if no area of every program lies where placement begins. Without a loader that is
+/// the vdso, which Linux 6.12 was the first to place there.
 pub(crate) fn base_is_hidden(asked: &Asked, kernel: KernelVersion) -> bool {
     asked.auxiliary(AT_BASE).unwrap_or(0) == 0 && kernel < KernelVersion::new(6, 12)
 }
 
-/// Returns the area that the kernel itself placed first, where placement begins: start and end of
-/// the dynamic loader, or, without one, of the vdso and its neighbours.
+/// Returns start and end of the kernel's own first mapping, where placement begins: the dynamic
+/// loader or, without one, the vdso and the areas that belong to it.
 fn first_placed(asked: &Asked, map: &Map) -> Option<(u64, u64)> {
     const AT_SYSINFO_EHDR: u64 = 33;
     let loader = asked.auxiliary(AT_BASE).unwrap_or(0);
@@ -482,8 +508,8 @@ fn first_placed(asked: &Asked, map: &Map) -> Option<(u64, u64)> {
     Some((first.start, areas[vdso].end))
 }
 
-/// Returns the area nearest to where placement begins: below the stack, or at a third of user
-/// space.
+/// Returns the area nearest to the base of placement: below the stack, or at a third of the
+/// addresses.
 fn nearest_to_the_base(map: &Map, upwards: bool, stack: u64) -> Option<(u64, u64)> {
     let mut areas = map.areas().iter();
     let area = match upwards {
@@ -508,7 +534,7 @@ fn belongs(area: &Area, map: &Map, inode: u64) -> bool {
     area.inode == inode || area.inode == 0 && map.name(area).is_empty()
 }
 
-/// Returns `true` if it is a program for i386, with 32-bit addresses, by its first bytes.
+/// Returns `true` for a program for i386, with 32-bit addresses, by its first bytes.
 fn is_narrow(head: &[u8]) -> bool {
     const I386: [u8; 2] = 3u16.to_le_bytes();
     head.get(18..20) == Some(&I386)

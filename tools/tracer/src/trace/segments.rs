@@ -1,6 +1,7 @@
 //! System V segments of traced programs.
 //!
-//! Nothing lists which segments have huge pages (`SHM_HUGETLB`): the first map that shows one does.
+//! No list shows which segments have huge pages (`SHM_HUGETLB`). The first map that contains such a
+//! segment does.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,16 +10,17 @@ use samara_conformance::counted::counted;
 use samara_linux::Tid;
 use samara_mm::{Counted, File, FileId, FileKind, PAGE_SIZE, ShmSegment};
 
-/// Segments of which a map has shown the device and the size of the pages.
+/// Segments whose device and page size a map has shown.
 #[derive(Debug, Default)]
 pub(crate) struct Segments(HashMap<Listed, (FileId, FileKind)>);
 
-/// A segment in the list of segments: identifier, key and size in bytes.
+/// A line of the list of segments: identifier, key and size in bytes.
 type Listed = (i64, i64, u64);
 
 impl Segments {
-    /// Returns the System V segment with this identifier, as `/proc/sysvipc/shm` lists it: that is of our own namespace. What others have, their maps
-    /// tell. A segment that no map has shown yet counts as one of small pages.
+    /// Returns the System V segment with this identifier, as `/proc/sysvipc/shm` lists it for our
+    /// own namespace. Maps show the segments of others. A segment that no map has shown yet counts
+    /// as one of small pages.
     pub(crate) fn segment(&self, tid: Tid, identifier: i64) -> Option<Counted<ShmSegment>> {
         let (identifier, key, size) = listed(tid, identifier)?;
         let small = FileId {
@@ -37,7 +39,7 @@ impl Segments {
         key(segment).is_some_and(|key| self.0.contains_key(&key))
     }
 
-    /// Notes how a map shows this segment, and returns it so.
+    /// Notes how a map shows this segment, and returns the segment with these properties.
     pub(crate) fn confirm(
         &mut self,
         segment: &ShmSegment,
@@ -94,7 +96,7 @@ pub(crate) fn shown(id: FileId, name: &str, size: u64, page_size: u64) -> Counte
     segment_of(id, name, size, kind_of(page_size))
 }
 
-/// A segment with this identity, name, size in bytes and kind.
+/// Returns a segment with this identity, name, size in bytes and kind.
 fn segment_of(id: FileId, name: &str, size: u64, kind: FileKind) -> Counted<ShmSegment> {
     let file = File {
         kind,

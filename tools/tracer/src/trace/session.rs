@@ -38,11 +38,11 @@ pub struct Settings {
     pub calls: bool,
 }
 
-/// A display of how far a trace has come.
+/// A display of a trace's progress.
 pub trait Progress {
-    /// Shows it, if it is time to. Called after each event, with the number of threads.
+    /// Shows the progress, if it is time to. Called after each event, with the number of threads.
     fn tick(&mut self, tally: &Tally, threads: usize);
-    /// Removes what is shown.
+    /// Removes the display.
     fn finish(&self);
 }
 
@@ -51,7 +51,7 @@ pub struct Session {
     pub(crate) verify: Verify,
     pub(crate) check: bool,
     pub(crate) calls: bool,
-    /// Looked at when it is first needed, or while the program starts.
+    /// Looked up when it is first needed, or while the program starts.
     pub(crate) machine: LazyCell<Machine, Box<dyn FnOnce() -> Machine>>,
     pub(crate) files: Files,
     pub(crate) watchers: Watchers,
@@ -59,7 +59,7 @@ pub struct Session {
     pub tally: Tally,
     /// The recording, if one is written.
     pub record: Option<Writer>,
-    /// The kernel's map of whatever space is looked at.
+    /// A scratch map: the kernel's map of the space that was read last.
     pub(crate) map: Map,
     pub(crate) grown: Vec<u64>,
     pub(crate) call_number: u64,
@@ -68,7 +68,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// Creates it before a trace. `kernel` is the running one, of which the engine follows the rules.
+    /// Creates the state before a trace. `kernel` is the running one, whose rules the engine
+    /// follows.
     pub fn new(
         settings: &Settings,
         kernel: KernelVersion,
@@ -97,7 +98,7 @@ impl Session {
         self.next_space - 1
     }
 
-    /// One line for a call, if asked for.
+    /// Prints one line for a call, if calls are printed.
     pub(crate) fn print_call(&self, tid: Tid, call: &Call, returned: i64) {
         if self.calls {
             say(&format!(
@@ -108,7 +109,7 @@ impl Session {
         }
     }
 
-    /// One line for something else that happened, if calls are printed.
+    /// Prints one line for another event, if calls are printed.
     pub(crate) fn print_event(&self, tid: Tid, text: &str) {
         if self.calls {
             say(&format!("[{tid}] {text}"));

@@ -1,10 +1,10 @@
-//! Waiting for a stop that is about to come: of a call that has just been let run, and most likely returns at once.
+//! Waits for a stop that is about to come: the return of a call that was just started, which most
+//! likely returns at once.
 //!
-//! The tracer does not sleep at once, only to be woken again. It polls, because a thread that is
-//! let go may run at once and have stopped again already. If the thread waits for the same
-//! processor, the tracer yields it, and polls again. If other processes want the processor, too,
-//! each yield would give them a whole time slice. Then the tracer sleeps as usual, for a number of
-//! calls.
+//! The tracer does not sleep for that, because waking costs time. It polls, since a thread may take
+//! the processor at once and be back already. It yields, in case the thread waits for the same
+//! processor, and polls again. If other threads want the processor, too, each yield would give them
+//! a whole time slice. Then the tracer sleeps as usual for a number of calls.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -12,19 +12,20 @@ use std::time::{Duration, Instant};
 use samara_linux::Tid;
 use samara_linux::ptrace::{self, Stop};
 
-/// So long it looks again and again: the thread's own processor may have to wake first. To wake twice would take longer.
+/// The longest time to poll: the thread's own processor may have to wake first. Waking twice would
+/// take longer.
 const LONGEST: Duration = Duration::from_micros(30);
-/// A processor that comes back after this time has been shared with others.
+/// A yield that takes this long has shared the processor with other threads.
 const CROWDED: Duration = Duration::from_micros(500);
-/// Calls to sleep for after that, at first and at most.
+/// The number of calls to sleep for after that, at first and at most.
 const LEAST: u32 = 64;
 const MOST: u32 = 1 << 16;
 
 #[derive(Debug)]
 pub(crate) struct Shortly {
-    /// Calls still to sleep for.
+    /// The number of calls still to sleep for.
     asleep: u32,
-    /// The number of calls to sleep the next time.
+    /// The number of calls to sleep for the next time.
     pause: u32,
 }
 
@@ -36,7 +37,7 @@ impl Shortly {
         }
     }
 
-    /// As [`ptrace::wait`] does.
+    /// Waits like [`ptrace::wait`].
     pub(crate) fn wait(&mut self, tid: Tid) -> io::Result<Option<(Tid, Stop)>> {
         if self.asleep > 0 {
             self.asleep -= 1;
@@ -48,7 +49,7 @@ impl Shortly {
         let begun = Instant::now();
         let mut before = begun;
         while before - begun < LONGEST {
-            // SAFETY: takes nothing.
+            // SAFETY: the call takes nothing.
             unsafe { libc::sched_yield() };
             let now = Instant::now();
             if now - before > CROWDED {

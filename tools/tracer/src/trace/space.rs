@@ -1,8 +1,8 @@
-//! A traced address space: the engine compared with the kernel's, and the order of calls on it.
+//! A traced address space: the engine's copy of the kernel's, and the order of calls on it.
 //!
-//! All threads that share an address space share one of these. Calls on it happen one at a time:
-//! while one is under way (`holder`), other threads that stop at the entry of theirs wait in
-//! `waiting`, stopped. So the engine performs calls in the kernel's own order.
+//! All threads that share an address space share one of these. Calls on it happen one at a time.
+//! While one is under way (`holder`), other threads stop at the entry of theirs and wait in
+//! `waiting`. So the engine performs the calls in the kernel's own order.
 
 mod bases;
 mod compare;
@@ -43,16 +43,16 @@ use super::session::Verify;
 const MAP_GROWSDOWN: u64 = 0x100;
 const MAP_FIXED: u64 = 0x10;
 
-/// After what an address space is compared for the last time.
+/// The event before an address space is compared for the last time.
 pub(crate) const BEFORE_EXIT: &str = "the calls before exit";
-/// Why an engine starts anew that has answered otherwise than the kernel.
+/// The reason why an engine starts again after it has answered differently from the kernel.
 const PARTED: &str = "after a disagreement";
 
-/// No process has this number.
+/// A number that no process has.
 const NOBODY: Tid = 0;
 
-/// The acting thread, by which `/proc` is asked (the first thread of a process may have ended
-/// before the others), and its process.
+/// The acting thread and its process. `/proc` is read through the thread, because the first thread
+/// of a process may have ended before the others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Who {
     pub(crate) tid: Tid,
@@ -65,61 +65,102 @@ pub(crate) struct Space {
     checker: Checker,
     maps: MapsFile,
     pagemap: Pagemap,
-    /// Threads that run in it.
+    /// The number of threads that run in it.
     pub(crate) users: u32,
     /// The thread whose call is under way.
     pub(crate) holder: Option<Tid>,
     pub(crate) waiting: VecDeque<(Tid, Entry)>,
     samples: Samples,
-    /// Areas besides the stack grow by faults, or have.
+    /// Areas besides the stack grow by faults, or have grown.
     growing: bool,
-    /// Came by a fork: descriptors of a userfaultfd may be the parent's, and so may owners of areas.
+    /// It came by a fork: userfaultfds and the `anon_vma` of areas may be the parent's.
     forked: bool,
-    /// The process whose limits the engine has.
+    /// The process whose limits the engine uses.
     limits_of: Tid,
     calls_since_compare: u64,
-    /// With [parts](part) of the map compared in between.
+    /// Also counts calls after which only [parts](part) of the map were compared.
     calls_since_whole: u64,
-    /// A thread was killed within a call: whether the kernel completed it, only its map tells.
+    /// A thread was killed within a call. Only the map shows if the kernel completed it.
     interrupted: bool,
-    /// The end of the heap if the call was one that sets it.
+    /// The end of the heap if the kernel completed such a call to `brk`.
     ends_at: Option<u64>,
-    /// Between the return of a call and its end here: another thread wrote to a page.
+    /// Valid between the return of a call and its end here: another thread wrote to a page
+    /// concurrently.
     ambiguous: bool,
-    /// No other thread runs until the call under way has returned.
+    /// No other thread runs until the current call has returned.
     others_held: bool,
-    /// Between the return of a call and its end here: the starts to which faults of other threads
-    /// have grown areas.
+    /// Valid between the return of a call and its end here: the starts to which other threads'
+    /// faults have grown areas concurrently.
     grown_meanwhile: Vec<u64>,
-    /// The addresses at which accesses found nothing while the call is under way.
+    /// The addresses of accesses that found no page during the current call.
     nothing_at: Vec<u64>,
-    /// The address of the set of nodes that the call under way names, and its bits.
+    /// The address of the node mask that the current call names, and its bits.
     pub(crate) nodes_at: Option<NodeMask>,
-    /// Others could write what the call under way points to.
+    /// Others could write to the memory that the current call points to.
     racing: bool,
-    /// The last such set.
+    /// The last node mask.
     nodes_before: u64,
-    /// Between the return of a call and its end here: what another thread may have made of it.
+    /// Valid between the return of a call and its end here: the values that another thread may have
+    /// given to the node mask.
     nodes_meanwhile: Vec<u64>,
     /// The addresses of the rings of `io_setup`, and their lengths in bytes.
     rings: Vec<(u64, u64)>,
-    /// Those of `io_uring`.
+    /// The rings of `io_uring`.
     urings: uring::Rings,
-    /// The bases of placement for calls of the other table, once they are known.
+    /// The base of placement, while it is not fully known.
     own_bases: Option<bases::Hidden>,
+    /// The bases of placement for calls of the other table.
     other_table: tables::OtherTable,
-    /// A userfaultfd watches areas.
+    /// A userfaultfd has registered areas.
     watched: bool,
-    /// The engine must be started anew at the next stop.
+    /// The reason why the engine must start again at the next stop.
     stale: Option<&'static str>,
-    /// The address space belongs to the program that was started, not to a child of it.
+    /// The address space belongs to the program that was started, and not to one of its children.
     pub(crate) main: bool,
-    /// The kernel no longer shows it, or the engine could not be built: nothing is compared.
+    /// The kernel no longer shows the map, or the engine could not be built. Nothing is compared.
     broken: bool,
 }
 
 impl Space {
-    /// The address space of a process stopped right after exec, or found running (`Reason::Adopted`).
+    /// Creates an address space without threads and calls, of which nothing is known besides these.
+    fn new(number: u32, checker: Checker, maps: MapsFile, pagemap: Pagemap) -> Self {
+        Self {
+            number,
+            checker,
+            maps,
+            pagemap,
+            users: 0,
+            holder: None,
+            waiting: VecDeque::new(),
+            samples: Samples::default(),
+            growing: false,
+            forked: false,
+            limits_of: NOBODY,
+            calls_since_compare: 0,
+            calls_since_whole: 0,
+            interrupted: false,
+            ends_at: None,
+            ambiguous: false,
+            others_held: false,
+            grown_meanwhile: Vec::new(),
+            nothing_at: Vec::new(),
+            nodes_at: None,
+            racing: false,
+            nodes_before: 0,
+            nodes_meanwhile: Vec::new(),
+            rings: Vec::new(),
+            urings: uring::Rings::default(),
+            own_bases: None,
+            other_table: tables::OtherTable::default(),
+            watched: false,
+            stale: None,
+            main: false,
+            broken: false,
+        }
+    }
+
+    /// Reads the address space of a process stopped right after exec, or found running
+    /// (`Reason::Adopted`).
     pub(crate) fn begin(
         tid: Tid,
         asked: &Asked,
@@ -154,51 +195,26 @@ impl Space {
             record.seed(number, reason, &seed);
         }
         let growing = growth::grows_beside_stack(&engine);
+        let checker = match reason {
+            Reason::Exec => Checker::new(engine, true),
+            Reason::Resync | Reason::Adopted => Checker::found(engine, true),
+        };
         let mut space = Self {
-            number,
-            checker: match reason {
-                Reason::Exec => Checker::new(engine, true),
-                Reason::Resync | Reason::Adopted => Checker::found(engine, true),
-            },
-            maps,
-            pagemap,
-            users: 0,
-            holder: None,
-            waiting: VecDeque::new(),
-            samples: Samples::default(),
             growing,
-            // Possibly: it was not seen.
+            // Possibly: its creation was not traced.
             forked: reason == Reason::Adopted,
             limits_of: tid,
-            calls_since_compare: 0,
-            calls_since_whole: 0,
-            interrupted: false,
-            ends_at: None,
-            ambiguous: false,
-            others_held: false,
-            grown_meanwhile: Vec::new(),
-            nothing_at: Vec::new(),
-            nodes_at: None,
-            racing: false,
-            nodes_before: 0,
-            nodes_meanwhile: Vec::new(),
-            rings: Vec::new(),
-            urings: uring::Rings::default(),
             own_bases: hidden,
-            other_table: tables::OtherTable::default(),
-            watched: false,
-            stale: None,
-            main: false,
-            broken: false,
+            ..Self::new(number, checker, maps, pagemap)
         };
         space.doubt_owners(&seed, session);
         let who = Who { tid, process: tid };
-        // It stands still, and its map is what it was.
+        // The process stands still, so its map has not changed.
         space.compare_found(who, session, None);
         Ok(space)
     }
 
-    /// The child's address space at the fork event, when the child has not run yet.
+    /// Returns the child's address space at the fork event, before the child has run.
     pub(crate) fn fork(&mut self, who: Who, child: Tid, session: &mut Session) -> io::Result<Self> {
         let parent = who.tid;
         self.catch_up(who, session);
@@ -207,19 +223,14 @@ impl Space {
         self.sync_growth(session);
         let maps = MapsFile::open(child)?;
         let mut pagemap = Pagemap::open(child)?;
-        // What the child's page tables hold is exactly what the parent's held at the fork.
+        // The child's page tables hold exactly what the parent's held at the fork.
         let mut runs = Vec::new();
         let top = self.checker.engine().config().task_size;
         pagemap.each_written(0, top, &mut |start, end| {
             runs.push((start, end));
             true
         })?;
-        for &(start, end) in runs.iter().rev() {
-            self.checker.note_written(start, end);
-            if let Some(record) = &mut session.record {
-                record.written(self.number, start, end);
-            }
-        }
+        self.note_written(&runs, session);
         let checker = self
             .checker
             .fork()
@@ -230,42 +241,19 @@ impl Space {
             record.fork(self.number, number);
         }
         let mut space = Self {
-            number,
-            checker,
-            maps,
-            pagemap,
-            users: 0,
-            holder: None,
-            waiting: VecDeque::new(),
-            samples: Samples::default(),
             growing: self.growing,
             forked: true,
-            // Those of its parent, if the engine has these.
+            // The child has its parent's limits, if the engine uses those.
             limits_of: if self.limits_of == who.process {
                 child
             } else {
                 NOBODY
             },
-            calls_since_compare: 0,
-            calls_since_whole: 0,
-            interrupted: false,
-            ends_at: None,
-            ambiguous: false,
-            others_held: false,
-            grown_meanwhile: Vec::new(),
-            nothing_at: Vec::new(),
-            nodes_at: None,
-            racing: false,
-            nodes_before: 0,
-            nodes_meanwhile: Vec::new(),
-            rings: Vec::new(),
             urings,
             own_bases: self.own_bases,
             other_table: self.other_table,
-            watched: false,
-            stale: None,
-            main: false,
             broken: self.broken,
+            ..Self::new(number, checker, maps, pagemap)
         };
         if self.watched
             && vm_flags(child)?
@@ -287,26 +275,37 @@ impl Space {
         Ok(space)
     }
 
-    /// Returns `true` if writes of other threads while `call`, which was [prepared](Self::prepare),
-    /// begins would be lost.
+    /// Informs the engine of ranges that were written, the highest first.
+    fn note_written(&mut self, ascending: &[(u64, u64)], session: &mut Session) {
+        for &(start, end) in ascending.iter().rev() {
+            self.checker.note_written(start, end);
+            if let Some(record) = &mut session.record {
+                record.written(self.number, start, end);
+            }
+        }
+    }
+
+    /// Returns `true` if other threads' writes while `call` begins would leave no trace. The call
+    /// must be [prepared](Self::prepare).
     pub(crate) fn may_lose_writes(&self, call: &Call) -> bool {
         let brk = self.checker.engine().layout().brk;
         self.users > 1 && !self.watched && self.samples.may_be_lost(call, brk)
     }
 
-    /// Returns `true` if each file that is mapped before `call`, or that it names, is mapped after
-    /// it. (Then no held descriptor need be checked.)
+    /// Returns `true` if every file that `call` names, or that was mapped before it, is mapped
+    /// after it. Then no held descriptor needs a check.
     pub(crate) fn leaves_files(&self, call: &Call, returned: i64) -> bool {
         match call {
             Call::Mmap { flags, .. } => returned > 0 && flags & MAP_FIXED == 0,
-            // What lies in the heap is unmapped where that becomes smaller.
+            // If the heap shrinks, mappings within it are unmapped.
             Call::Brk { addr } => *addr >= self.checker.engine().layout().brk,
             Call::Mprotect { .. } | Call::Madvise { .. } => true,
             _ => false,
         }
     }
 
-    /// The other threads stand still until the call has returned: what they had written shows now.
+    /// Examines the pages again, now that the other threads stand still until the call has
+    /// returned.
     pub(crate) fn look_beside_held(&mut self, call: &Call, session: &mut Session) {
         self.others_held = true;
         if self.near_growth(call) {
@@ -316,7 +315,7 @@ impl Space {
             .take(self.checker.engine(), call, &mut self.pagemap);
     }
 
-    /// At the entry of a call: looks at the pages on which its outcome depends.
+    /// Examines the pages on which the outcome of a call depends, at its entry.
     pub(crate) fn prepare(
         &mut self,
         call: &Call,
@@ -355,7 +354,8 @@ impl Space {
             .take(self.checker.engine(), call, &mut self.pagemap);
     }
 
-    /// As [`prepare`](Self::prepare), for a call that could not be read at its entry: what it points to lies where the kernel has grown an area.
+    /// Prepares, like [`prepare`](Self::prepare), a call that could not be read at its entry: its
+    /// arguments lie where the kernel has grown an area.
     pub(crate) fn prepare_late(&mut self, call: &Call, returned: i64, session: &mut Session) {
         self.sync_growth_before(call, returned, session);
         self.samples
@@ -366,9 +366,9 @@ impl Space {
         self.checker.engine()
     }
 
-    /// Reads, when the kernel has performed a call, everything that must be read before the thread
-    /// runs on. Returns `true` if the thread may do so before [`finish`](Self::finish): no map must
-    /// be read for this call.
+    /// Examines the state that must be seen before the thread runs on, after the kernel has
+    /// performed a call. Returns `true` if the thread may run on before [`finish`](Self::finish),
+    /// because this call needs no map.
     pub(crate) fn look_at_return(
         &mut self,
         call: &mut Call,
@@ -403,15 +403,16 @@ impl Space {
         !due && !refused && !self.checker.is_undecided()
     }
 
-    /// Its map may have changed without a call of its own: it is compared at its next one.
+    /// Notes that the map may have changed without a call of its own. It is compared at the next
+    /// call.
     pub(crate) fn look_soon(&mut self, reason: &'static str) {
         self.stale.get_or_insert(reason);
         self.watched = true;
     }
 
-    /// Does what had to wait for a stop.
+    /// Does the work that had to wait for a stop.
     fn catch_up(&mut self, who: Who, session: &mut Session) {
-        // Others go on where that was another process, which shared the address space.
+        // The others continue if that was another process that shared the address space.
         if std::mem::take(&mut self.interrupted) && !self.broken {
             self.part(who, session, "after a thread was killed within a call");
             self.ends_at = None;
@@ -421,7 +422,7 @@ impl Space {
         }
     }
 
-    /// After a call that the engine does not know.
+    /// Ends a call that the engine does not model.
     pub(crate) fn finish_unmodelled(
         &mut self,
         name: &str,
@@ -448,12 +449,12 @@ impl Space {
         }
     }
 
-    /// After a call that sets bounds of heap, data or stack.
+    /// Ends a call that sets bounds of heap, data or stack.
     pub(crate) fn bounds_set(&mut self, bounds: Bounds, who: Who, session: &mut Session) {
         self.catch_up(who, session);
         let old = self.checker.engine().layout();
         let known = samara_linux::proc::layout(who.tid);
-        // The kernel shows how large the data are.
+        // The kernel shows the size of the data.
         let data_size = known.map_or(old.data_size, |numbers| numbers.data_size);
         let call = Call::SetMm {
             start_brk: bounds.start_brk.unwrap_or(old.start_brk),
@@ -466,16 +467,17 @@ impl Space {
         self.finish(call, who, 0, false, session);
     }
 
-    /// Notes that the limits of `process` may have changed, or that another process's must be used.
+    /// Reads the limits of `who`'s process, because they may have changed or the engine uses
+    /// another process's.
     pub(crate) fn limits_changed(&mut self, who: Who, session: &mut Session) {
         let Ok(limits) = seeding::limits(who.tid) else {
-            // A thread that has ended tells nothing: whose call comes next is asked.
+            // A thread that has ended shows nothing. The process of the next call is asked.
             self.limits_of = NOBODY;
             return;
         };
         self.limits_of = who.process;
         if limits != self.checker.engine().limits() {
-            // What has grown so far may not under the new ones.
+            // Areas that have grown so far might not be allowed to under the new limits.
             self.sync_growth(session);
             self.set_limits(limits, session);
         }
@@ -488,17 +490,17 @@ impl Space {
         self.checker.set_config(config);
     }
 
-    /// Returns the rule for executable memory in a program that is executed from here.
+    /// Returns the restriction on executable memory that a program started from here inherits.
     pub(crate) fn mdwe_at_exec(&self) -> Mdwe {
         self.checker.engine().config().mdwe.inherited()
     }
 
-    /// Returns `true` if `PR_SET_MEMORY_MERGE` is set.
+    /// Returns `true` if `PR_SET_MEMORY_MERGE` is on.
     pub(crate) fn merges_any(&self) -> bool {
         self.checker.engine().config().merge_any
     }
 
-    /// The former program of the process had set it.
+    /// Sets the restriction that the former program of the process had set.
     pub(crate) fn set_mdwe(&mut self, mdwe: Mdwe, session: &mut Session) {
         if mdwe != self.checker.engine().config().mdwe {
             let config = Config {
@@ -516,7 +518,7 @@ impl Space {
         }
     }
 
-    /// A thread was killed within its call, which is this one if that is known.
+    /// Notes that a thread was killed within its call, which is `call` if that is known.
     pub(crate) fn interrupt(&mut self, call: Option<&Call>) {
         self.interrupted = true;
         if let Some(Call::Brk { addr }) = call {
@@ -525,7 +527,7 @@ impl Space {
         self.calls_since_compare += 1;
     }
 
-    /// The last thread has left.
+    /// Ends the address space after its last thread has left.
     pub(crate) fn end(&mut self, session: &mut Session) {
         self.checker.retire(self.main, &mut session.tally);
         if let Some(record) = &mut session.record {

@@ -1,6 +1,6 @@
-//! Which userfaultfd a descriptor of a traced program stands for.
+//! The userfaultfd behind a descriptor of a traced program.
 //!
-//! No descriptor is held here: the last one that is closed lets go of all that it watched.
+//! The tracer holds no descriptor here, because closing the last one removes all registrations.
 
 use std::fs;
 use std::num::NonZeroU32;
@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 
 use samara_linux::Tid;
 
-/// Those that were named so far.
+/// The userfaultfds that have been named so far.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
     known: Vec<Watcher>,
@@ -17,24 +17,27 @@ pub(crate) struct Watchers {
 
 #[derive(Debug)]
 struct Watcher {
-    /// Each has an inode of its own (observed from 6.1 on). It identifies a descriptor's
-    /// userfaultfd when the process that made it is gone.
+    /// The inode, of which each userfaultfd has its own (observed from Linux 6.1 on). It still
+    /// identifies a userfaultfd after all users of others have ended.
     inode: u64,
     number: NonZeroU32,
-    /// Its address space: that of its maker, whichever process uses it. `None` if its creation was
-    /// not traced, until it is seen to watch a range.
+    /// The address space that it serves: that of its maker, not of its users. `None` if its
+    /// creation was not traced, until it shows a registration.
     owner: Option<u32>,
 }
 
-/// Shown among the features once an interface was agreed upon (`UFFDIO_API`), whichever they are (observed). Before, every other request is `EINVAL`.
+/// Shown among the features once an interface was agreed upon (`UFFDIO_API`), whatever it is
+/// (observed). Before, every other request is `EINVAL`.
 pub(crate) const AGREED: u64 = 1 << 31;
-/// `UFFD_FEATURE_WP_ASYNC`: bears on what may be watched.
+/// `UFFD_FEATURE_WP_ASYNC`: affects which areas may be registered.
 pub(crate) const WP_ASYNC: u64 = 1 << 15;
-/// `UFFD_FEATURE_EVENT_FORK` and `UFFD_FEATURE_EVENT_REMAP`: areas of children, and areas that move, go on being watched.
+/// `UFFD_FEATURE_EVENT_FORK` and `UFFD_FEATURE_EVENT_REMAP`: children's areas and moved areas stay
+/// registered.
 pub(crate) const FOLLOWING: u64 = 1 << 1 | 1 << 2;
 
 impl Watchers {
-    /// The number of the one behind a descriptor of a stopped thread, and the features that it was made with; `None` if it is none.
+    /// Returns the number of the userfaultfd behind a descriptor of a stopped thread, and its
+    /// features. `None` if it is not a userfaultfd.
     pub(crate) fn of(&mut self, tid: Tid, descriptor: i32) -> Option<(NonZeroU32, u64)> {
         let inode = inode(tid, descriptor)?;
         let features = features(tid, descriptor)?;
@@ -42,12 +45,13 @@ impl Watchers {
         Some((number, features))
     }
 
-    /// The one behind a descriptor has just been made, in the address space `owner`.
+    /// Notes that the userfaultfd behind a descriptor has just been made in the address space
+    /// `owner`.
     pub(crate) fn made(&mut self, tid: Tid, descriptor: i32, owner: u32) {
         let Some(inode) = inode(tid, descriptor) else {
             return;
         };
-        // One that had the inode before is gone, unless another thread has used this one already.
+        // A former one with this inode is gone, unless another thread has already used the new one.
         self.known
             .retain(|known| known.inode != inode || known.owner.is_none());
         if let Some(watcher) = self.named(inode) {
@@ -55,7 +59,7 @@ impl Watchers {
         }
     }
 
-    /// The one with an inode, which is named if it was not.
+    /// Returns the userfaultfd with an inode, which gets a number if it has none.
     fn named(&mut self, inode: u64) -> Option<&mut Watcher> {
         let known = self.known.iter().position(|known| known.inode == inode);
         let index = match known {
@@ -74,13 +78,13 @@ impl Watchers {
         self.known.get_mut(index)
     }
 
-    /// The number of the address space that one is for, if that is known.
+    /// Returns the number of the address space that a userfaultfd serves, if that is known.
     pub(crate) fn owner(&self, number: NonZeroU32) -> Option<u32> {
         let known = self.known.iter().find(|known| known.number == number);
         known.and_then(|known| known.owner)
     }
 
-    /// One has been seen to watch something in an address space.
+    /// Notes that a userfaultfd has shown a registration in an address space.
     pub(crate) fn is_for(&mut self, number: NonZeroU32, owner: u32) {
         let mut known = self.known.iter_mut();
         if let Some(known) = known.find(|known| known.number == number) {
@@ -88,13 +92,13 @@ impl Watchers {
         }
     }
 
-    /// It has been closed: the next one at its number is another.
+    /// Forgets a userfaultfd that has been closed. The next one with its inode is another one.
     pub(crate) fn forget(&mut self, number: NonZeroU32) {
         self.known.retain(|known| known.number != number);
     }
 }
 
-/// The inode of the userfaultfd that a descriptor stands for, if it does.
+/// Returns the inode of the userfaultfd behind a descriptor, or `None` if it is not a userfaultfd.
 fn inode(tid: Tid, descriptor: i32) -> Option<u64> {
     let path = format!("/proc/{tid}/fd/{descriptor}");
     let link = fs::read_link(&path).ok()?;
@@ -104,7 +108,8 @@ fn inode(tid: Tid, descriptor: i32) -> Option<u64> {
     Some(fs::metadata(&path).ok()?.ino())
 }
 
-/// `API:` of `/proc/PID/fdinfo`: the interface, what is switched on, what there is.
+/// Returns the features that are switched on, from the field `API:` of `/proc/PID/fdinfo`: the
+/// interface, the features that are on, all features.
 fn features(tid: Tid, descriptor: i32) -> Option<u64> {
     let text =
         samara_linux::proc_file::read_text(format!("/proc/{tid}/fdinfo/{descriptor}")).ok()?;

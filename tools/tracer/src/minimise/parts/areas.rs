@@ -1,4 +1,4 @@
-/// The areas that lie in one of the windows: start, end, access.
+/// Returns the areas in one of the windows: start, end, access.
 fn areas(space: &AddressSpace, windows: &[(i64, i64)]) -> Vec<(i64, i64, String)> {
     let lines = space.maps().map(|line| {
         let perms = String::from_utf8_lossy(&line.perms).into_owned();

@@ -1,4 +1,4 @@
-/// A file in memory, by its number.
+/// Returns a file in memory with this number.
 fn file(number: u64, readable: bool, writable: bool) -> Counted<File> {
     let file = File {
         id: FileId {

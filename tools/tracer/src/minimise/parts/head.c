@@ -1,6 +1,6 @@
 /* The shortest history in which the engine differs from the kernel, found by `samara replay --minimise`.
- * Prints what this machine's kernel answers and what the engine did, and ends with 1 if they differ.
- * Nothing here may use the heap: the history may. */
+ * Prints this machine's and the engine's answers, and exits with 1 if they differ.
+ * No code here may use the heap, because the history may use it. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -91,7 +91,8 @@ static long find_start_brk(void)
 	return at ? atol(at) : 0;
 }
 
-/* Puts something that joins nothing beside what this process has: what follows is to meet only itself. */
+/* Fills the gaps next to this process's mappings with memory that merges with nothing,
+ * so that later mappings meet only each other. */
 static long put_fence(void)
 {
 	static char text[1 << 16];
@@ -110,7 +111,8 @@ static long put_fence(void)
 			mmap((void *)below, start - below, PROT_NONE, kind | MAP_FIXED, -1, 0);
 		below = end;
 	}
-	/* It ends where everything is aligned, so that what is aligned lies equally far from it in each process. */
+	/* It ends at a fully aligned address. So every aligned address has the same distance from it in
+	 * each process. */
 	long start = (long)mmap(NULL, wide, PROT_NONE, kind, -1, 0), end = start & ~(wide - 1);
 	if (end < start)
 		mmap((void *)end, start - end, PROT_NONE, kind | MAP_FIXED, -1, 0);

@@ -1,4 +1,4 @@
-/// Returns the engine's result in the kernel's form: a value, or minus the error number.
+/// Returns the engine's answer in the kernel's form: a value, or minus the error number.
 fn answer(space: &mut AddressSpace, call: Call) -> i64 {
     match space.perform(&call) {
         Ok(value) => value as i64,
@@ -6,7 +6,8 @@ fn answer(space: &mut AddressSpace, call: Call) -> i64 {
     }
 }
 
-/// Takes the highest addresses down to one at which everything is aligned, so that what follows lies equally far from there in each process.
+/// Fills the highest addresses down to a fully aligned one. So each address below has the same
+/// distance from it in each process.
 fn put_fence(space: &mut AddressSpace) -> i64 {
     const WIDE: u64 = 1 << 30;
     let room = |addr, len, flags| Call::Mmap {

@@ -1,4 +1,4 @@
-//! The calls that bear on memory, from their text.
+//! Decodes the text of calls that concern memory.
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
@@ -13,15 +13,15 @@ use super::line::{self, Argument, Complaint, Text};
 #[derive(Debug)]
 pub(super) enum Decoded {
     Call(Call),
-    /// Its arguments, or what it works on, are not told.
+    /// A call whose arguments, or whose subject, the text does not contain.
     Unmodelled(&'static str),
-    /// Makes a thread or a process.
+    /// A call that makes a thread or a process.
     Makes,
-    /// Starts a program, with these words.
+    /// A call that starts a program, with these words.
     Exec(Vec<String>),
 }
 
-/// Files by what is told of them: the path, by `-y`, or else the descriptor.
+/// Files by their identity in the text: the path with `-y`, the descriptor otherwise.
 #[derive(Default)]
 pub(super) struct Files(HashMap<String, Counted<File>>);
 
@@ -62,7 +62,7 @@ fn kind(name: &str) -> FileKind {
     }
 }
 
-/// Returns `true` if the call whose text begins so makes a thread or a process.
+/// Returns `true` if a call whose text begins like this makes a thread or a process.
 pub(super) fn makes(text: &str) -> bool {
     matches!(
         line::name(text),
@@ -70,12 +70,12 @@ pub(super) fn makes(text: &str) -> bool {
     )
 }
 
-/// Returns `true` if the call whose text begins so executes a program.
+/// Returns `true` if a call whose text begins like this starts a program.
 pub(super) fn starts(text: &str) -> bool {
     matches!(line::name(text), Some("execve" | "execveat"))
 }
 
-/// Returns `true` if the call whose text begins so may change the map.
+/// Returns `true` if a call whose text begins like this may change the map.
 pub(super) fn on_memory(text: &str) -> bool {
     let name = line::name(text).unwrap_or_default();
     NAMES.contains(&name) && !makes(text)
@@ -85,7 +85,8 @@ const VM: u64 = 0x100;
 const VFORK: u64 = 0x4000;
 const THREAD: u64 = 0x1_0000;
 
-/// The flags of a call that makes a thread or a process. `None`: they are behind a pointer.
+/// Returns the flags of a call that makes a thread or a process. `None` if they are behind a
+/// pointer.
 fn flags(text: &str) -> Option<u64> {
     let name = line::name(text)?;
     let word = match (name, text.split_once("flags=")) {
@@ -105,14 +106,14 @@ fn flags(text: &str) -> Option<u64> {
     Some(word.split('|').fold(0, |sum, name| sum | flag(name)))
 }
 
-/// Returns whether it shares the address space, and whether it makes a thread, or `None` if its
+/// Returns two flags: the child shares the address space; the child is a thread. `None` if the
 /// flags are behind a pointer.
 pub(super) fn sharing(text: &str) -> Option<(bool, bool)> {
     let flags = flags(text)?;
     Some((flags & VM != 0, flags & THREAD != 0))
 }
 
-/// Returns `true` if the caller waits until the child ends or executes a program.
+/// Returns `true` if the caller waits until the child ends or starts a program.
 pub(super) fn waits(text: &str) -> bool {
     flags(text).is_some_and(|flags| flags & VFORK != 0)
 }
@@ -121,7 +122,7 @@ fn errno(name: &str) -> Option<i32> {
     (1..=133).find(|number| Errno(*number).to_string() == name)
 }
 
-/// A call and what it returned; `None` for what is of no interest, or never returned.
+/// Returns a call and its result. `None` if the call does not concern memory or never returned.
 pub(super) fn decode(text: &Text, files: &mut Files) -> Result<Option<(Decoded, i64)>, Complaint> {
     let Some(name) = line::name(&text.text) else {
         return Ok(None);
@@ -130,7 +131,7 @@ pub(super) fn decode(text: &Text, files: &mut Files) -> Result<Option<(Decoded, 
         return Ok(None);
     };
     let (arguments, close) = line::arguments(text, name.len())?;
-    // Most operations have nothing to do with memory.
+    // Most operations do not concern memory.
     let operation = arguments.first().map_or("", |argument| argument.0);
     if name == "prctl" && !PRCTL.contains(&operation) {
         return Ok(None);
@@ -240,7 +241,7 @@ impl Reading<'_> {
             None => (word, None),
         };
         let Some(descriptor) = line::plain(number) else {
-            return Err(self.text.wrong(at, format!("`{word}` is no descriptor")));
+            return Err(self.text.wrong(at, format!("`{word}` is not a descriptor")));
         };
         if flags & ANONYMOUS != 0 {
             return Ok(FileArg::None);
@@ -255,113 +256,179 @@ impl Reading<'_> {
     }
 
     fn call(&self, name: &'static str, files: &mut Files) -> Result<Decoded, Complaint> {
-        let one = |index| self.number(index);
-        let bits = |index, table: &'static [(u64, &'static str)]| {
-            self.named(index, &|name: &str| describe::named(table, name))
-        };
-        Ok(Decoded::Call(match name {
-            "mmap" => {
-                let flags = self.named(3, &mapping)?;
-                Call::Mmap {
-                    addr: one(0)?,
-                    len: one(1)?,
-                    prot: self.named(2, &protection)?,
-                    flags,
-                    file: self.file(4, flags, files)?,
-                    offset: one(5)?,
-                }
-            }
-            "munmap" => Call::Munmap {
-                addr: one(0)?,
-                len: one(1)?,
-            },
-            "mprotect" => Call::Mprotect {
-                addr: one(0)?,
-                len: one(1)?,
-                prot: self.named(2, &protection)?,
-                pkey: -1,
-            },
-            "pkey_mprotect" => Call::Mprotect {
-                addr: one(0)?,
-                len: one(1)?,
-                prot: self.named(2, &protection)?,
-                pkey: one(3)? as i32,
-            },
-            "mremap" => {
-                let flags = bits(3, describe::REMAP)?;
-                Call::Mremap {
-                    old_addr: one(0)?,
-                    old_len: one(1)?,
-                    new_len: one(2)?,
-                    flags,
-                    new_addr: if self.arguments.len() > 4 { one(4)? } else { 0 },
-                }
-            }
-            "brk" => Call::Brk { addr: one(0)? },
-            "madvise" => Call::Madvise {
-                addr: one(0)?,
-                len: one(1)?,
-                advice: self.named(2, &describe::advice_named)? as i32,
-            },
-            "mlock" => Call::Mlock {
-                addr: one(0)?,
-                len: one(1)?,
-                flags: 0,
-            },
-            "mlock2" => Call::Mlock {
-                addr: one(0)?,
-                len: one(1)?,
-                flags: self.named(2, &|name: &str| (name == "MLOCK_ONFAULT").then_some(1))?,
-            },
-            "munlock" => Call::Munlock {
-                addr: one(0)?,
-                len: one(1)?,
-            },
-            "mlockall" => Call::Mlockall {
-                flags: bits(0, describe::LOCK_ALL)?,
-            },
-            "munlockall" => Call::Munlockall,
-            "msync" => Call::Msync {
-                addr: one(0)?,
-                len: one(1)?,
-                flags: bits(2, describe::SYNC)?,
-            },
-            "mincore" => Call::Mincore {
-                addr: one(0)?,
-                len: one(1)?,
-            },
-            "mseal" => Call::Mseal {
-                addr: one(0)?,
-                len: one(1)?,
-                flags: one(2)?,
-            },
-            "remap_file_pages" => Call::RemapFilePages {
-                addr: one(0)?,
-                len: one(1)?,
-                prot: self.named(2, &protection)?,
-                pgoff: one(3)?,
-                flags: self.named(4, &mapping)?,
-            },
-            "pkey_alloc" => Call::PkeyAlloc {
-                flags: one(0)?,
-                rights: self.named(1, &|name: &str| match name {
-                    "PKEY_DISABLE_ACCESS" => Some(1),
-                    "PKEY_DISABLE_WRITE" => Some(2),
-                    _ => None,
-                })?,
-            },
-            "pkey_free" => Call::PkeyFree {
-                pkey: one(0)? as i32,
-            },
+        match name {
+            "mmap" => return Ok(Decoded::Call(self.mmap(files)?)),
             "prctl" => return Ok(Decoded::Unmodelled("prctl")),
             "clone" | "clone3" | "fork" | "vfork" => return Ok(Decoded::Makes),
             "execve" | "execveat" => return Ok(Decoded::Exec(self.words())),
-            // The size of a segment, or the nodes of a mask, are not told as the engine needs them.
-            other => return Ok(Decoded::Unmodelled(other)),
+            _ => {}
+        }
+        for family in [
+            Self::on_areas,
+            Self::on_pages,
+            Self::on_locks,
+            Self::on_keys,
+        ] {
+            if let Some(call) = family(self, name)? {
+                return Ok(Decoded::Call(call));
+            }
+        }
+        // The text does not contain a segment's size, or a mask's nodes, in the form that the engine
+        // needs.
+        Ok(Decoded::Unmodelled(name))
+    }
+
+    /// Reads a sum of numbers and of names from a table.
+    fn bits(&self, index: usize, table: &'static [(u64, &'static str)]) -> Result<u64, Complaint> {
+        self.named(index, &|name: &str| describe::named(table, name))
+    }
+
+    /// Reads an address and a length, the first two arguments.
+    fn range(&self) -> Result<(u64, u64), Complaint> {
+        Ok((self.number(0)?, self.number(1)?))
+    }
+
+    fn mmap(&self, files: &mut Files) -> Result<Call, Complaint> {
+        let flags = self.named(3, &mapping)?;
+        let (addr, len) = self.range()?;
+        Ok(Call::Mmap {
+            addr,
+            len,
+            prot: self.named(2, &protection)?,
+            flags,
+            file: self.file(4, flags, files)?,
+            offset: self.number(5)?,
+        })
+    }
+
+    /// Reads calls that make, change or remove areas. `None` for other calls.
+    fn on_areas(&self, name: &str) -> Result<Option<Call>, Complaint> {
+        Ok(Some(match name {
+            "munmap" => {
+                let (addr, len) = self.range()?;
+                Call::Munmap { addr, len }
+            }
+            "mprotect" | "pkey_mprotect" => {
+                let (addr, len) = self.range()?;
+                Call::Mprotect {
+                    addr,
+                    len,
+                    prot: self.named(2, &protection)?,
+                    pkey: match name {
+                        "mprotect" => -1,
+                        _ => self.number(3)? as i32,
+                    },
+                }
+            }
+            "mremap" => {
+                let flags = self.bits(3, describe::REMAP)?;
+                Call::Mremap {
+                    old_addr: self.number(0)?,
+                    old_len: self.number(1)?,
+                    new_len: self.number(2)?,
+                    flags,
+                    new_addr: match self.arguments.len() {
+                        0..=4 => 0,
+                        _ => self.number(4)?,
+                    },
+                }
+            }
+            "brk" => Call::Brk {
+                addr: self.number(0)?,
+            },
+            "mseal" => {
+                let (addr, len) = self.range()?;
+                Call::Mseal {
+                    addr,
+                    len,
+                    flags: self.number(2)?,
+                }
+            }
+            "remap_file_pages" => {
+                let (addr, len) = self.range()?;
+                Call::RemapFilePages {
+                    addr,
+                    len,
+                    prot: self.named(2, &protection)?,
+                    pgoff: self.number(3)?,
+                    flags: self.named(4, &mapping)?,
+                }
+            }
+            _ => return Ok(None),
         }))
     }
 
-    /// The words of a program, of which strace may have cut some.
+    /// Reads calls about the pages of areas. `None` for other calls.
+    fn on_pages(&self, name: &str) -> Result<Option<Call>, Complaint> {
+        Ok(Some(match name {
+            "madvise" => {
+                let (addr, len) = self.range()?;
+                Call::Madvise {
+                    addr,
+                    len,
+                    advice: self.named(2, &describe::advice_named)? as i32,
+                }
+            }
+            "msync" => {
+                let (addr, len) = self.range()?;
+                Call::Msync {
+                    addr,
+                    len,
+                    flags: self.bits(2, describe::SYNC)?,
+                }
+            }
+            "mincore" => {
+                let (addr, len) = self.range()?;
+                Call::Mincore { addr, len }
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Reads calls that lock and unlock memory. `None` for other calls.
+    fn on_locks(&self, name: &str) -> Result<Option<Call>, Complaint> {
+        Ok(Some(match name {
+            "mlock" | "mlock2" => {
+                let (addr, len) = self.range()?;
+                let on_fault = |name: &str| (name == "MLOCK_ONFAULT").then_some(1);
+                let flags = match name {
+                    "mlock" => 0,
+                    _ => self.named(2, &on_fault)?,
+                };
+                Call::Mlock { addr, len, flags }
+            }
+            "munlock" => {
+                let (addr, len) = self.range()?;
+                Call::Munlock { addr, len }
+            }
+            "mlockall" => Call::Mlockall {
+                flags: self.bits(0, describe::LOCK_ALL)?,
+            },
+            "munlockall" => Call::Munlockall,
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Reads calls about protection keys. `None` for other calls.
+    fn on_keys(&self, name: &str) -> Result<Option<Call>, Complaint> {
+        let right = |name: &str| match name {
+            "PKEY_DISABLE_ACCESS" => Some(1),
+            "PKEY_DISABLE_WRITE" => Some(2),
+            _ => None,
+        };
+        Ok(Some(match name {
+            "pkey_alloc" => Call::PkeyAlloc {
+                flags: self.number(0)?,
+                rights: self.named(1, &right)?,
+            },
+            "pkey_free" => Call::PkeyFree {
+                pkey: self.number(0)? as i32,
+            },
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Returns the words of a program. Strace may have shortened some of them.
     fn words(&self) -> Vec<String> {
         let list = self
             .arguments

@@ -1,22 +1,23 @@
-//! Threads whose lines come before the one that says who made them: `-z` tells of a call when it has succeeded, and a child may run before its maker returns.
+//! Threads whose lines come before the line of the call that made them. With `-z`, strace prints a
+//! call only after it has succeeded, and a child may run before its maker returns.
 
 use super::line::Text;
 
-/// The number of lines of one thread that wait. If no call has made it by then, strace attached to
-/// it, and the call that made it is not in the text.
+/// The most lines of a thread that wait. A thread that still has no maker by then is one that
+/// strace attached to, whose maker the text does not name.
 const MOST: usize = 256;
-/// The number of threads that wait. Each may have made the next.
+/// The most threads that wait. Each may have made the next one.
 const THREADS: usize = 64;
 
-/// A thread's lines that wait.
+/// The waiting lines of a thread.
 #[derive(Debug)]
 pub(super) struct Lines {
     pub(super) lines: Vec<Text>,
-    /// The number of records before the first.
+    /// The number of records before the first line.
     pub(super) since: usize,
 }
 
-/// The threads that wait, in the order in which they came.
+/// The waiting threads, in order of arrival.
 #[derive(Debug, Default)]
 pub(super) struct Early(Vec<(u32, Lines)>);
 
@@ -27,7 +28,7 @@ impl Early {
             .map(|(_, lines)| lines)
     }
 
-    /// Keeps a line, with `since` records before it. False: there are too many.
+    /// Keeps a line, with `since` records before it. Returns `false` if there are too many.
     pub(super) fn keep(&mut self, number: u32, line: &Text, since: usize) -> bool {
         if let Some(known) = self.find(number) {
             if known.lines.len() < MOST {
@@ -44,7 +45,8 @@ impl Early {
         true
     }
 
-    /// Goes on with the last line of a thread, which ends within a call. False: it does not wait.
+    /// Appends to the last line of a thread, which ends within a call. Returns `false` if the
+    /// thread does not wait.
     pub(super) fn go_on(&mut self, number: u32, text: &Text) -> bool {
         let last = self.find(number).and_then(|known| known.lines.last_mut());
         let Some(last) = last else {

@@ -1,6 +1,8 @@
-//! One line of strace: who calls what, and what came of it. Whatever the text is, it is read or refused with a place in it.
+//! One line of strace: the caller, the call, and its result. Every text is either read, or refused
+//! with a position in it.
 
-/// Why a text is refused, and where: line and column, counted from 1, the column in bytes.
+/// The reason why a text is refused, and its position: line and column, counted from 1, the column
+/// in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Complaint {
     pub(crate) line: usize,
@@ -8,7 +10,8 @@ pub(crate) struct Complaint {
     pub(crate) what: String,
 }
 
-/// A text that strace wrote in pieces on several lines: where each piece begins, and from which line and column it is.
+/// A text that strace wrote in pieces on several lines. Each piece has its start in the text, and
+/// its line and column.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Text {
     pub(super) text: String,
@@ -16,7 +19,7 @@ pub(super) struct Text {
 }
 
 impl Text {
-    /// A piece of line `line`, which begins at `column` there (both counted from 0).
+    /// Creates a text from a piece of line `line` that begins at `column`. Both are counted from 0.
     pub(super) fn new(text: &str, line: usize, column: usize) -> Self {
         Self {
             text: text.to_owned(),
@@ -24,7 +27,7 @@ impl Text {
         }
     }
 
-    /// Goes on with another.
+    /// Appends another text.
     pub(super) fn join(&mut self, other: &Text) {
         let length = self.text.len();
         let moved = other.pieces.iter();
@@ -33,7 +36,7 @@ impl Text {
         self.text.push_str(&other.text);
     }
 
-    /// The text from `at` on.
+    /// Returns the text from `at` on.
     pub(super) fn from(&self, at: usize) -> Self {
         let text = self.text.get(at..).unwrap_or_default();
         let mut pieces: Vec<(usize, usize, usize)> = Vec::new();
@@ -50,7 +53,8 @@ impl Text {
         }
     }
 
-    /// Returns the known part of a call that goes on in another line.
+    /// Returns the first part of a call that continues on another line, or `None` if the call does
+    /// not continue.
     pub(super) fn begun(&self) -> Option<Self> {
         let begun = self.text.strip_suffix("<unfinished ...>")?;
         let mut kept = self.clone();
@@ -58,7 +62,7 @@ impl Text {
         Some(kept)
     }
 
-    /// Returns a complaint about a place in the line.
+    /// Returns a complaint about a position in the text.
     pub(super) fn wrong(&self, at: usize, what: impl Into<String>) -> Complaint {
         let piece = self.pieces.iter().rev().find(|piece| piece.0 <= at);
         let &(start, line, column) = piece.unwrap_or(&(0, 0, 0));
@@ -70,13 +74,14 @@ impl Text {
     }
 }
 
-/// Skips who calls, when and from where: the thread's number, if it is told, and where the rest begins.
+/// Skips the caller, the time and the address. Returns the thread's number, if the line has one,
+/// and the start of the rest.
 pub(super) fn prefix(line: &str) -> (Option<u32>, usize) {
     let rest = |from: usize| line.get(from..).unwrap_or_default();
     let run = |from: usize, of: fn(&u8) -> bool| rest(from).bytes().take_while(of).count();
     let blanks = |from| run(from, |byte| *byte == b' ');
     let digits = |from| run(from, u8::is_ascii_digit);
-    // The program's name, by -Y, up to a `>` and what follows.
+    // The program's name (`-Y`), up to a `>` and the text behind it.
     let named = |from: usize, behind: &str| {
         let found = rest(from).starts_with('<').then(|| rest(from).find(behind));
         from + found.flatten().map_or(0, |length| length + 1)
@@ -102,7 +107,7 @@ pub(super) fn prefix(line: &str) -> (Option<u32>, usize) {
     if to > from && rest(to).starts_with(' ') {
         at = to + blanks(to);
     }
-    // The call's number by -n, the place of the instruction by -i.
+    // The call's number (`-n`), or the instruction's address (`-i`).
     while rest(at).starts_with('[') {
         let from = at + 1 + blanks(at + 1);
         let to = from + run(from, |byte| byte.is_ascii_hexdigit() || *byte == b'?');
@@ -114,7 +119,7 @@ pub(super) fn prefix(line: &str) -> (Option<u32>, usize) {
     (thread, at)
 }
 
-/// The name of a call, up to its parenthesis.
+/// Returns the name of a call, up to its parenthesis.
 pub(super) fn name(text: &str) -> Option<&str> {
     let end = text
         .bytes()
@@ -124,10 +129,11 @@ pub(super) fn name(text: &str) -> Option<&str> {
     (end > 0 && text.as_bytes().get(end) == Some(&b'(')).then_some(name)
 }
 
-/// An argument, and where it begins in the text.
+/// An argument, and its start in the text.
 pub(super) type Argument<'a> = (&'a str, usize);
 
-/// The arguments of a call whose parenthesis opens at `open`, and where it closes.
+/// Returns the arguments of a call whose parenthesis opens at `open`, and the position at which it
+/// closes.
 pub(super) fn arguments(text: &Text, open: usize) -> Result<(Vec<Argument<'_>>, usize), Complaint> {
     let bytes = text.text.as_bytes();
     let mut found = Vec::new();
@@ -144,21 +150,8 @@ pub(super) fn arguments(text: &Text, open: usize) -> Result<(Vec<Argument<'_>>, 
             return Err(text.wrong(at, "the line ends within the call"));
         };
         match byte {
-            b'"' => {
-                at += 1;
-                loop {
-                    match bytes.get(at) {
-                        Some(b'\\') => at += 2,
-                        Some(b'"') => break,
-                        Some(_) => at += 1,
-                        None => {
-                            let end = bytes.len();
-                            return Err(text.wrong(end, "the line ends within a string"));
-                        }
-                    }
-                }
-            }
-            // What a descriptor is, by -y. Not a shift.
+            b'"' => at = end_of_string(text, at)?,
+            // The description of a descriptor (`-y`), not a shift.
             b'<' if bytes.get(at + 1) != Some(&b'<')
                 && at > 0
                 && (bytes[at - 1].is_ascii_digit() || bytes[at - 1] == b'D') =>
@@ -194,7 +187,21 @@ pub(super) fn arguments(text: &Text, open: usize) -> Result<(Vec<Argument<'_>>, 
     }
 }
 
-/// Returns the result of a call, behind its closing parenthesis, or `None` if it never returned.
+/// Returns the position of the quote that closes a string, which opens at `open`.
+fn end_of_string(text: &Text, open: usize) -> Result<usize, Complaint> {
+    let bytes = text.text.as_bytes();
+    let mut at = open + 1;
+    loop {
+        match bytes.get(at) {
+            Some(b'\\') => at += 2,
+            Some(b'"') => return Ok(at),
+            Some(_) => at += 1,
+            None => return Err(text.wrong(bytes.len(), "the line ends within a string")),
+        }
+    }
+}
+
+/// Returns the result of a call, behind its closing parenthesis. `None` if the call never returned.
 pub(super) fn result(
     text: &Text,
     close: usize,
@@ -203,7 +210,7 @@ pub(super) fn result(
     let rest = text.text.get(close + 1..).unwrap_or_default();
     let behind = rest.trim_start();
     let at = close + 1 + (rest.len() - behind.len());
-    // `clone3` tells what it has written, too.
+    // For `clone3`, strace also prints the structure that the call has written.
     let equals = if behind.starts_with("=> ") {
         behind.find(") = ").map(|found| found + 2)
     } else {
@@ -224,16 +231,16 @@ pub(super) fn result(
         let name = words.next().unwrap_or_default();
         return match errno(name) {
             Some(number) => Ok(Some(-i64::from(number))),
-            None => Err(text.wrong(at + 3, format!("`{name}` is no error that is known"))),
+            None => Err(text.wrong(at + 3, format!("`{name}` is not a known error"))),
         };
     }
     match plain(first) {
         Some(value) => Ok(Some(value as i64)),
-        None => Err(text.wrong(at, format!("`{first}` is no result"))),
+        None => Err(text.wrong(at, format!("`{first}` is not a result"))),
     }
 }
 
-/// A number as strace writes it: decimal, hexadecimal with `0x`, octal with `0`, `NULL`.
+/// Parses a number as strace writes it: decimal, hexadecimal with `0x`, octal with `0`, `NULL`.
 pub(super) fn plain(word: &str) -> Option<u64> {
     if word == "NULL" {
         return Some(0);
@@ -250,7 +257,7 @@ pub(super) fn plain(word: &str) -> Option<u64> {
     }
 }
 
-/// A sum of numbers and names, with `|` between them, as `1<<21` too. What stands in comments is passed over.
+/// Adds up numbers and names, with `|` between them, and shifts such as `1<<21`. Skips comments.
 pub(super) fn value(
     text: &Text,
     (word, at): Argument<'_>,

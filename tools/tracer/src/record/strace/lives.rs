@@ -1,4 +1,4 @@
-//! Threads, who made them, and in which address spaces they run, as far as the lines tell.
+//! Threads, their makers, and the address spaces in which they run, as far as the lines say.
 
 use samara_conformance::seed::Seed;
 use samara_mm::{Config, Layout, Limits};
@@ -6,7 +6,7 @@ use samara_mm::{Config, Layout, Limits};
 use super::line::{Complaint, Text};
 use super::{Making, Reason, Record, call, untold};
 
-/// An address space that is known.
+/// A known address space.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Space {
     pub(super) number: u32,
@@ -20,13 +20,13 @@ pub(super) struct Space {
 pub(super) struct Thread {
     pub(super) process: u32,
     pub(super) space: usize,
-    /// A call that has begun, and where it is told.
+    /// A call that has begun, and the position of its text.
     pub(super) unfinished: Option<Text>,
-    /// It is of those that make threads and processes, and its child has been seen.
+    /// The call makes threads or processes, and its child has appeared.
     pub(super) child_seen: bool,
     /// Another thread's call on the same memory was under way at the same time.
     pub(super) overlapped: bool,
-    /// The number of records before it, and a flag for any line of it.
+    /// The number of records before the thread, and `true` if a line belongs to it.
     pub(super) since: usize,
     pub(super) heard: bool,
 }
@@ -36,7 +36,7 @@ impl Making {
     pub(super) fn thread(&mut self, told: Option<u32>) -> u32 {
         let number = match (told, self.first) {
             (Some(number), _) => number,
-            // Those that are left after all others have ended.
+            // A thread that is left after all others have ended.
             (None, Some(first)) if !self.threads.contains_key(&first) => {
                 self.threads.keys().min().copied().unwrap_or(first)
             }
@@ -69,15 +69,15 @@ impl Making {
         number
     }
 
-    /// Returns `true` if neither the beginning nor the end of the call that made it has appeared so
-    /// far.
+    /// Returns `true` if the text has not yet shown the start or the end of the call that made the
+    /// thread.
     pub(super) fn is_early(&self, number: u32) -> bool {
         let known = self.threads.contains_key(&number) || self.maker().is_some();
         let others = self.first.is_some() && !self.first_is_unnamed;
         !known && (others || self.announced.contains(&number))
     }
 
-    /// Reads the lines that came too early of a thread, which is known now if it ever will be.
+    /// Reads the waiting lines of a thread. If its maker is still unknown, it will never be known.
     pub(super) fn let_in(&mut self, number: u32) -> Result<(), Complaint> {
         let Some(early) = self.early.take(number) else {
             return Ok(());
@@ -89,7 +89,7 @@ impl Making {
         for line in &early.lines {
             self.line(line)?;
         }
-        // Others had their calls in between.
+        // Other threads may have made their calls concurrently.
         if let Some(space) = space.filter(|space| self.users.get(space) > Some(&1)) {
             let space = self.spaces[space].number;
             untold::mark_each(space, &mut self.records[early.since..]);
@@ -97,10 +97,10 @@ impl Making {
         Ok(())
     }
 
-    /// A thread of whose memory nothing is known.
+    /// Adds a thread whose memory is unknown.
     fn unknown(&mut self, number: u32, since: usize) {
         if self.first.is_some() {
-            // Others may share it.
+            // Other threads may share its memory.
             self.untold.everywhere(since);
         }
         let space = self.new_space(Reason::Adopted);
@@ -108,7 +108,8 @@ impl Making {
         self.processes += 1;
     }
 
-    /// The thread whose call makes another and has not returned, nor has its child been seen.
+    /// Returns the thread whose call makes another and has not returned, if its child has not
+    /// appeared.
     fn maker(&self) -> Option<u32> {
         let makers = self.threads.iter().filter(|(_, thread)| {
             let begun = thread.unfinished.as_ref();
@@ -155,7 +156,7 @@ impl Making {
         self.spaces.len() - 1
     }
 
-    /// A thread has made another, as its call says that has begun or returned.
+    /// Notes that a thread has made another, in a call that has begun or returned.
     fn made(&mut self, maker: u32, child: u32) {
         let Some(thread) = self.threads.get_mut(&maker) else {
             return;
@@ -179,7 +180,7 @@ impl Making {
         }
         let process = if is_thread { thread.process } else { child };
         let space = if shares {
-            // The caller of vfork waits for its child.
+            // A caller of vfork waits for its child.
             if !call::waits(text) {
                 let number = self.spaces[thread.space].number;
                 self.of_several.push((number, self.records.len()));

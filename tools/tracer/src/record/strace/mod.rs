@@ -1,7 +1,9 @@
-//! Text that `strace -f` wrote (also with `-e trace=memory,process`, `-y`, `-t` and their like), as records.
+//! Reads the text of `strace -f` (also with `-e trace=memory,process`, `-y`, `-t` and similar
+//! options) as records.
 //!
-//! What it does not say is left out: the map that a program starts with, its limits and privileges, which pages were written. The heap begins where
-//! the first `brk(NULL)` says, and placement below the first mapping whose place the kernel chose.
+//! The text lacks the map with which a program starts, its limits and privileges, and the pages
+//! that were written. The heap begins where the first `brk(NULL)` says. Placement begins below the
+//! first mapping whose address the kernel chose.
 
 mod call;
 mod early;
@@ -23,12 +25,12 @@ use line::Text;
 use lives::{Space, Thread};
 use untold::Untold;
 
-/// No line is longer.
+/// The length at which a line is refused.
 const LONGEST: u64 = 1 << 20;
-/// No text is.
+/// The length above which a text is refused.
 const MOST: usize = 1 << 30;
 
-/// Returns `true` if this may be the start of such a text.
+/// Returns `true` if this can be the start of such a text.
 pub(super) fn looks_like(head: &[u8]) -> bool {
     let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line.get(..200).unwrap_or(line));
@@ -46,7 +48,7 @@ pub(super) struct Whole {
     pub(super) length: usize,
 }
 
-/// Reads a whole text, of a program that ran on this kernel.
+/// Reads a whole text, written for a program that ran on this kernel.
 pub(super) fn read(mut from: impl BufRead, kernel: KernelVersion) -> Result<Whole, Complaint> {
     let mut making = Making {
         kernel,
@@ -64,20 +66,21 @@ pub(super) fn read(mut from: impl BufRead, kernel: KernelVersion) -> Result<Whol
         match (&mut from).take(LONGEST).read_until(b'\n', &mut bytes) {
             Ok(0) => break,
             Ok(_) => {}
-            Err(error) => return Err(refused(0, &format!("reading on failed: {error}"))),
+            Err(error) => return Err(refused(0, &format!("reading failed: {error}"))),
         }
         length += bytes.len();
         if bytes.len() as u64 == LONGEST || length > MOST {
-            return Err(refused(bytes.len(), "the line is too long, or the text"));
+            return Err(refused(bytes.len(), "the line or the text is too long"));
         }
         let text = std::str::from_utf8(&bytes)
-            .map_err(|error| refused(error.valid_up_to(), "this is no text"))?;
+            .map_err(|error| refused(error.valid_up_to(), "this is not UTF-8"))?;
         let text = text.trim_end_matches(['\n', '\r']);
-        // A message of strace's own may break a line in two.
+        // One of strace's own messages may break a line in two.
         if let Some((before, message)) = text.split_once("strace: Process ")
             && let Some(child) = message.strip_suffix(" attached")
         {
-            // Before all else it is of those that strace was told to attach to.
+            // A message before everything else belongs to a thread that strace was told to attach
+            // to.
             if making.first.is_some() {
                 making.announced.extend(child.parse::<u32>());
             }
@@ -90,7 +93,7 @@ pub(super) fn read(mut from: impl BufRead, kernel: KernelVersion) -> Result<Whol
             }
             continue;
         }
-        // A table of all calls, by -C, is the end.
+        // A table of all calls (`-C`) is the end.
         if open.is_none() && text.starts_with("% time ") {
             break;
         }
@@ -112,7 +115,7 @@ pub(super) fn read(mut from: impl BufRead, kernel: KernelVersion) -> Result<Whol
 
 #[derive(Default)]
 struct Making {
-    /// The version whose rules are followed. strace does not report it.
+    /// The kernel whose rules are followed. The text does not name it.
     kernel: KernelVersion,
     records: Vec<Record>,
     words: Vec<String>,
@@ -120,25 +123,26 @@ struct Making {
     spaces: Vec<Space>,
     users: HashMap<usize, u32>,
     files: Files,
-    /// Threads that strace has said it attached to when they were made.
+    /// Threads for which strace has reported that it attached to them when they were made.
     announced: HashSet<u32>,
-    /// The first thread of all. Its number is 0 until it is known.
+    /// The first thread of all. Its number is 0 until the text names it.
     first: Option<u32>,
     first_is_unnamed: bool,
     processes: u64,
     further: u64,
     exit: Option<(i32, i32)>,
     untold: Untold,
-    /// Lines tell of calls that make threads and processes, or that start programs.
+    /// The text contains calls that make threads and processes, or that start programs.
     tells_of_lives: bool,
-    /// The thread whose line came last, if that begins a call. With `-z` the next line may continue
-    /// it, and name no thread.
+    /// The thread of the last line, if that begins a call. With `-z` the next line may continue it
+    /// without a thread's number.
     just_begun: Option<u32>,
     early: Early,
-    /// A call was broken off for another's line. No text without threads needs that. With threads,
-    /// `-z` never does it, and the order in which their calls began is unknown then.
+    /// A call was interrupted for another thread's line. A text without threads never needs that.
+    /// With threads, only `-z` never does it, and then the text does not show in which order their
+    /// calls began.
     breaks_off: bool,
-    /// Address spaces of several threads, and how many records there were before the second.
+    /// Address spaces of several threads, each with the number of records before the second thread.
     of_several: Vec<(u32, usize)>,
 }
 
@@ -150,7 +154,7 @@ impl Making {
         if rest.trim().is_empty() || rest.starts_with("strace: ") || rest.starts_with("--- ") {
             return Ok(());
         }
-        // Of a call's stack, by -k.
+        // A line of a call's stack (`-k`).
         if told.is_none() && rest.starts_with("> ") {
             return Ok(());
         }
@@ -162,15 +166,7 @@ impl Making {
                 .any(|start| rest.starts_with(start))
             && let Some(thread) = just_begun
         {
-            if self.early.go_on(thread, &text) {
-                return Ok(());
-            }
-            let known = self.threads.get_mut(&thread);
-            let Some(mut begun) = known.and_then(|thread| thread.unfinished.take()) else {
-                return Err(text.wrong(0, "neither a call nor a signal nor an end"));
-            };
-            begun.join(&text);
-            return self.call(thread, &begun);
+            return self.go_on(thread, &text);
         }
         if let Some(number) = told.filter(|number| self.is_early(*number)) {
             if self.early.keep(number, whole, self.records.len()) {
@@ -189,22 +185,10 @@ impl Making {
             return Ok(());
         }
         if let Some(resumed) = rest.strip_prefix("<... ") {
-            let Some(found) = resumed.find(" resumed>") else {
-                return Err(text.wrong(5, "`resumed>` is missing"));
+            return match resumed.find(" resumed>") {
+                Some(found) => self.resume(thread, &text.from(5 + found + 9)),
+                None => Err(text.wrong(5, "`resumed>` is missing")),
             };
-            let behind = text.from(5 + found + 9);
-            let begun = self
-                .threads
-                .get_mut(&thread)
-                .and_then(|t| t.unfinished.take());
-            // What was begun before strace came is not known.
-            let Some(mut begun) = begun else {
-                return Ok(());
-            };
-            begun.join(&behind);
-            self.breaks_off = true;
-            self.overlap(thread, &begun);
-            return self.call(thread, &begun);
         }
         if let Some(kept) = text.begun() {
             self.overlap(thread, &kept);
@@ -222,8 +206,35 @@ impl Making {
         self.call(thread, &text)
     }
 
-    /// A call on memory begins or returns: its order with others that are under way on the same
-    /// address space is unknown.
+    /// Continues the call with which a thread's last line ended (`-z`).
+    fn go_on(&mut self, thread: u32, text: &Text) -> Result<(), Complaint> {
+        if self.early.go_on(thread, text) {
+            return Ok(());
+        }
+        let known = self.threads.get_mut(&thread);
+        let Some(mut begun) = known.and_then(|thread| thread.unfinished.take()) else {
+            return Err(text.wrong(0, "neither a call nor a signal nor an end"));
+        };
+        begun.join(text);
+        self.call(thread, &begun)
+    }
+
+    /// Resumes a thread's call that another thread's line had interrupted. `rest` is the text behind
+    /// the call's name.
+    fn resume(&mut self, thread: u32, rest: &Text) -> Result<(), Complaint> {
+        let known = self.threads.get_mut(&thread);
+        // A call that had begun before strace attached is not known.
+        let Some(mut begun) = known.and_then(|thread| thread.unfinished.take()) else {
+            return Ok(());
+        };
+        begun.join(rest);
+        self.breaks_off = true;
+        self.overlap(thread, &begun);
+        self.call(thread, &begun)
+    }
+
+    /// Notes that a call on memory begins or returns. Its order relative to other threads' pending
+    /// calls on the same memory is unknown.
     fn overlap(&mut self, number: u32, text: &Text) {
         let Some(space) = self.threads.get(&number).map(|thread| thread.space) else {
             return;
@@ -247,7 +258,7 @@ impl Making {
         }
     }
 
-    /// A call that has returned.
+    /// Performs a call that has returned.
     fn call(&mut self, number: u32, text: &Text) -> Result<(), Complaint> {
         let Some((decoded, returned)) = call::decode(text, &mut self.files)? else {
             return Ok(());
@@ -265,7 +276,7 @@ impl Making {
                     thread: number as i32,
                     returned,
                     before: Box::new([]),
-                    // How a record tells that another thread was there.
+                    // This is how a record says that another thread was active.
                     after: thread.overlapped.then(Box::default),
                     call,
                 });
@@ -308,7 +319,7 @@ impl Making {
         Ok(())
     }
 
-    /// Notes that its effects are unknown if no line is of it.
+    /// Notes that the calls of a thread without any line are unknown.
     fn note_untold(&mut self, thread: &Thread) {
         if !thread.heard {
             let space = self.spaces[thread.space].number;
@@ -316,7 +327,7 @@ impl Making {
         }
     }
 
-    /// Learns addresses from a call.
+    /// Learns from a call's result where the heap and placement begin.
     fn learn(&mut self, index: usize, call: &Call, returned: i64) {
         let space = &mut self.spaces[index];
         let Some(Record::Seed { seed, .. }) = self.records.get_mut(space.seed) else {

@@ -6,7 +6,7 @@ use crate::trace::filter::{self, mark};
 const SET_MM: u32 = libc::PR_SET_MM as u32;
 const SET_THP_DISABLE: u32 = libc::PR_SET_THP_DISABLE as u32;
 
-/// The name of a call that can stop, for the lists that a person reads.
+/// Returns the name of a call that can stop, for lists that people read.
 pub(crate) fn name(entry: &Entry) -> &'static str {
     if entry.mark == mark::X32 {
         return "x32 call";

@@ -1,4 +1,4 @@
-//! The sets of nodes that `mbind` is given.
+//! The node masks that `mbind` takes.
 
 use samara_linux::Tid;
 use samara_linux::memory;
@@ -6,24 +6,24 @@ use samara_linux::memory;
 use crate::trace::entry::Entry;
 use crate::trace::filter::mark;
 
-/// A set of nodes in the memory of the caller.
+/// A node mask in the memory of the caller.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NodeMask {
     pointer: u64,
-    /// One more than the kernel looks at.
+    /// One more than the number of bits that the kernel reads.
     count: u64,
-    /// `true` for a set of the i386 table, of words of 32 bits.
+    /// `true` for a mask of the i386 table, with words of 32 bits.
     narrow: bool,
 }
 
-/// The contents of a set of nodes, as `mbind` reads them.
+/// The kernel's view of a node mask in `mbind`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nodes {
     These(u64),
-    /// Some above 63, too, which a machine of fewer does not have. The upper half of these 64 stands for them on a machine that has none of these either: other ones,
-    /// other bits.
+    /// Nodes above 63, too, which a smaller machine does not have. The upper half of these 64 bits
+    /// encodes them on a machine that has none of those either: other nodes give other bits.
     Beyond(u64),
-    /// The set is too long, not to be read, or names nodes that no kernel has.
+    /// The mask is too long, cannot be read, or names nodes that no kernel has.
     Refused,
 }
 
@@ -46,9 +46,10 @@ impl NodeMask {
         })
     }
 
-    /// `word` reads a word at an address, or half of one.
+    /// Reads the mask by `word`, which reads a word at an address, or half of one.
     fn read_by(self, mut word: impl FnMut(u64, bool) -> Option<u64>) -> Nodes {
-        // A page of them, and Debian's kernels know 1024 (CONFIG_NODES_SHIFT); which ones are set above that, they ask from the end (observed).
+        // The kernel accepts up to a page of words. Debian's kernels know 1024 nodes
+        // (CONFIG_NODES_SHIFT). They check for nodes above that from the end (observed).
         const LONGEST: u64 = 4096 * 8;
         const KNOWN: u64 = 1024 / 64;
         /// Digits of the golden ratio.
@@ -68,14 +69,14 @@ impl NodeMask {
                 return Nodes::Refused;
             };
             let word = match used {
-                // Of words that are not known, the table of 64 bits takes all.
+                // Of the words above the known nodes, the table of 64 bits reads all bits.
                 0..64 if self.narrow || index < KNOWN => word & ((1 << used) - 1),
                 _ => word,
             };
             match index {
                 0 => first = word,
                 KNOWN.. if word != 0 => return Nodes::Refused,
-                // The set may have any number of them.
+                // The mask may contain any number of them.
                 _ if word == 0 => {}
                 _ => {
                     let spread = word.wrapping_mul(SPREAD.rotate_left(index as u32) | 1);
@@ -90,7 +91,7 @@ impl NodeMask {
     }
 }
 
-/// Returns the address of the node mask that a call names.
+/// Returns the node mask that a call names.
 pub(crate) fn nodes_at(entry: &Entry) -> Option<NodeMask> {
     let is_mbind = entry.mark != mark::X32 && entry.nr as i64 == libc::SYS_mbind;
     (is_mbind && entry.args[3] != 0).then(|| NodeMask::of(entry))

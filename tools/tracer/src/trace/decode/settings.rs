@@ -1,4 +1,4 @@
-//! The settings that a process changes by `prctl(2)` and `seccomp(2)`.
+//! Settings that a process makes for itself: `prctl(2)` and `seccomp(2)`.
 
 use std::ops::RangeInclusive;
 
@@ -16,7 +16,7 @@ pub(super) fn prctl(tid: Tid, entry: &Entry) -> Decoded {
     let alone = c | d | e == 0;
     match operation as u32 {
         filter::PR_SET_VMA => vma_name(tid, b, c, d, e),
-        // With more arguments both are refused before anything is looked at.
+        // With more arguments the kernel refuses both before it looks at anything.
         filter::PR_SET_MDWE if alone => Decoded::Perform(Call::SetMdwe { bits: b }),
         filter::PR_SET_MEMORY_MERGE if alone => Decoded::Perform(Call::SetMemoryMerge { on: b }),
         filter::PR_SET_MDWE | filter::PR_SET_MEMORY_MERGE => Decoded::Ignore,
@@ -29,7 +29,7 @@ pub(super) fn prctl(tid: Tid, entry: &Entry) -> Decoded {
     }
 }
 
-/// `PR_SET_MM(2const)`: the bounds of heap, data and stack that it sets.
+/// Decodes `PR_SET_MM(2const)`: the bounds of heap, data and stack that it sets.
 fn set_mm(tid: Tid, option: u64, argument: u64) -> Decoded {
     const DATA: RangeInclusive<u64> = 3..=4;
     const START_STACK: u64 = 5;
@@ -42,7 +42,7 @@ fn set_mm(tid: Tid, option: u64, argument: u64) -> Decoded {
         START_STACK => bounds.stack_top = Some(argument),
         START_BRK => bounds.start_brk = Some(argument),
         BRK => bounds.brk = Some(argument),
-        // `struct prctl_mm_map`: the code comes first.
+        // `struct prctl_mm_map`: the bounds of the code come first.
         MAP => {
             let word = |index: u64| memory::read_word(tid, argument.wrapping_add(8 * index)).ok();
             bounds = Bounds {
@@ -51,7 +51,7 @@ fn set_mm(tid: Tid, option: u64, argument: u64) -> Decoded {
                 stack_top: word(6),
             };
         }
-        // Where code, arguments and environment are said to be, and what is said to run.
+        // The stated bounds of code, arguments and environment, and the stated program.
         _ => return Decoded::Ignore,
     }
     Decoded::Bounds(bounds)
@@ -75,13 +75,12 @@ pub(super) fn seccomp(tid: Tid, entry: &Entry) -> Decoded {
     }
 }
 
-/// Returns `true` if the thread has no filter except this tracer's. (Linux 5.9 and later report
-/// it.)
+/// Returns `true` if the thread has no filter but this tracer's. Linux 5.9 and later report that.
 fn has_no_filter(tid: Tid) -> bool {
     proc::filters(tid).is_ok_and(|filters| filters <= 1)
 }
 
-/// `prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, addr, len, name)`.
+/// Decodes `prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, addr, len, name)`.
 fn vma_name(tid: Tid, operation: u64, addr: u64, len: u64, pointer: u64) -> Decoded {
     const PR_SET_VMA_ANON_NAME: u64 = 0;
     const LONGEST: usize = 80;

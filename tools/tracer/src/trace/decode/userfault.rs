@@ -9,20 +9,20 @@ use crate::trace::entry::Entry;
 use crate::trace::filter;
 use crate::trace::watchers::{self, Watchers};
 
-/// A range that a userfaultfd should fill in.
+/// A range that a userfaultfd fills.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Filling {
     pub(crate) start: u64,
-    /// In bytes.
+    /// The length in bytes.
     pub(crate) length: u64,
-    /// If the pages should be poisoned: the address at which the kernel reports the number of
-    /// poisoned bytes.
+    /// For pages that are poisoned: the address at which the kernel stores the number of poisoned
+    /// bytes.
     pub(crate) poison: Option<u64>,
 }
 
 impl Filling {
-    /// Returns the number of bytes from its start on that may have been filled in when the call has
-    /// returned, or `None` if none were.
+    /// Returns the number of bytes from its start that may have been filled, after the call has
+    /// returned. `None` if none were.
     pub(crate) fn done(&self, tid: Tid, returned: i64) -> Option<u64> {
         const PAGE: u64 = 0x1000;
         let aligned = self.start.is_multiple_of(PAGE) && self.length.is_multiple_of(PAGE);
@@ -31,9 +31,9 @@ impl Filling {
         }
         self.start.checked_add(self.length)?;
         let told = match (self.poison, -returned as i32) {
-            // What is there now tells of pages that were brought.
+            // The pages that exist now show which ones were filled.
             (None, _) | (_, 0) => Some(self.length),
-            // The kernel could not leave the number.
+            // The kernel could not store the number.
             (_, libc::EFAULT) => Some(self.length),
             (Some(at), libc::EAGAIN) => memory::read_word(tid, at).ok(),
             _ => None,

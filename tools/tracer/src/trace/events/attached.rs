@@ -1,9 +1,10 @@
-//! A process that ran before: how it is taken over, and how it is let go.
+//! Processes that ran before: how they are taken over, and how they are let go.
 //!
 //! # Rules
-//! - Its address space is read while all its threads are stopped, and before any of them is answered.
-//! - It is detached in a state that shows no trace: changed arguments of a call are restored, a
-//!   signal on its way is delivered, and a call that was held at its entry begins.
+//! - The address space is read while all its threads are stopped, and before any of them is
+//!   answered.
+//! - The process is let go without a trace of the tracer. Changed arguments of a call are restored,
+//!   a pending signal is delivered, and a call that was not begun begins.
 
 use std::collections::HashMap;
 use std::thread::sleep;
@@ -23,14 +24,14 @@ use super::lifetimes::clone_flags;
 use super::task::{State, Task};
 use super::{Ending, Tracer};
 
-/// The time to wait for threads that cannot stop, as the parent of a vfork until its child has gone
-/// on.
+/// The time to wait for threads that cannot stop, such as the parent of a vfork before its child
+/// continues.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 impl<'s> Tracer<'s> {
-    /// Takes over a process of which all threads are stopped, and lets it run on.
+    /// Takes over a process whose threads are all stopped, and resumes them.
     pub(crate) fn attached_to(attached: &Attached, session: &'s mut Session) -> Self {
-        // Its history before the trace is unknown.
+        // What the process did before was not traced.
         exec::read_aside();
         let mut tracer = Self::with_pace(attached.process, Pace::EveryCall, session);
         tracer.started = true;
@@ -40,7 +41,7 @@ impl<'s> Tracer<'s> {
             tracer.tasks.insert(*tid, task);
         }
         tracer.session.tally.threads += threads.len() as u64 - 1;
-        // The first thread may have ended before the others, and shows nothing then.
+        // The first thread may have ended before the others, and then shows nothing.
         let first = threads[0].0;
         tracer.start_space(first, &Asked::of(first), Reason::Adopted);
         let index = tracer.tasks.get(&first).and_then(|task| task.space);
@@ -57,13 +58,13 @@ impl<'s> Tracer<'s> {
             tracer.take_child(tid, stop);
         }
         for &(tid, stop) in threads {
-            // An exec among them is an end of the others, but no failure.
+            // If one of them is in an exec, the other threads end, which is no failure.
             let _ = tracer.stop(tid, stop);
         }
         tracer
     }
 
-    /// A child that was made just before: its address space is its own by now.
+    /// Takes over a child that was made just before, if it has its own address space.
     fn take_child(&mut self, tid: Tid, stop: Stop) {
         if !matches!(stop, Stop::Fork | Stop::Vfork | Stop::Clone) {
             return;
@@ -85,18 +86,18 @@ impl<'s> Tracer<'s> {
         self.pace.go(child, 0);
     }
 
-    /// Stops every thread, compares the maps a last time, and lets all of them run on by themselves.
+    /// Stops every thread, compares the maps a last time, and lets all threads continue untraced.
     pub(super) fn let_go(&mut self) {
         self.pace = Pace::Hold;
         self.ending = Some(Ending::LetGo);
-        // Stopped, and the signal that each is to get.
+        // The stopped threads, each with the signal that it will get.
         let mut stopped: HashMap<Tid, i32> = HashMap::new();
         for space in self.spaces.iter_mut().flatten() {
-            // They are at the entry of a call that has not begun.
+            // These threads are at the entry of a call that has not begun.
             stopped.extend(space.waiting.drain(..).map(|(tid, _)| (tid, 0)));
         }
         stopped.extend(self.hold.take_still().into_iter().map(|tid| (tid, 0)));
-        // Nor have these begun to run: their parent's event comes after their first stop.
+        // These have not run yet either: their parent's event comes after their first stop.
         let unannounced = |task: &Task| matches!(task.state, State::Unannounced);
         let unannounced = self.tasks.iter().filter(|(_, task)| unannounced(task));
         stopped.extend(unannounced.map(|(&tid, _)| (tid, 0)));
@@ -108,7 +109,7 @@ impl<'s> Tracer<'s> {
             }
         }
         for &tid in self.tasks.keys().filter(|tid| !stopped.contains_key(tid)) {
-            // One that has ended reports that.
+            // A thread that has ended reports that.
             let _ = ptrace::interrupt(tid);
         }
         let begun = Instant::now();
@@ -143,7 +144,8 @@ impl<'s> Tracer<'s> {
         self.tasks.clear();
     }
 
-    /// Does what a stop asks for, but does not answer it. `None`: the thread has ended; else the signal that it is to get.
+    /// Does what a stop asks for, without answering it. Returns the signal that the thread will
+    /// get, or `None` if the thread has ended.
     fn last_stop(&mut self, tid: Tid, stop: Stop) -> Option<i32> {
         match stop {
             Stop::Exited(_) | Stop::Killed { .. } => {
@@ -151,7 +153,7 @@ impl<'s> Tracer<'s> {
                 self.tasks.remove(&tid);
                 return None;
             }
-            // A call that begins is not for us any more.
+            // The tracer no longer follows a call that begins.
             Stop::Call if ptrace::result(tid).is_ok() => self.call_returned(tid),
             Stop::Fork | Stop::Vfork | Stop::Clone => self.new_thread(tid),
             Stop::Exec => {
@@ -166,7 +168,8 @@ impl<'s> Tracer<'s> {
         Some(stop.signal())
     }
 
-    /// Compares the maps of address spaces of which all threads are stopped, so that no call can be under way.
+    /// Compares the maps of address spaces whose threads are all stopped, so that no call can be
+    /// under way.
     fn compare_stopped(&mut self, stopped: &HashMap<Tid, i32>) {
         for (index, space) in self.spaces.iter_mut().enumerate() {
             let Some(space) = space else { continue };
@@ -174,16 +177,16 @@ impl<'s> Tracer<'s> {
                 .tasks
                 .iter()
                 .filter(|(_, task)| task.space == Some(index));
-            let mut somebody = None;
+            let mut found = None;
             let mut all = true;
             for (tid, task) in users {
                 all &= stopped.contains_key(tid);
-                somebody = Some(Who {
+                found = Some(Who {
                     tid: *tid,
                     process: task.process,
                 });
             }
-            if let Some(who) = somebody.filter(|_| all) {
+            if let Some(who) = found.filter(|_| all) {
                 space.compare_changed(who, self.session, "the calls before it was let go");
             }
         }

@@ -1,9 +1,10 @@
-//! Threads that stand still while another's call takes pages away, or tells a userfaultfd what to watch.
+//! Threads that stand still while another thread's call removes pages, or registers a range with a
+//! userfaultfd.
 //!
-//! Writes to pages that are taken away, between the look at a call's entry and the kernel's part of
-//! the call, would leave no trace except in the area, where nothing shows it. And other threads
-//! could exchange the userfaultfd of a descriptor before the kernel looks. Only running threads are
-//! stopped: a thread that sleeps in a call writes nothing, and some calls would return early.
+//! Without this, a write to pages that are about to be removed, between the tracer's look and the
+//! kernel's part of the call, would leave only an invisible trace in the area. And another thread
+//! could replace the userfaultfd behind a descriptor before the kernel looks. Only running threads
+//! are stopped: a thread that sleeps in a call writes nothing, and some calls would return early.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,22 +21,22 @@ use super::task::{State, Task};
 use crate::trace::interrupts;
 use crate::trace::making::waits_for_others;
 
-/// Between two looks at whether a thread is dead.
+/// The pause between two checks for a dead thread.
 const SHORTLY: Duration = Duration::from_micros(100);
 
-/// The threads that stand still, and the call for which they do.
+/// The threads that stand still, and the thread for which they do.
 #[derive(Debug, Default)]
 pub(super) struct Hold {
     /// The thread whose call is under way, and its address space.
     by: Option<(Tid, usize)>,
-    /// Stopped for it, to be let run when it has returned.
+    /// The threads that were stopped for it, and will be resumed when its call has returned.
     still: Vec<Tid>,
-    /// Stops of other threads for reasons of their own: answered later.
+    /// Stops of other threads that happened by themselves, and are answered later.
     stops: VecDeque<(Tid, Stop)>,
 }
 
 impl Hold {
-    /// The next stop, of those that were heard of already, or else of those to come.
+    /// Returns the next stop: one that is already known, or else the next one reported.
     pub(super) fn next(&mut self, poll: bool) -> io::Result<Option<(Tid, Stop)>> {
         match self.stops.pop_front() {
             Some(stop) => Ok(Some(stop)),
@@ -43,24 +44,25 @@ impl Hold {
         }
     }
 
-    /// Takes the threads that stand still. The caller must let them go on.
+    /// Takes the threads that stand still. The caller must resume or detach them.
     pub(super) fn take_still(&mut self) -> Vec<Tid> {
         std::mem::take(&mut self.still)
     }
 }
 
-/// Returns the next stop of a thread that has been interrupted. Returns `None` if it is gone, or
-/// cannot stop now. One that sleeps until the child of its vfork goes on, which may be the thread
-/// whose call is under way, stops before it runs again. So does one that waits in exec for the
-/// others to end. The first thread of a process may be dead, and is not reported before the others
-/// are.
+/// Returns the next stop of a thread that has been interrupted. `None` if the thread is gone, or
+/// cannot stop now.
+///
+/// A thread that waits for the child of its vfork cannot stop: the call under way may be that
+/// child's. Like a thread that waits in exec for the others to end, it stops before it runs again.
+/// The first thread of a process may be dead without a report until the others are.
 fn interrupted(tid: Tid) -> Option<(Tid, Stop)> {
     loop {
         if let stop @ Some(_) = ptrace::wait(tid, true).ok()? {
             return stop;
         }
         if waits_for_others(tid) || proc::is_dead(tid) {
-            // Asleep, or stopped since.
+            // It sleeps, or has stopped since the last look.
             return ptrace::wait(tid, true).ok()?;
         }
         thread::yield_now();
@@ -68,7 +70,7 @@ fn interrupted(tid: Tid) -> Option<(Tid, Stop)> {
 }
 
 impl Tracer<'_> {
-    /// The next stop to be answered.
+    /// Returns the next stop that must be answered.
     pub(super) fn next_stop(&mut self) -> io::Result<Option<(Tid, Stop)>> {
         let soon = std::mem::take(&mut self.returns_soon);
         let Some((by, index)) = self.hold.by else {
@@ -81,15 +83,15 @@ impl Tracer<'_> {
         };
         let beside = |tid: &Tid| self.tasks.get(tid).and_then(|task| task.space) == Some(index);
         let stops = &mut self.hold.stops;
-        // The call that is under way may wait for one of these.
+        // The call under way may wait for one of these.
         let next = stops.iter().position(|(tid, _)| *tid == by || !beside(tid));
         if let Some(next) = next {
             return Ok(stops.remove(next));
         }
         loop {
-            // A thread that is killed once more while it reports its end disappears without a
-            // report. If it is the first of its threads, nothing is reported of it until the others
-            // are gone, too, and these may wait here for its call to return.
+            // A thread that is killed again while it reports its end disappears without a report.
+            // If it is the first thread of its process, the kernel reports nothing until the others
+            // are gone, too. Those may wait here for its call to return.
             let may_be_lost = self.hold.stops.iter().any(|(_, stop)| stop.ends());
             let stop = ptrace::wait(-1, may_be_lost)?;
             match stop {
@@ -104,13 +106,14 @@ impl Tracer<'_> {
         }
     }
 
-    /// Handles the stops of other threads than `tid`, whose call returns. They may have reported
-    /// accesses in vain, which came before the kernel's part of the call, or after.
+    /// Collects accesses that found no page, as other threads have reported by stops that still
+    /// wait, while the call of `tid` returns. They happened before the kernel's part of the call,
+    /// or after it.
     pub(super) fn hear_others(&mut self, tid: Tid, index: usize) {
         if !matches!(&self.spaces[index], Some(space) if space.users > 1) {
             return;
         }
-        // To ask each thread would take long where there are thousands.
+        // Asking each thread would take long where there are thousands.
         while let Ok(Some((other, stop))) = ptrace::wait(-1, true) {
             if other == self.main && matches!(stop, Stop::Exited(_) | Stop::Killed { .. }) {
                 interrupts::program_ended();
@@ -131,7 +134,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// Stops the other running threads of address space `index` until the call of `tid` returns.
+    /// Stops the other threads that run on address space `index`, until the call of `tid` returns.
     /// Returns `false` if that is not possible.
     pub(super) fn hold_others(&mut self, tid: Tid, index: usize) -> bool {
         if self.hold.by.is_some() || self.pace == Pace::Hold {
@@ -147,7 +150,7 @@ impl Tracer<'_> {
         };
         let others: Vec<Tid> = self.tasks.iter().filter_map(beside).collect();
         for &other in &others {
-            // One that is gone reports its end.
+            // A thread that is gone reports its end.
             let _ = ptrace::interrupt(other);
         }
         for other in others {
@@ -160,14 +163,14 @@ impl Tracer<'_> {
         true
     }
 
-    /// Reads the pages once more, while no thread changes them.
+    /// Looks at the pages once more, now that no thread changes them.
     pub(super) fn look_beside_held(&mut self, call: &Call, index: usize) {
         if let Some(space) = &mut self.spaces[index] {
             space.look_beside_held(call, self.session);
         }
     }
 
-    /// Lets those run that stood still for `tid`.
+    /// Resumes the threads that stood still for `tid`.
     pub(super) fn let_others_run(&mut self, tid: Tid) {
         if self.hold.by.is_none_or(|(by, _)| by != tid) {
             return;

@@ -1,10 +1,12 @@
-//! Threads and processes that come and go, and which address space each uses.
+//! The begin and the end of threads and processes, and the address space that each uses.
 //!
 //! # Rules
-//! - A new thread may report its first stop before the event of the thread that made it: it is held until that comes.
-//! - At exec all other threads of the process are gone, and the one that called has the process's number from then on, whatever
-//!   it had before. Nothing else tells of their end.
-//! - A thread can be killed in any state. Its exit event is the last moment at which its address space can be looked at.
+//! - A new thread may report its first stop before the event of the thread that made it. It is held
+//!   until that event comes.
+//! - At exec all other threads of the process end without a report. The caller of exec gets the
+//!   process's number, whatever its number was before.
+//! - A thread can be killed in any state. Its exit event is the last moment at which its address
+//!   space can be read.
 
 use std::io;
 
@@ -15,7 +17,7 @@ use samara_linux::ptrace;
 use crate::record::Reason;
 use crate::trace::exec::Contents;
 use crate::trace::i386;
-use crate::trace::seeding::Asked;
+use crate::trace::seeding::{Asked, Standing};
 use crate::trace::space::{BEFORE_EXIT, Space, Who};
 use crate::trace::{interrupts, launch};
 
@@ -23,8 +25,22 @@ use super::listeners::UNSEEN;
 use super::task::{Doing, State, Task, Told};
 use super::{Ending, Failure, Tracer};
 
+/// A thread that has made another, with the state that the child inherits.
+struct Maker {
+    who: Who,
+    /// The index of its address space.
+    space: Option<usize>,
+    /// Its call copies its address space, and holds that space's order.
+    forking: bool,
+    /// Its clone asked for a child that is not traced.
+    untraced: bool,
+    standing: Option<Standing>,
+    /// A filter may hide its calls.
+    unseen: bool,
+}
+
 impl Tracer<'_> {
-    /// A thread has made another.
+    /// Handles the event of a thread that has made another.
     pub(super) fn new_thread(&mut self, tid: Tid) {
         let Ok(child) = ptrace::event_message(tid) else {
             self.pace.go(tid, 0);
@@ -33,87 +49,94 @@ impl Tracer<'_> {
         let child = child as Tid;
         let noted = self.tasks.get(&tid).and_then(|task| task.clone_flags);
         let flags = clone_flags(tid, noted);
-        let parent = self.tasks.get_mut(&tid).map(|task| {
-            let forking = matches!(task.state, State::InCall(Doing::Fork));
-            if forking || matches!(task.state, State::InCall(Doing::Thread)) {
-                task.state = State::Running;
-            }
-            let untraced = std::mem::take(&mut task.untraced);
-            let new_namespace = flags & libc::CLONE_NEWUSER as u64 != 0;
-            let standing = task.standing.filter(|_| !new_namespace);
-            let unseen = task.unseen;
-            (
-                task.process,
-                task.space,
-                forking,
-                untraced,
-                standing,
-                unseen,
-            )
-        });
-        let (parent_process, space, forking, untraced, standing, unseen) =
-            parent.unwrap_or((tid, None, false, false, None, false));
-        if untraced {
+        let maker = self.take_maker(tid, flags);
+        if maker.untraced {
             let _ = ptrace::set_untraced(tid, true);
         }
-        let is_thread = flags & libc::CLONE_THREAD as u64 != 0;
-        let shares = flags & libc::CLONE_VM as u64 != 0;
-        let process = if is_thread { parent_process } else { child };
-        // A process that was taken over without its parent's event stays unchanged.
+        // A thread that had to be taken over without its parent's event keeps its state.
         let adopted = self
             .tasks
             .get(&child)
             .is_some_and(|task| !matches!(task.state, State::Unannounced));
         if !adopted {
-            let space = match space {
-                Some(index) if shares => Some(index),
-                Some(index) => {
-                    let who = Who {
-                        tid,
-                        process: parent_process,
-                    };
-                    self.forked(index, who, child)
-                }
-                None => None,
-            };
-            if let Some(index) = space
-                && let Some(space) = &mut self.spaces[index]
-            {
-                space.users += 1;
-            }
-            if is_thread {
-                self.session.tally.threads += 1;
-            } else {
-                self.session.tally.processes += 1;
-            }
-            let known = self.tasks.contains_key(&child);
-            self.tasks.insert(
-                child,
-                Task {
-                    space,
-                    untraced: untraced && !known,
-                    standing,
-                    unseen,
-                    ..Task::new(
-                        process,
-                        if known {
-                            State::Running
-                        } else {
-                            State::Expected
-                        },
-                    )
-                },
-            );
-            if known {
-                if untraced {
-                    let _ = ptrace::set_untraced(child, true);
-                }
-                self.pace.go(child, 0);
-            }
+            self.add_child(child, flags, &maker);
         }
         self.pace.go(tid, 0);
-        if forking && let Some(index) = space {
+        if maker.forking
+            && let Some(index) = maker.space
+        {
             self.release(index, tid);
+        }
+    }
+
+    /// Ends the call of a thread that has made another, and returns the state that the child
+    /// inherits.
+    fn take_maker(&mut self, tid: Tid, flags: u64) -> Maker {
+        let Some(task) = self.tasks.get_mut(&tid) else {
+            return Maker {
+                who: Who { tid, process: tid },
+                space: None,
+                forking: false,
+                untraced: false,
+                standing: None,
+                unseen: false,
+            };
+        };
+        let forking = matches!(task.state, State::InCall(Doing::Fork));
+        if forking || matches!(task.state, State::InCall(Doing::Thread)) {
+            task.state = State::Running;
+        }
+        let new_namespace = flags & libc::CLONE_NEWUSER as u64 != 0;
+        Maker {
+            who: Who {
+                tid,
+                process: task.process,
+            },
+            space: task.space,
+            forking,
+            untraced: std::mem::take(&mut task.untraced),
+            standing: task.standing.filter(|_| !new_namespace),
+            unseen: task.unseen,
+        }
+    }
+
+    /// Adds a child that was made with these flags. Resumes it if it has stopped before.
+    fn add_child(&mut self, child: Tid, flags: u64, maker: &Maker) {
+        let is_thread = flags & libc::CLONE_THREAD as u64 != 0;
+        let shares = flags & libc::CLONE_VM as u64 != 0;
+        let process = if is_thread { maker.who.process } else { child };
+        let space = match maker.space {
+            Some(index) if shares => Some(index),
+            Some(index) => self.forked(index, maker.who, child),
+            None => None,
+        };
+        if let Some(index) = space
+            && let Some(space) = &mut self.spaces[index]
+        {
+            space.users += 1;
+        }
+        match is_thread {
+            true => self.session.tally.threads += 1,
+            false => self.session.tally.processes += 1,
+        }
+        let known = self.tasks.contains_key(&child);
+        let state = match known {
+            true => State::Running,
+            false => State::Expected,
+        };
+        let task = Task {
+            space,
+            untraced: maker.untraced && !known,
+            standing: maker.standing,
+            unseen: maker.unseen,
+            ..Task::new(process, state)
+        };
+        self.tasks.insert(child, task);
+        if known {
+            if maker.untraced {
+                let _ = ptrace::set_untraced(child, true);
+            }
+            self.pace.go(child, 0);
         }
     }
 
@@ -139,53 +162,38 @@ impl Tracer<'_> {
         }
     }
 
-    /// A process has replaced its program.
+    /// Handles a process that has replaced its program.
     pub(super) fn exec(&mut self, tid: Tid) -> Result<(), Failure> {
         self.session.tally.execs += 1;
         let former = ptrace::event_message(tid).map_or(tid, |former| former as Tid);
         let caller = self.tasks.get(&former);
         let unseen = caller.is_some_and(|task| task.unseen);
         let space = caller.and_then(|task| self.spaces[task.space?].as_deref());
-        // Older kernels do not tell.
+        // Older kernels do not report it.
         let merges_any =
             self.session.machine.keeps_memory_merge() && space.is_some_and(Space::merges_any);
         let mdwe = space.map_or_else(|| self.session.machine.mdwe(), Space::mdwe_at_exec);
-        let others: Vec<Tid> = self
-            .tasks
-            .iter()
-            .filter(|(other, task)| task.process == tid && **other != tid)
-            .map(|(other, _)| *other)
-            .collect();
-        if former != tid {
-            self.leave(tid, false);
-        }
-        for other in others {
-            self.leave(other, false);
-            self.tasks.remove(&other);
-        }
-        self.leave(tid, false);
-        let task = self
-            .tasks
-            .entry(tid)
-            .or_insert_with(|| Task::new(tid, State::Running));
-        *task = Task {
+        self.leave_for_exec(tid, former);
+        let task = Task {
             unseen,
             ..Task::new(tid, State::Running)
         };
+        self.tasks.insert(tid, task);
 
         let program = Contents::of_program(tid);
         let head = program.as_ref().and_then(|it| it.head().get(..20));
         let refused = head.and_then(|head| launch::refuse_other_machines(head).err());
         if let Some(what) = refused {
             if !self.started {
-                // SAFETY: ends our own child, of which nothing has run yet.
+                // SAFETY: the call ends our own child, which has run no instruction yet.
                 unsafe { libc::kill(tid, libc::SIGKILL) };
                 return Err(Failure::OtherMachine(what));
             }
             samara_conformance::tally::count(&mut self.session.tally.not_followed, what);
         } else {
             let mut asked = Asked::running(tid, program);
-            // What the kernel tells is right: another who has shared the memory may have changed it since exec looked.
+            // The kernel's own value counts: another process that shared the memory may have
+            // changed it since exec looked.
             asked.merges_any.get_or_insert(merges_any);
             self.start_space(tid, &asked, Reason::Exec);
             let task = self.tasks.get(&tid);
@@ -204,7 +212,25 @@ impl Tracer<'_> {
         Ok(())
     }
 
-    /// Gives a process an address space read from the kernel.
+    /// Ends all threads of a process at an exec, which thread `former` has called.
+    fn leave_for_exec(&mut self, process: Tid, former: Tid) {
+        let others: Vec<Tid> = self
+            .tasks
+            .iter()
+            .filter(|(other, task)| task.process == process && **other != process)
+            .map(|(other, _)| *other)
+            .collect();
+        if former != process {
+            self.leave(process, false);
+        }
+        for other in others {
+            self.leave(other, false);
+            self.tasks.remove(&other);
+        }
+        self.leave(process, false);
+    }
+
+    /// Reads the address space of a process from the kernel.
     pub(super) fn start_space(&mut self, tid: Tid, asked: &Asked, reason: Reason) {
         match Space::begin(tid, asked, reason, self.session) {
             Ok(mut space) => {
@@ -214,7 +240,7 @@ impl Tracer<'_> {
                 let index = self.spaces.len() - 1;
                 if let Some(task) = self.tasks.get_mut(&tid) {
                     task.space = Some(index);
-                    // One that ran before may be in the midst of a call that changes it.
+                    // A thread that ran before may be within a call that changes it.
                     task.standing = (reason == Reason::Exec).then_some(asked.standing);
                 }
             }
@@ -228,7 +254,7 @@ impl Tracer<'_> {
         samara_conformance::tally::count(&mut self.session.tally.not_followed, &why);
     }
 
-    /// A thread's first stop, or the end of a group stop.
+    /// Handles a thread's first stop, or the end of a group stop.
     pub(super) fn attached(&mut self, tid: Tid) {
         match self.tasks.get_mut(&tid) {
             Some(task) => {
@@ -247,7 +273,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// A thread leaves its address space: it is about to exit (`stopped`: the map can still be read), is gone, or has exec'ed.
+    /// Handles a thread that leaves its address space: it is about to exit, is gone, or has called
+    /// exec. `stopped` means that the map can still be read.
     pub(super) fn leave(&mut self, tid: Tid, stopped: bool) {
         let Some(task) = self.tasks.get_mut(&tid) else {
             return;
@@ -260,7 +287,7 @@ impl Tracer<'_> {
             process: task.process,
         };
         let state = std::mem::replace(&mut task.state, State::Running);
-        // It was killed within the call, which may have changed them all the same.
+        // It was killed within the call, which may have taken effect nevertheless.
         match state {
             State::InCall(Doing::Limits { target, .. }) => self.limits_changed(target),
             State::InCall(Doing::Elsewhere { index, .. }) => {
@@ -290,31 +317,41 @@ impl Tracer<'_> {
             space.interrupt(call);
         }
         if space.users == 0 {
-            if stopped {
-                let holder = space.holder.and_then(|holder| self.tasks.get(&holder));
-                match holder.map(|task| &task.state) {
-                    Some(State::InCall(Doing::Elsewhere { told, .. })) => match told {
-                        Told::Perform(call) => space.compare_beside(call, who, self.session),
-                        // Whether the kernel has come to it, nothing tells.
-                        Told::Unmodelled(_) => {}
-                    },
-                    _ => space.compare_changed(who, self.session, BEFORE_EXIT),
-                }
-            }
-            space.end(self.session);
-            // Those of other processes, whose calls have nothing more to wait for here.
-            let waiting = std::mem::take(&mut space.waiting);
-            self.spaces[index] = None;
-            self.session.files.release();
-            for (tid, entry) in waiting {
-                self.entry(tid, entry);
-            }
+            self.end_space(index, stopped.then_some(who));
         } else if in_call {
             self.release(index, tid);
         }
     }
 
-    /// A thread waits no longer for its turn, and has none among the calls of others. (Its turn in `own` is looked after by who calls.)
+    /// Ends an address space that its last thread has left. Compares the maps if that thread,
+    /// `stopped`, can still show them.
+    fn end_space(&mut self, index: usize, stopped: Option<Who>) {
+        let Some(space) = &mut self.spaces[index] else {
+            return;
+        };
+        if let Some(who) = stopped {
+            let holder = space.holder.and_then(|holder| self.tasks.get(&holder));
+            match holder.map(|task| &task.state) {
+                Some(State::InCall(Doing::Elsewhere { told, .. })) => match told {
+                    Told::Perform(call) => space.compare_beside(call, who, self.session),
+                    // Nothing shows if the kernel has performed the call.
+                    Told::Unmodelled(_) => {}
+                },
+                _ => space.compare_changed(who, self.session, BEFORE_EXIT),
+            }
+        }
+        space.end(self.session);
+        // These are calls of other processes, which have nothing to wait for here any more.
+        let waiting = std::mem::take(&mut space.waiting);
+        self.spaces[index] = None;
+        self.session.files.release();
+        for (tid, entry) in waiting {
+            self.entry(tid, entry);
+        }
+    }
+
+    /// Removes a thread from the orders of other address spaces. The caller handles its turn in
+    /// `own`.
     fn leave_orders(&mut self, tid: Tid, own: usize) {
         for index in 0..self.spaces.len() {
             let Some(space) = &mut self.spaces[index] else {
@@ -325,7 +362,7 @@ impl Tracer<'_> {
                 self.release(index, tid);
             }
         }
-        // The address space for which it called may have gone.
+        // The address space for which it called may be gone.
         self.let_others_run(tid);
     }
 
@@ -339,8 +376,8 @@ impl Tracer<'_> {
         }
         self.leave(tid, false);
         let task = self.tasks.remove(&tid);
-        // Nothing tells of the end of a process whose first thread had ended before it was attached
-        // to: its last thread does.
+        // If the first thread had ended before the process was attached to, nothing reports the end
+        // of the process. Its last thread stands for it.
         let leaderless = || {
             !self.tasks.contains_key(&self.main)
                 && task.is_some_and(|task| task.process == self.main)
@@ -352,13 +389,13 @@ impl Tracer<'_> {
     }
 }
 
-/// Returns `true` for the error that `/proc` gives for a process that was killed since.
+/// Returns `true` for the errors of `/proc` about a process that has been killed.
 fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }
 
-/// The flags of the clone that a thread is in the event of. What it has made may have been `noted` there by the kernel where `clone3` was told the flags: those
-/// that it had at its entry count.
+/// Returns the flags of the clone whose event a thread is in. For `clone3`, `noted` has the flags
+/// from the entry of the call: the kernel may have stored the child's number over them since.
 pub(super) fn clone_flags(tid: Tid, noted: Option<u64>) -> u64 {
     const SHARING: u64 = (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
     let Ok(registers) = ptrace::registers(tid) else {

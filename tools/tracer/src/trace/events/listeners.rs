@@ -1,4 +1,5 @@
-//! Filters with a listener (`SECCOMP_FILTER_FLAG_NEW_LISTENER`), which decide about calls that the tracer does not see then.
+//! Filters with a listener (`SECCOMP_FILTER_FLAG_NEW_LISTENER`). The listener decides about calls,
+//! which the tracer then does not see.
 
 use std::io;
 
@@ -7,12 +8,13 @@ use samara_linux::ptrace;
 
 use super::Tracer;
 
-/// Why a process is not followed.
+/// The reason why such a process is not followed.
 pub(super) const UNSEEN: &str =
-    "a filter with a listener decides about its calls, and may let them pass unseen";
+    "a filter with a listener decides about its calls, and may hide them";
 
 impl Tracer<'_> {
-    /// From now on, calls of a thread may pass unseen: it returns from the call that has put such a filter on it, and perhaps on the other threads of its process.
+    /// Stops following a thread whose calls may be invisible from now on. It returns from the call
+    /// that installed such a filter, perhaps for all threads of its process.
     pub(super) fn lose_sight(&mut self, tid: Tid, index: usize) {
         let flags = ptrace::registers(tid).map_or(0, |registers| match ptrace::is_i386(tid) {
             true => registers.rcx,

@@ -1,12 +1,14 @@
-//! Processes that have stopped for the first time without an event of their parent.
+//! Processes that have stopped for the first time, while the event of their maker is missing.
 //!
-//! As a rule the event of the thread that made one comes at once. If that was killed before, nothing else tells, and the process has another parent: perhaps one that
-//! is followed (`PR_SET_CHILD_SUBREAPER`, the first process of a namespace), and that never made it. So what counts is who may be in the midst of making a process.
+//! As a rule the maker's event comes at once. If the maker was killed before, nothing reports the
+//! process, and it has another parent. That may be a followed process that never made it
+//! (`PR_SET_CHILD_SUBREAPER`, the first process of a namespace). So the rules depend on the threads
+//! that may be within a call that makes a process.
 //!
 //! # Rules
-//! - The maker of a process stops before anything else, and for that event. So a thread that has
-//!   stopped for another reason since is not the maker.
-//! - A process is taken over once no possible maker is left.
+//! - The event of a new process is its maker's next stop. A thread that has stopped for another
+//!   reason since is not the maker.
+//! - A process is taken over in its current state once no thread is left that may have made it.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -22,21 +24,21 @@ use crate::trace::seeding::Asked;
 use super::Tracer;
 use super::task::{State, Task};
 
-/// So long the event of the maker is waited for before anybody is asked.
+/// The time to wait for the maker's event before any thread is examined.
 const USUAL: Duration = Duration::from_millis(1);
 
-/// A thread or process that no event has announced.
+/// A thread or process without an event of its maker.
 #[derive(Debug)]
 pub(super) struct Orphan {
     tid: Tid,
     since: Instant,
-    /// The threads that may have made it and have not stopped since. `None` if none have been
-    /// searched.
+    /// The threads that may have made it, and have not stopped since. `None` if they have not been
+    /// determined yet.
     makers: Option<Vec<Tid>>,
 }
 
 impl Tracer<'_> {
-    /// A thread has stopped that is not known: it is held until it is announced.
+    /// Handles an unknown thread's stop. The thread is held until its maker reports it.
     pub(super) fn unannounced(&mut self, tid: Tid) {
         self.tasks.insert(tid, Task::new(tid, State::Unannounced));
         self.orphans.push(Orphan {
@@ -47,7 +49,8 @@ impl Tracer<'_> {
         self.adopt_orphans();
     }
 
-    /// The next stop, while some threads are unannounced: where none comes, it is looked who may have made them.
+    /// Returns the next stop while some threads are unannounced. If none comes, determines the
+    /// threads that may have made them.
     pub(super) fn wait_beside_orphans(&mut self) -> io::Result<Option<(Tid, Stop)>> {
         loop {
             if let stop @ Some(_) = ptrace::wait(-1, true)? {
@@ -66,8 +69,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// Finds the possible makers of processes without a known one. Running ones are stopped, to be
-    /// sure.
+    /// Notes the possible makers of orphans that have none noted yet. Threads that run are made to
+    /// stop, to be sure.
     fn look_for_makers(&mut self) {
         let announced = |task: &Task| !matches!(task.state, State::Unannounced);
         let tasks = self.tasks.iter().filter(|(_, task)| announced(task));
@@ -92,7 +95,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// A thread has stopped, and not to tell of an orphan that is still one.
+    /// Notes that a thread has stopped without reporting a current orphan.
     pub(super) fn has_made_no_orphan(&mut self, tid: Tid) {
         for makers in self.orphans.iter_mut().filter_map(|it| it.makers.as_mut()) {
             makers.retain(|maker| *maker != tid);
@@ -100,7 +103,7 @@ impl Tracer<'_> {
         self.adopt_orphans();
     }
 
-    /// Takes over threads whose maker was killed before it could announce them.
+    /// Takes over threads whose maker was killed before it could report them.
     fn adopt_orphans(&mut self) {
         let mut orphans = std::mem::take(&mut self.orphans);
         orphans.retain(|orphan| {
@@ -111,14 +114,14 @@ impl Tracer<'_> {
         self.orphans = orphans;
     }
 
-    /// Takes over one of them, if it is time.
+    /// Takes over one of them, if it is time. Returns `true` if it did.
     fn adopt(&mut self, orphan: &Orphan) -> bool {
         let tid = orphan.tid;
         let Ok((process, _)) = proc::family(tid) else {
             return false;
         };
         let is_thread = process != tid;
-        // Of a thread, its process is enough to know.
+        // For a thread, it suffices to know its process.
         if !is_thread && orphan.makers.as_ref().is_none_or(|it| !it.is_empty()) {
             return false;
         }
@@ -144,9 +147,10 @@ impl Tracer<'_> {
         true
     }
 
-    /// The address space that a thread shares with those of `process`, or with anybody.
+    /// Returns the address space that a thread shares with those of `process` or, without one, with
+    /// any thread.
     fn shared_space(&self, tid: Tid, process: Option<Tid>) -> Option<usize> {
-        // One that is about to exit has left the address space already.
+        // A thread that is about to exit has left its address space already.
         let users = self.tasks.iter().filter(|(_, task)| task.space.is_some());
         match process {
             Some(process) => {

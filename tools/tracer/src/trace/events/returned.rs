@@ -1,4 +1,5 @@
-//! A call returns: the engine takes in its result, and the next that waits for the address space begins.
+//! The return of a call. The engine takes in its result, and the next call that waits for the
+//! address space begins.
 
 use samara_linux::Tid;
 use samara_linux::memory;
@@ -6,20 +7,71 @@ use samara_linux::ptrace;
 use samara_mm::Call;
 
 use super::Tracer;
-use super::task::{Doing, State, Told};
+use super::task::{Doing, State};
 use crate::trace::decode::Filling;
+use crate::trace::session::Session;
 use crate::trace::space::{Space, Who};
 
+/// The effects of a call beyond its own address space, and the work that is left at its return.
+#[derive(Debug, Default)]
+struct Outcome {
+    /// The thread runs on already.
+    running: bool,
+    /// All files that were mapped are mapped still.
+    keeps_files: bool,
+    /// A request to a userfaultfd of another process.
+    of_another: Option<Call>,
+    /// A filling of another address space, and the number of bytes.
+    filled: Option<(Filling, u64)>,
+    /// Addresses that a userfaultfd may have filled without effect.
+    in_vain: Vec<u64>,
+    /// The call may have changed another address space, which cannot be determined.
+    doubts_others: bool,
+}
+
 impl Tracer<'_> {
-    /// A call returns.
+    /// Handles the return of a call.
     pub(super) fn call_returned(&mut self, tid: Tid) {
+        let Some((doing, who, index, returned)) = self.take_returned(tid) else {
+            return;
+        };
+        let Some(doing) = self.returned_aside(doing, who, index, returned) else {
+            return;
+        };
+        let doing = self.read_again(doing, who, index, returned);
+        if matches!(doing, Doing::Perform(_)) {
+            self.hear_others(tid, index);
+        }
+        let outcome = self.take_in(doing, who, index, returned);
+        if let Some(call) = outcome.of_another {
+            self.watched_elsewhere(call, who, index, returned);
+        }
+        if outcome.doubts_others {
+            self.doubt_others(index);
+        }
+        if let Some((filling, done)) = outcome.filled {
+            self.filled_elsewhere(&filling, done, index);
+        }
+        self.perhaps_filled_in_vain_elsewhere(&outcome.in_vain, index);
+        if !outcome.keeps_files {
+            self.session.files.release();
+        }
+        if !outcome.running {
+            self.pace.go(tid, 0);
+        }
+        self.release(index, tid);
+    }
+
+    /// Takes the call from which a thread returns, with its address space and its result. Resumes
+    /// the thread and returns `None` if there is nothing to take.
+    fn take_returned(&mut self, tid: Tid) -> Option<(Doing, Who, usize, i64)> {
         let Some(task) = self.tasks.get_mut(&tid) else {
             self.pace.go(tid, 0);
-            return;
+            return None;
         };
         let State::InCall(doing) = std::mem::replace(&mut task.state, State::Running) else {
             self.pace.go(tid, 0);
-            return;
+            return None;
         };
         let who = Who {
             tid,
@@ -28,11 +80,12 @@ impl Tracer<'_> {
         let returned = match (ptrace::result(tid), task.result_at) {
             (Ok(0), Some(at)) => memory::read_half(tid, at).map_or(0, |address| address as i64),
             (Ok(returned), _) => returned,
-            // Killed at this moment: its exit event follows, and finds it in its call. Or it has not returned yet.
+            // The thread was killed at this moment: its exit event follows, and finds it in its
+            // call. Or the call has not returned yet.
             (Err(_), _) => {
                 task.state = State::InCall(doing);
                 ptrace::resume_to_exit(tid, 0);
-                return;
+                return None;
             }
         };
         task.result_at = None;
@@ -41,12 +94,15 @@ impl Tracer<'_> {
         }
         let Some(index) = task.space else {
             self.pace.go(tid, 0);
-            return;
+            return None;
         };
-        let Some(doing) = self.returned_aside(doing, who, index, returned) else {
-            return;
-        };
-        let doing = match doing {
+        Some((doing, who, index, returned))
+    }
+
+    /// Decodes a call again that could not be read at its entry, or whose userfaultfd may have
+    /// changed since.
+    fn read_again(&mut self, doing: Doing, who: Who, index: usize, returned: i64) -> Doing {
+        match doing {
             Doing::Unread(entry) => self.read_at_last(&entry, who, index, returned),
             Doing::Unmade(entry) if returned == 0 => {
                 self.read_at_last(&entry, who, index, returned)
@@ -55,97 +111,96 @@ impl Tracer<'_> {
                 .as_made(call, &entry, who, index, returned)
                 .map_or(Doing::Thread, Doing::Perform),
             read => read,
-        };
-        if matches!(doing, Doing::Perform(_)) {
-            self.hear_others(tid, index);
         }
-        let mut running = false;
-        let mut kept = false;
-        let mut of_another = None;
-        let mut elsewhere = None;
-        let mut unknown_elsewhere = false;
-        let mut in_vain = Vec::new();
-        if let (Doing::Perform(call), Some(space)) = (&doing, &mut self.spaces[index])
-            && to_be_restarted(returned)
-        {
-            space.broken_off(call, who, self.session);
-        } else if let Some(space) = &mut self.spaces[index]
-            && !to_be_restarted(returned)
-        {
-            match doing {
-                Doing::Filled(filling) => {
-                    let done = filling.done(tid, returned);
-                    if !space.filled(&filling, done, self.session) {
-                        elsewhere = done.map(|done| (filling, done));
-                        in_vain.push(filling.start);
-                    }
-                }
-                // Even if nothing was moved there, it has an owner, and so has what was written to and moved away.
-                Doing::Moved { to, from } => {
-                    let name = "ioctl(UFFDIO_MOVE)";
-                    space.finish_unmodelled(name, true, who, returned, self.session);
-                    space.filled_in_vain(to, self.session);
-                    space.filled_in_vain(from, self.session);
-                    in_vain.extend([to, from]);
-                }
-                Doing::Bounds(bounds) if returned == 0 => {
-                    space.bounds_set(bounds, who, self.session);
-                }
-                Doing::Perform(call) if has_lost_its_descriptor(&call, returned) => {}
-                Doing::Perform(call)
-                    if !space.is_own_watcher(&call, who, returned, self.session) =>
-                {
-                    of_another = Some(call);
-                }
-                Doing::Perform(mut call) => {
-                    kept = space.leaves_files(&call, returned);
-                    running = space.look_at_return(&mut call, who, returned, self.session);
-                    if running {
-                        self.pace.go(tid, 0);
-                    }
-                    space.finish(call, who, returned, running, self.session);
-                }
-                Doing::RingDestroyed(mut call) if returned == 0 => {
-                    space.look_at_return(&mut call, who, returned, self.session);
-                    space.finish(call, who, returned, false, self.session);
-                }
-                Doing::RingSetUp { pointer, narrow } if returned == 0 => {
-                    let ring = space.ring_set_up(pointer, narrow, who, self.session);
-                    if let Some((mut call, address)) = ring {
-                        let address = address as i64;
-                        space.look_at_return(&mut call, who, address, self.session);
-                        space.finish(call, who, address, false, self.session);
-                    }
-                }
-                Doing::Unmodelled { name, changes_map } => {
-                    space.finish_unmodelled(name, changes_map, who, returned, self.session);
-                    // The userfaultfd of a parent, perhaps, that was made before anybody looked.
-                    unknown_elsewhere = name.contains("UFFDIO") && space.is_forked();
-                }
-                // A fork that failed: its event would have come before. The others are done with.
-                _ => {}
-            }
-        }
-        if let Some(call) = of_another {
-            self.watched_elsewhere(call, who, index, returned);
-        }
-        if unknown_elsewhere {
-            self.doubt_others(index);
-        }
-        if let Some((filling, done)) = elsewhere {
-            self.filled_elsewhere(&filling, done, index);
-        }
-        self.perhaps_filled_in_vain_elsewhere(&in_vain, index);
-        if !kept {
-            self.session.files.release();
-        }
-        if !running {
-            self.pace.go(tid, 0);
-        }
-        self.release(index, tid);
     }
 
-    /// A call returns that holds no order, or that of another's address space. Gives back what does.
+    /// Takes the result of a call into its own address space.
+    fn take_in(&mut self, doing: Doing, who: Who, index: usize, returned: i64) -> Outcome {
+        let mut outcome = Outcome::default();
+        let Some(space) = &mut self.spaces[index] else {
+            return outcome;
+        };
+        let session = &mut *self.session;
+        if to_be_restarted(returned) {
+            if let Doing::Perform(call) = &doing {
+                space.broken_off(call, who, session);
+            }
+            return outcome;
+        }
+        match doing {
+            Doing::Filled(filling) => {
+                let done = filling.done(who.tid, returned);
+                if !space.filled(&filling, done, session) {
+                    outcome.filled = done.map(|done| (filling, done));
+                    outcome.in_vain.push(filling.start);
+                }
+            }
+            // Even if nothing was moved, the target has an `anon_vma` now, and so has the source if
+            // it was written to and moved away.
+            Doing::Moved { to, from } => {
+                space.finish_unmodelled("ioctl(UFFDIO_MOVE)", true, who, returned, session);
+                space.filled_in_vain(to, session);
+                space.filled_in_vain(from, session);
+                outcome.in_vain.extend([to, from]);
+            }
+            Doing::Bounds(bounds) if returned == 0 => space.bounds_set(bounds, who, session),
+            Doing::Perform(call) if has_lost_its_descriptor(&call, returned) => {}
+            Doing::Perform(call) if !space.is_own_watcher(&call, who, returned, session) => {
+                outcome.of_another = Some(call);
+            }
+            Doing::Perform(mut call) => {
+                outcome.keeps_files = space.leaves_files(&call, returned);
+                outcome.running = space.look_at_return(&mut call, who, returned, session);
+                if outcome.running {
+                    self.pace.go(who.tid, 0);
+                }
+                space.finish(call, who, returned, outcome.running, session);
+            }
+            Doing::RingDestroyed(mut call) if returned == 0 => {
+                space.look_at_return(&mut call, who, returned, session);
+                space.finish(call, who, returned, false, session);
+            }
+            Doing::RingSetUp { pointer, narrow } if returned == 0 => {
+                let ring = space.ring_set_up(pointer, narrow, who, session);
+                if let Some((mut call, address)) = ring {
+                    let address = address as i64;
+                    space.look_at_return(&mut call, who, address, session);
+                    space.finish(call, who, address, false, session);
+                }
+            }
+            Doing::Unmodelled { name, changes_map } => {
+                space.finish_unmodelled(name, changes_map, who, returned, session);
+                // The userfaultfd may belong to a parent, and may have been made before tracing
+                // began.
+                outcome.doubts_others = name.contains("UFFDIO") && space.is_forked();
+            }
+            // These failed.
+            Doing::Bounds(_)
+            | Doing::RingDestroyed(_)
+            | Doing::RingSetUp { .. }
+            | Doing::Unmade(_) => {}
+            // A fork that succeeds has an event before.
+            Doing::Fork => {}
+            // These were handled before, or have turned out to change no map.
+            Doing::Watch { .. }
+            | Doing::Unread(_)
+            | Doing::Thread
+            | Doing::Limits { .. }
+            | Doing::Elsewhere { .. }
+            | Doing::WatcherMade
+            | Doing::Settings
+            | Doing::Tracing
+            | Doing::Strict
+            | Doing::Listener
+            | Doing::UringSetUp { .. }
+            | Doing::UringRegister(_)
+            | Doing::UringEnter => {}
+        }
+        outcome
+    }
+
+    /// Handles the return of a call that holds no order, or that of another address space. Returns
+    /// every other call.
     fn returned_aside(
         &mut self,
         doing: Doing,
@@ -177,27 +232,15 @@ impl Tracer<'_> {
                     self.lose_sight(tid, index);
                 }
             }
-            Doing::UringSetUp { params } => {
-                if let (Ok(descriptor), Some(space)) =
-                    (i32::try_from(returned), &mut self.spaces[index])
-                    && descriptor >= 0
-                {
-                    space.uring_set_up(descriptor, params, who);
-                }
-            }
-            Doing::UringRegister(asked) => {
+            Doing::UringSetUp { .. } | Doing::UringRegister(_) | Doing::UringEnter => {
                 if let Some(space) = &mut self.spaces[index] {
-                    space.urings_registered(asked, returned, who);
-                }
-            }
-            Doing::UringEnter => {
-                if let Some(space) = &mut self.spaces[index] {
-                    space.uring_entered(returned, who, self.session);
+                    uring_returned(space, &doing, who, returned, self.session);
                 }
             }
             Doing::Limits { target, index } => {
                 if returned == 0 {
-                    // Of its own process, it can be asked itself: another thread may be about to end, and tell nothing.
+                    // Its own process can be asked through the thread itself. Another thread may be
+                    // about to end, and show nothing.
                     let asked = if target == who.process { tid } else { target };
                     self.limits_changed(asked);
                 }
@@ -213,26 +256,7 @@ impl Tracer<'_> {
                 }
             }
             Doing::Elsewhere { told, index } => {
-                if !to_be_restarted(returned)
-                    && let (Some(user), Some(space)) =
-                        (self.user_of(index), &mut self.spaces[index])
-                {
-                    match told {
-                        Told::Perform(call) if has_lost_its_descriptor(&call, returned) => {}
-                        Told::Perform(call) => {
-                            space.sync_growth_by_another(&call, returned, self.session);
-                            // Or else its memory has gone in the meantime.
-                            if returned != -i64::from(libc::ENOMEM)
-                                || space.foretells(&call, returned)
-                            {
-                                space.watched_by_another(call, user, returned, self.session);
-                            }
-                        }
-                        Told::Unmodelled(name) => {
-                            space.finish_unmodelled(name, true, user, returned, self.session);
-                        }
-                    }
-                }
+                self.returned_elsewhere(told, index, returned);
                 self.pace.go(tid, 0);
                 self.release(index, tid);
                 return None;
@@ -243,111 +267,7 @@ impl Tracer<'_> {
         None
     }
 
-    /// A userfaultfd has filled in pages, but not of address space `index`, which has called: it is of another process, which forked this one.
-    fn filled_elsewhere(&mut self, filling: &Filling, done: u64, index: usize) {
-        for (other, space) in self.spaces.iter_mut().enumerate() {
-            if let Some(space) = space
-                && other != index
-                && space.is_watched_at(filling.start)
-            {
-                space.take_in(filling, done, self.session);
-            }
-        }
-    }
-
-    /// As [`filled_elsewhere`](Self::filled_elsewhere), if nothing shows that it came to anything: even then areas of the other have an owner. Only who was forked has
-    /// inherited a userfaultfd.
-    fn perhaps_filled_in_vain_elsewhere(&mut self, starts: &[u64], index: usize) {
-        if !self.spaces[index].as_deref().is_some_and(Space::is_forked) {
-            return;
-        }
-        for (other, space) in self.spaces.iter_mut().enumerate() {
-            if let Some(space) = space
-                && other != index
-            {
-                for &start in starts {
-                    space.filled_in_vain(start, self.session);
-                }
-            }
-        }
-    }
-
-    /// One of the threads that use the address space `index`.
-    fn user_of(&self, index: usize) -> Option<Who> {
-        let mut users = self.tasks.iter();
-        let (&tid, task) = users.find(|(_, task)| task.space == Some(index))?;
-        let process = task.process;
-        Some(Who { tid, process })
-    }
-
-    /// Handles a thread's use of a userfaultfd of another process whose creation was not traced:
-    /// usually the other process forked this one. The call is performed in the address space that
-    /// it has changed.
-    fn watched_elsewhere(&mut self, call: Call, who: Who, index: usize, returned: i64) {
-        let (Call::UffdRegister { context, .. } | Call::UffdUnregister { context, .. }) = call
-        else {
-            return;
-        };
-        let owner = self.session.watchers.owner(context);
-        let is_followed = |number| {
-            self.spaces
-                .iter()
-                .flatten()
-                .any(|space| space.number == number)
-        };
-        if owner.is_some_and(|number| !is_followed(number)) {
-            // Its memory has gone.
-            return;
-        }
-        let users: Vec<(Tid, Tid, usize)> = self
-            .tasks
-            .iter()
-            .filter_map(|(tid, task)| Some((*tid, task.process, task.space?)))
-            .filter(|(.., other)| *other != index)
-            .collect();
-        for (tid, process, other) in users {
-            let Some(space) = &mut self.spaces[other] else {
-                continue;
-            };
-            // Of two calls under way there, the order is unknown.
-            if space.holder.is_some() {
-                continue;
-            }
-            space.sync_growth_by_another(&call, returned, self.session);
-            let is_it = match owner {
-                Some(owner) => owner == space.number,
-                // One that was refused shows nowhere.
-                None => returned == 0 && space.shows_registered(&call, tid),
-            };
-            if is_it {
-                let who = Who { tid, process };
-                return space.watched_by_another(call, who, returned, self.session);
-            }
-        }
-        let name = match call {
-            Call::UffdRegister { .. } => "ioctl(UFFDIO_REGISTER) for another process",
-            _ => "ioctl(UFFDIO_UNREGISTER) for another process",
-        };
-        if let Some(space) = &mut self.spaces[index] {
-            space.finish_unmodelled(name, false, who, returned, self.session);
-        }
-        if returned == 0 {
-            self.doubt_others(index);
-        }
-    }
-
-    /// A call on address space `index` has changed another, of which nothing says which it is.
-    fn doubt_others(&mut self, index: usize) {
-        for (other, space) in self.spaces.iter_mut().enumerate() {
-            if let Some(space) = space
-                && other != index
-            {
-                space.look_soon("after what another process did with a userfaultfd");
-            }
-        }
-    }
-
-    /// Notes that the limits of a thread's process must be read again.
+    /// Reads the limits of a thread's process again.
     pub(super) fn limits_changed(&mut self, target: Tid) {
         let found = self
             .user(target)
@@ -360,9 +280,29 @@ impl Tracer<'_> {
     }
 }
 
-/// Returns `true` if another thread may have closed the descriptor that `call` names between the
-/// tracer's look and the kernel's. Another object may then have its number.
-fn has_lost_its_descriptor(call: &Call, returned: i64) -> bool {
+/// Takes the result of a call on a ring of `io_uring` into its address space.
+fn uring_returned(
+    space: &mut Space,
+    doing: &Doing,
+    who: Who,
+    returned: i64,
+    session: &mut Session,
+) {
+    match *doing {
+        Doing::UringSetUp { params } => {
+            if let Ok(descriptor @ 0..) = i32::try_from(returned) {
+                space.uring_set_up(descriptor, params, who);
+            }
+        }
+        Doing::UringRegister(asked) => space.urings_registered(asked, returned, who),
+        Doing::UringEnter => space.uring_entered(returned, who, session),
+        _ => {}
+    }
+}
+
+/// Returns `true` if another thread closed the descriptor of `call` between the tracer's look and
+/// the kernel's. Another file may have its number.
+pub(super) fn has_lost_its_descriptor(call: &Call, returned: i64) -> bool {
     let error = -returned as i32;
     match call {
         Call::UffdRegister { .. } | Call::UffdUnregister { .. } => {
@@ -373,7 +313,8 @@ fn has_lost_its_descriptor(call: &Call, returned: i64) -> bool {
     }
 }
 
-/// The kernel will make the thread call again (ERESTARTSYS and its kin): this time counts for nothing.
-fn to_be_restarted(returned: i64) -> bool {
+/// Returns `true` if the kernel will make the thread repeat the call (ERESTARTSYS and similar).
+/// Then this return does not count.
+pub(super) fn to_be_restarted(returned: i64) -> bool {
     matches!(returned, -516..=-512)
 }

@@ -1,4 +1,5 @@
-//! Threads in strict mode (`SECCOMP_SET_MODE_STRICT`), which the kernel knows nothing of: it would not put two modes on one thread.
+//! Threads in strict mode (`SECCOMP_SET_MODE_STRICT`). The tracer imitates the mode, because the
+//! kernel does not combine it with the tracer's filter.
 
 use samara_linux::Tid;
 use samara_linux::ptrace;
@@ -8,8 +9,9 @@ use crate::trace::entry::entered;
 use super::Tracer;
 
 impl Tracer<'_> {
-    /// A thread in strict mode begins a call, or one returns. The kernel ends it for any but four, as it would without a tracer: the thread, or the process by
-    /// SIGKILL if it has no other.
+    /// Handles the begin or the return of a call of a thread in strict mode. As the kernel would,
+    /// it allows four calls. Any other call ends the thread, or the process by SIGKILL if the
+    /// thread is the only one.
     pub(super) fn strict_call(&mut self, tid: Tid) {
         const ALLOWED: [i64; 4] = [
             libc::SYS_read,
@@ -17,7 +19,7 @@ impl Tracer<'_> {
             libc::SYS_exit,
             libc::SYS_rt_sigreturn,
         ];
-        /// In the table of i386: the same, but for `sigreturn`.
+        /// The same calls in the i386 table, with `sigreturn`.
         const ALLOWED_I386: [i64; 4] = [3, 4, 1, 119];
         let (allowed, exit) = match ptrace::is_i386(tid) {
             true => (ALLOWED_I386, ALLOWED_I386[2]),
@@ -28,12 +30,12 @@ impl Tracer<'_> {
         {
             let process = self.tasks.get(&tid).map_or(tid, |task| task.process);
             let is_other = |(other, task): (&Tid, &super::task::Task)| {
-                // Of several that end at once, the process ends like the last.
+                // If several threads end at once, the process ends like the last one.
                 *other != tid && task.process == process && task.space.is_some() && !task.ends
             };
             let ends = self.tasks.iter().any(is_other) && ptrace::call_instead(tid, exit).is_ok();
             if !ends {
-                // SAFETY: ends our own tracee.
+                // SAFETY: the call ends our own tracee.
                 unsafe { libc::kill(tid, libc::SIGKILL) };
             } else if let Some(task) = self.tasks.get_mut(&tid) {
                 task.ends = true;

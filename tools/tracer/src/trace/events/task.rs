@@ -1,4 +1,4 @@
-//! A traced thread, and what its call under way will need when it returns.
+//! A traced thread, and the state that its current call needs at the return.
 
 use samara_linux::Tid;
 use samara_mm::Call;
@@ -8,37 +8,42 @@ use crate::trace::entry::Entry;
 use crate::trace::seeding::Standing;
 use crate::trace::space::Registering;
 
-/// The state of a thread's call under way that is needed when it returns.
+/// The state that a thread's current call needs at its return.
 #[derive(Debug)]
 pub(super) enum Doing {
     Perform(Call),
-    /// A userfaultfd is told what to watch: the one that the descriptor stood for at the entry.
+    /// Registers or unregisters a range with a userfaultfd: the one behind the descriptor at the
+    /// entry.
     Watch {
         call: Call,
         entry: Entry,
     },
     Fork,
-    /// A clone that shares the address space, or of a thread that is not followed: holds no order.
+    /// A clone that shares the address space, or by a thread that is not followed. It holds no
+    /// order.
     Thread,
-    /// The process whose limits to take anew, and the address space that it uses: holds the order of that one.
+    /// A change of limits. `target` is the process whose limits must be read again, `index` its
+    /// address space, whose order the call holds.
     Limits {
         target: Tid,
         index: usize,
     },
-    /// A userfaultfd is told what to watch in the address space `index`, which is not the caller's: holds the order of that one.
+    /// A request to a userfaultfd of the address space `index`, which is not the caller's. The call
+    /// holds that space's order.
     Elsewhere {
         told: Told,
         index: usize,
     },
-    /// Holds no order: a userfaultfd will have been made.
+    /// Makes a userfaultfd. It holds no order.
     WatcherMade,
-    /// Keeps no order: the caller's settings must be read again.
+    /// Changes the caller's permissions, which must be read again. It holds no order.
     Settings,
-    /// Holds no order: to be counted if it is refused.
+    /// Asks for a tracer, and is counted if it is refused. It holds no order.
     Tracing,
-    /// Was passed over, and holds no order: the thread has nothing left but four calls.
+    /// Was skipped, because the tracer imitates strict mode for this thread. It holds no order.
     Strict,
-    /// Keeps no order either: a filter decides about calls that the tracer does not see.
+    /// Installs a filter whose listener decides about calls that the tracer does not see. It holds
+    /// no order.
     Listener,
     /// The address of the ring will be at `pointer`.
     RingSetUp {
@@ -46,13 +51,13 @@ pub(super) enum Doing {
         narrow: bool,
     },
     RingDestroyed(Call),
-    /// Holds no order: a ring of `io_uring` will have been made.
+    /// Makes a ring of `io_uring`. It holds no order.
     UringSetUp {
         params: u64,
     },
-    /// Holds no order: rings will have numbers, or have them no more.
+    /// Assigns or removes numbers of rings. It holds no order.
     UringRegister(Registering),
-    /// Holds no order, since it may wait for other threads: advice was submitted.
+    /// Submits advice. It holds no order, because it may wait for other threads.
     UringEnter,
     Filled(Filling),
     Moved {
@@ -60,9 +65,10 @@ pub(super) enum Doing {
         from: u64,
     },
     Bounds(Bounds),
-    /// Its arguments lie below an area that grows, and could not be read yet.
+    /// Its arguments lie below an area that grows, and cannot be read yet.
     Unread(Entry),
-    /// Its descriptor was no userfaultfd, or not ready, and may be one when the kernel looks.
+    /// Its descriptor was no userfaultfd, or one that is not ready, but may be a ready one when the
+    /// kernel looks.
     Unmade(Entry),
     Unmodelled {
         name: &'static str,
@@ -81,34 +87,35 @@ pub(super) enum Told {
 #[derive(Debug)]
 pub(super) enum State {
     Running,
-    /// Stopped at the entry of a call, until others' are done.
+    /// Stopped at the entry of a call, until its turn comes.
     Held,
     InCall(Doing),
-    /// Has reported itself, but not yet the thread that made it.
+    /// Its first stop has come, but not its maker's event.
     Unannounced,
-    /// Announced, but has not reported itself yet.
+    /// Its maker's event has come, but not its first stop.
     Expected,
 }
 
 #[derive(Debug)]
 pub(super) struct Task {
     pub(super) process: Tid,
-    /// Index into the spaces; `None` if it is not followed, or has left its address space.
+    /// The index into the spaces. `None` if the thread is not followed, or has left its address
+    /// space.
     pub(super) space: Option<usize>,
     pub(super) state: State,
     /// The address of its call's result, if the call does not return it.
     pub(super) result_at: Option<u64>,
-    /// Its clone asked for a child that is not traced: the changed argument must be restored.
+    /// The flag `CLONE_UNTRACED` of its clone was removed, and must be restored.
     pub(super) untraced: bool,
-    /// The flags that its `clone3` was called with, if its last call was one.
+    /// The flags of its `clone3`, if its last call was one.
     pub(super) clone_flags: Option<u64>,
-    /// The settings that the kernel uses for its calls, or `None` if they may have changed.
+    /// The thread's state that the kernel checks in calls. `None` if it may have changed.
     pub(super) standing: Option<Standing>,
-    /// It has left itself `read`, `write`, `exit` and `rt_sigreturn`, as of `SECCOMP_SET_MODE_STRICT`.
+    /// The thread is in strict mode, with only `read`, `write`, `exit` and `rt_sigreturn`.
     pub(super) strict: bool,
-    /// It was made to end, having called something else.
+    /// The thread was made to end, because it made another call.
     pub(super) ends: bool,
-    /// A filter may let its calls pass unseen: no address space that it uses is followed.
+    /// A filter may hide its calls, so no address space that it uses is followed.
     pub(super) unseen: bool,
 }
 

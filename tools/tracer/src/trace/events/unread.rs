@@ -1,7 +1,10 @@
-//! Calls that are read when they return: whose arguments lie below an area that grows, or that name what other threads close and make.
+//! Calls that are read when they return: their arguments lie below an area that grows, or they name
+//! descriptors that other threads close and reopen.
 //!
-//! When the kernel reads them, it grows the area down to them, and finds zeros. A tracer finds nothing there before, and may not grow the area itself. So
-//! such a call is read when it returns. So is one that tells a userfaultfd what to watch, once more: the kernel looks at the descriptor after the tracer.
+//! When the kernel reads such arguments, it grows the area down to them, and finds zeros. A tracer
+//! finds nothing there before, and may not grow the area itself. So such a call is read at its
+//! return. A request to a userfaultfd is read again at its return, because the kernel looks at the
+//! descriptor after the tracer.
 
 use samara_mm::Call;
 
@@ -14,7 +17,7 @@ use crate::trace::space::{Space, Who};
 const PAGE: u64 = 0x1000;
 
 impl Tracer<'_> {
-    /// Returns the call that returns, which could not be read at its entry.
+    /// Decodes a call that returns and could not be read at its entry.
     pub(super) fn read_at_last(
         &mut self,
         entry: &Entry,
@@ -42,11 +45,10 @@ impl Tracer<'_> {
         }
     }
 
-    /// Returns the meaning of a returning call that registered ranges with a userfaultfd, or
-    /// unregistered them. Other threads may have closed the userfaultfd and made another one, or
-    /// changed the arguments. The present meaning counts if it explains the kernel's result and the
-    /// one at the entry does not. Returns `None` if the kernel has found another userfaultfd that
-    /// was not ready.
+    /// Returns the request to a userfaultfd that the kernel has performed, as the call returns.
+    /// Other threads may have replaced the userfaultfd or the call's arguments since the entry. The
+    /// current state counts if it explains the kernel's answer and the state at the entry does not.
+    /// `None` if the kernel has found another userfaultfd that was not ready.
     pub(super) fn as_made(
         &mut self,
         call: Call,
@@ -68,7 +70,7 @@ impl Tracer<'_> {
         let explains = |call: &Call| space.foretells(call, returned);
         let registered = returned == 0 && matches!(call, Call::UffdRegister { .. });
         match now {
-            // What the former has watched is watched no more: it has been closed.
+            // The former userfaultfd was closed, so its ranges are no longer registered.
             Some(now) if registered && space.shows_registered(&now, who.tid) => Some(now),
             _ if explains(&call) => Some(call),
             Some(now) if explains(&now) => Some(now),
@@ -79,13 +81,13 @@ impl Tracer<'_> {
 }
 
 impl Space {
-    /// Returns `true` if another thread may still write the arguments to which a call points before
-    /// the kernel reads them.
+    /// Returns `true` if the arguments behind the call's pointer may come into existence when the
+    /// kernel reads them.
     pub(super) fn may_be_read_later(&self, entry: &Entry) -> bool {
         let Some(at) = decode::points_to(entry) else {
             return false;
         };
-        // They begin there, or go on there.
+        // They begin below such an area, or continue into one.
         [at, at.saturating_add(PAGE - 1)]
             .iter()
             .any(|&at| self.lies_below_growth(at))

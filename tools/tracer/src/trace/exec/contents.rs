@@ -1,4 +1,4 @@
-//! The contents of a program's files.
+//! The contents of the files of a program.
 
 use std::fs::File as DiskFile;
 use std::io;
@@ -18,23 +18,23 @@ use crate::trace::files;
 
 static ASIDE: AtomicBool = AtomicBool::new(false);
 
-/// From now on, reads files of programs in another thread, and gives up if that takes long. A
-/// process that is asked about each file that is opened or read (`fanotify(7)`), or that serves the
-/// file system (`fuse(4)`), may be traced itself, and stand still until this tracer goes on.
+/// Makes a helper thread read programs' files from now on, with a time limit. A process that is
+/// asked for each opened file (`fanotify(7)`), or that serves the file system (`fuse(4)`), may be
+/// traced itself. It would then stand still until this tracer continues.
 pub(crate) fn read_aside() {
     ASIDE.store(true, Ordering::Relaxed);
 }
 
-/// A file of the machine.
+/// A file on the machine.
 pub(super) struct OnDisk(pub(super) Rc<Contents>);
 
-/// Its contents.
+/// The contents of a file.
 #[derive(Debug)]
 pub(crate) struct Contents {
     file: DiskFile,
     length: u64,
     pub(super) kind: FileKind,
-    /// Its start, where the headers are, which are asked for one by one.
+    /// The start of the file with the headers, which are read one by one.
     head: Vec<u8>,
 }
 
@@ -44,7 +44,8 @@ impl Contents {
         Self::soon(move || Self::of(DiskFile::open(path)?))
     }
 
-    /// Returns the contents that can be had soon, once [another process may be asked](read_aside).
+    /// Returns the contents that `read` delivers within the time limit, once [another process may
+    /// be asked](read_aside).
     pub(super) fn soon(
         read: impl FnOnce() -> io::Result<Self> + Send + 'static,
     ) -> io::Result<Self> {
@@ -71,12 +72,12 @@ impl Contents {
         })
     }
 
-    /// The program that a process runs; `None` if it may not be read.
+    /// Returns the program that a process runs. `None` if it may not be read.
     pub(crate) fn of_program(tid: Tid) -> Option<Self> {
         Self::open(Path::new(&format!("/proc/{tid}/exe"))).ok()
     }
 
-    /// Its first bytes.
+    /// Returns the first bytes of the file.
     pub(crate) fn head(&self) -> &[u8] {
         &self.head
     }

@@ -1,4 +1,4 @@
-//! The kind of file behind a descriptor of a traced program, from `/proc`, `stat` and `statfs`.
+//! The kind of the file behind a descriptor of a traced program, by `/proc`, `stat` and `statfs`.
 
 use std::ffi::{CStr, CString};
 use std::fs;
@@ -19,8 +19,8 @@ const FUSE: i64 = 0x6573_5546;
 const HUGETLBFS: i64 = 0x9584_58f6_u32 as i64;
 const RAMFS: i64 = 0x8584_58f6_u32 as i64;
 
-/// The kind of the file with this path and name that a descriptor of a thread stands for, and whether its mount, as far as that tells, lets nothing be executed.
-/// No process serves it.
+/// Returns the kind of the file behind a thread's descriptor, and `true` if its mount forbids
+/// execution. `path` and `name` belong to the file, which no process serves.
 pub(super) fn of_descriptor(
     (tid, descriptor): (Tid, i32),
     path: &CStr,
@@ -40,13 +40,14 @@ pub(super) fn of_descriptor(
     (kind, is_noexec(system.as_ref()))
 }
 
-/// The kind of a file, and of a regular one on this file system.
+/// Returns the kind of a file. `system` is the file system of a regular file.
 fn kind(object: &libc::stat64, system: Option<&libc::statfs64>) -> FileKind {
     const TMPFS: i64 = 0x0102_1994;
     /// ext4, xfs, btrfs.
     const ALIGNING: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
     const SECRETMEM: i64 = 0x5345_434d;
-    /// Files with mappings of their own: sysfs, procfs, debugfs, tracefs, and anonymous ones that say they are regular (memory of virtual machines, of devices).
+    /// File systems whose files bring their own mappings: sysfs, procfs, debugfs, tracefs, and
+    /// anonymous files that claim to be regular (memory of virtual machines, of devices).
     const DRIVEN: [i64; 6] = [
         0x6265_6572,
         0x9fa0,
@@ -71,26 +72,29 @@ fn kind(object: &libc::stat64, system: Option<&libc::statfs64>) -> FileKind {
         libc::S_IFCHR if object.st_rdev == DEV_ZERO => FileKind::DevZero,
         libc::S_IFCHR | libc::S_IFBLK => FileKind::Device,
         libc::S_IFDIR | libc::S_IFIFO | libc::S_IFLNK => FileKind::Unmappable,
-        // Sockets of some families and anonymous inodes (perf events, rings) bring a mapping of their own.
+        // Sockets of some families and anonymous inodes (perf events, rings) bring their own
+        // mappings.
         _ => FileKind::Device,
     }
 }
 
-/// The kind of an open file, and its length in bytes.
+/// Returns the kind of an open file, and its length in bytes.
 pub(in crate::trace) fn kind_and_length(file: &fs::File) -> io::Result<(FileKind, u64)> {
     // SAFETY: all zeros is a valid value of these structs of integers.
     let (mut object, mut system): (libc::stat64, libc::statfs64) = unsafe { std::mem::zeroed() };
-    // SAFETY: asks a descriptor that `file` keeps open; `object` is a valid place for the answer.
+    // SAFETY: the call asks about a descriptor that `file` keeps open. `object` is a valid place
+    // for the answer.
     if unsafe { libc::fstat64(file.as_raw_fd(), &mut object) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: likewise.
+    // SAFETY: as above.
     let told = unsafe { libc::fstatfs64(file.as_raw_fd(), &mut system) } == 0;
     let kind = kind(&object, told.then_some(&system));
     Ok((kind, object.st_size as u64))
 }
 
-/// The kind of a file that is mapped in just this area, if its file system decides which of its areas join, or how large its pages are.
+/// Returns the kind of a file that is mapped in exactly this area, if its file system decides about
+/// merges or the size of pages.
 pub(in crate::trace) fn kind_of_mapped(tid: Tid, area: &Area) -> Option<FileKind> {
     let device = libc::makedev(area.major, area.minor);
     if area.inode != 0 && Served::default().holds(tid, device) {
@@ -107,7 +111,7 @@ pub(in crate::trace) fn kind_of_mapped(tid: Tid, area: &Area) -> Option<FileKind
     }
 }
 
-/// Returns `true` if it is a socket that the thread's network namespace lists as one of packets.
+/// Returns `true` for a socket that the thread's network namespace lists as a packet socket.
 fn is_packet_socket(tid: Tid, object: &libc::stat64) -> bool {
     if object.st_mode & libc::S_IFMT != libc::S_IFSOCK {
         return false;
@@ -126,17 +130,17 @@ fn is_packet_socket(tid: Tid, object: &libc::stat64) -> bool {
 fn file_system(path: &CStr) -> Option<libc::statfs64> {
     // SAFETY: all zeros is a valid value of this struct of integers.
     let mut answer: libc::statfs64 = unsafe { std::mem::zeroed() };
-    // SAFETY: `path` ends with a zero byte and `answer` is a valid place for the answer.
+    // SAFETY: `path` ends with a zero byte, and `answer` is a valid place for the answer.
     (unsafe { libc::statfs64(path.as_ptr(), &mut answer) } == 0).then_some(answer)
 }
 
-/// Returns `true` if a file can only be appended to (`chattr +a`). File systems without this
-/// attribute have no such files.
+/// Returns `true` for a file that is append-only (`chattr +a`). File systems that cannot express it
+/// have no such files.
 pub(super) fn is_append_only(path: &CStr) -> bool {
     // SAFETY: all zeros is a valid value of this struct of integers.
     let mut answer: libc::statx = unsafe { std::mem::zeroed() };
     let (at, into) = (libc::AT_FDCWD, &raw mut answer);
-    // SAFETY: `path` ends with a zero byte and `answer` is a valid place for the answer.
+    // SAFETY: `path` ends with a zero byte, and `answer` is a valid place for the answer.
     let told = unsafe { libc::statx(at, path.as_ptr(), super::AS_KNOWN, 0, into) } == 0;
     told && answer.stx_attributes & libc::STATX_ATTR_APPEND as u64 != 0
 }
@@ -146,8 +150,8 @@ fn is_noexec(system: Option<&libc::statfs64>) -> bool {
     system.is_some_and(|system| system.f_flags as u64 & ST_NOEXEC != 0)
 }
 
-/// Returns the seals of a file in memory. Only memfds may get seals. They belong to the file, and
-/// not to an open file description.
+/// Returns the seals of a file in memory. Only memfds can get seals. They belong to the file, not
+/// to an open description.
 pub(super) fn seals(path: &CStr, name: &[u8]) -> u32 {
     if !name.starts_with(b"/memfd:") {
         return 0;
@@ -161,17 +165,19 @@ fn seals_at(path: &str) -> Option<u32> {
         .custom_flags(libc::O_NONBLOCK)
         .open(path)
         .ok()?;
-    // SAFETY: asks a descriptor of our own, which `file` keeps open.
+    // SAFETY: the call asks about a descriptor of our own, which `file` keeps open.
     let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
     u32::try_from(seals).ok()
 }
 
-/// Returns the seals of the file that is mapped in just this area, for who may look there.
+/// Returns the seals of the file that is mapped in exactly this area, if this process may look
+/// there.
 pub(in crate::trace) fn seals_of_mapped(tid: Tid, (start, end): (u64, u64)) -> Option<u32> {
     seals_at(&format!("/proc/{tid}/map_files/{start:x}-{end:x}"))
 }
 
-/// Returns `true` for an arena among the maps of BPF: its areas cannot be cut, and its driver places them (`bpf_map_type` in bpf(2)'s header).
+/// Returns `true` for an arena among the BPF maps (`bpf_map_type` in bpf(2)'s header). Its areas
+/// cannot be split, and its driver places them.
 fn is_arena(tid: Tid, descriptor: i32) -> bool {
     const ARENA: &str = "33";
     let info = samara_linux::proc_file::read_text(format!("/proc/{tid}/fdinfo/{descriptor}"));

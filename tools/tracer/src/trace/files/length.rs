@@ -1,4 +1,4 @@
-//! The length of a mapped file, without a request to a process that serves it.
+//! The length of a mapped file, read without asking a process that serves it.
 
 use std::ffi::CString;
 
@@ -9,7 +9,8 @@ use samara_mm::{FileId, PAGE_SIZE};
 use super::{Files, stat, stat_of};
 
 impl Files {
-    /// Returns the number of pages of a file that a thread has mapped there, if that can be seen.
+    /// Returns the number of pages of a file that a thread has mapped at a range, if it can be
+    /// read.
     pub(crate) fn pages_of(
         &mut self,
         tid: Tid,
@@ -18,7 +19,7 @@ impl Files {
         name: &[u8],
     ) -> Option<u64> {
         let mapped = format!("/proc/{tid}/map_files/{start:x}-{end:x}");
-        // Which only root may look at, and only while the kernel has just this area.
+        // Only root may look there, and only while the kernel has exactly this area.
         let mapped = stat(&CString::new(mapped).ok()?, true).ok();
         let file = mapped
             .or_else(|| self.held_of(id))
@@ -27,14 +28,15 @@ impl Files {
         ends.then(|| (file.st_size as u64).div_ceil(PAGE_SIZE))
     }
 
-    /// By a descriptor that is held of it.
+    /// Reads it by a held descriptor of the file.
     fn held_of(&self, id: FileId) -> Option<libc::stat64> {
         let held = self.held.iter().map(|&index| &self.list[index]);
         held.filter(|known| known.file.id == id)
             .find_map(|known| stat_of(known.opened.descriptor()?).ok())
     }
 
-    /// By its name. A process that serves its file system would be asked for what the name leads to.
+    /// Reads it by the file's name. Skips file systems that a process serves, because that process
+    /// would be asked for the name.
     fn named(&mut self, tid: Tid, id: FileId, name: &[u8]) -> Option<libc::stat64> {
         if self.served.holds(tid, libc::makedev(id.major, id.minor)) {
             return None;

@@ -1,25 +1,28 @@
-//! Which file systems a process serves, told without asking it: it may be stopped, or wait for its tracer.
+//! The file systems that a process serves, recognised without asking it: it may be stopped, or wait
+//! for its tracer.
 
 use std::collections::HashSet;
 
 use samara_linux::Tid;
 
-/// The known facts about file systems, by their device numbers.
+/// The knowledge about file systems, by their device numbers.
 #[derive(Debug, Default)]
 pub(super) struct Served {
-    /// Those that the kernel serves itself. If such a number comes to stand for another one, `statfs(2)` tells, if it is answered.
+    /// File systems that the kernel itself serves. If such a number is reused for another one,
+    /// `statfs(2)` shows that, if it is answered.
     by_kernel: HashSet<u64>,
 }
 
 impl Served {
-    /// Returns `true` if a process serves this object, and it is a regular file.
+    /// Returns `true` if a process serves a regular file.
     pub(super) fn holds_file(&mut self, tid: Tid, object: &libc::stat64) -> bool {
         object.st_mode & libc::S_IFMT == libc::S_IFREG && self.holds(tid, object.st_dev)
     }
 
     /// Returns `true` if a process serves this file system, where the thread sees it mounted.
     pub(super) fn holds(&mut self, tid: Tid, device: u64) -> bool {
-        // What has a disk is asked for with `statfs(2)`: hardly any of those is served by a process.
+        // A file system with a disk is examined by `statfs(2)`: hardly any of those is served by a
+        // process.
         if libc::major(device) != 0 || self.by_kernel.contains(&device) {
             return false;
         }
@@ -31,7 +34,7 @@ impl Served {
     }
 }
 
-/// Returns `true` if it is FUSE by `/proc/PID/mountinfo` (proc_pid_mountinfo(5)).
+/// Returns `true` if the device is FUSE by `/proc/PID/mountinfo` (proc_pid_mountinfo(5)).
 fn is_fuse(tid: Tid, device: u64) -> bool {
     let device = format!("{}:{}", libc::major(device), libc::minor(device));
     let listed = samara_linux::proc_file::read_text(format!("/proc/{tid}/mountinfo"));

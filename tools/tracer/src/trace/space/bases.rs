@@ -1,7 +1,8 @@
-//! The bases of placement in a program that shows nothing of them when it starts.
+//! The base of placement in a program that does not show it at its start.
 //!
-//! A program that is linked statically has nothing at the base of mappings on kernels before 6.12, which put the vdso near the stack. The first place that the
-//! kernel chooses tells the base; or a bound of it, if that place is aligned.
+//! Kernels before 6.12 put the vdso near the stack. So a statically linked program has nothing at
+//! the base of mappings there. The first address that the kernel chooses shows the base, or a bound
+//! of it if that address is aligned.
 
 use std::ops::RangeInclusive;
 
@@ -13,15 +14,15 @@ use crate::trace::seeding::{Asked, base_is_hidden};
 use crate::trace::session::Session;
 
 const PAGE: u64 = 4096;
-/// The length from which on a mapping may be aligned to a huge page.
+/// A mapping of at least this length may be aligned to a huge page.
 const HUGE: u64 = 2 << 20;
 
-/// A base that is not known, or only to a bound.
+/// A base that is not known, or of which only a bound is known.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hidden {
     first: u64,
     last: u64,
-    /// The place nearest to it so far.
+    /// The nearest address to it so far.
     bound: Option<u64>,
 }
 
@@ -34,7 +35,8 @@ impl Hidden {
         }
     }
 
-    /// Returns the base of a program that was found running. The engine begins at the nearest area.
+    /// Returns the hidden base of a program that was found running. The engine assumes the nearest
+    /// area.
     pub(super) fn of_a_running(asked: &Asked, seed: &Seed) -> Option<Self> {
         let layout = seed.layout;
         let mut starts = seed.areas.iter().map(|area| area.start);
@@ -42,7 +44,7 @@ impl Hidden {
         base_is_hidden(asked, seed.config.kernel).then_some(Self {
             first: seed.config.mmap_min_addr,
             last: layout.stack_top,
-            // Unless nothing was found.
+            // There is no bound if no area was found.
             bound: match layout.bottom_up {
                 true => Some(layout.legacy_base).filter(|base| starts.any(|start| start == *base)),
                 false => Some(layout.mmap_base).filter(|base| ends.any(|end| end == *base)),
@@ -51,14 +53,14 @@ impl Hidden {
     }
 }
 
-/// The place and the length of what the kernel placed as it liked.
+/// Returns the address and the length of a mapping that the kernel placed freely.
 pub(super) fn placed(call: &Call, returned: i64) -> Option<(u64, u64)> {
     if (-4095..0).contains(&returned) {
         return None;
     }
     let address = returned as u64;
     let len = match call {
-        // What is not where it was asked for was placed.
+        // A mapping that is not at the requested address was placed.
         Call::Mmap { addr, len, .. } if addr & !(PAGE - 1) != address => *len,
         Call::Shmat {
             addr: 0,
@@ -73,7 +75,7 @@ pub(super) fn placed(call: &Call, returned: i64) -> Option<(u64, u64)> {
     Some((address, len))
 }
 
-/// The size of pages that a mapping of the pool of huge ones has.
+/// Returns the page size of a mapping from the pool of huge pages.
 fn huge_size(call: &Call) -> Option<u64> {
     const MAP_HUGETLB: u64 = 0x4_0000;
     match call {
@@ -86,7 +88,8 @@ fn huge_size(call: &Call) -> Option<u64> {
 }
 
 impl Space {
-    /// Takes from a place that the kernel has chosen where the bases are, before the engine performs the call.
+    /// Learns the bases from an address that the kernel has chosen, before the engine performs the
+    /// call.
     pub(super) fn learn_own_bases(&mut self, call: &Call, returned: i64, session: &mut Session) {
         let Some(hidden) = &mut self.own_bases else {
             return;
@@ -114,11 +117,11 @@ impl Space {
             return;
         }
         hidden.bound = Some(edge);
-        // Nothing keeps the base away from what is not aligned and has no neighbour there.
+        // An unaligned mapping without a neighbour there lies directly at the base.
         if len < HUGE && grain == PAGE && engine.lookup(beyond).is_none() {
             self.own_bases = None;
         }
-        // Both are moved by the same random number, apart from each other.
+        // Both are moved by the same random number, in opposite directions.
         let moved = edge.wrapping_sub(*base);
         *base = edge;
         let other = match upwards {

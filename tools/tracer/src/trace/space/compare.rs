@@ -1,4 +1,4 @@
-//! Comparing the engine's map with the kernel's, and replacing an engine whose map differs.
+//! Compares the engine's map with the kernel's, and starts a new engine where they differ.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -17,7 +17,7 @@ use crate::trace::seeding::{self, Asked, Moment};
 use crate::trace::session::Session;
 
 impl Space {
-    /// Compares the whole map, if anything happened since the last time.
+    /// Compares the whole map, if anything has happened since the last time.
     pub(crate) fn compare_changed(&mut self, who: Who, session: &mut Session, when: &str) {
         if self.calls_since_compare > 0 && !self.broken {
             let interrupted = std::mem::take(&mut self.interrupted);
@@ -30,7 +30,7 @@ impl Space {
         }
     }
 
-    /// Compares the whole map. `cause` is what happened last.
+    /// Compares the whole map. `cause` names the last event.
     pub(super) fn compare_with(&mut self, who: Who, session: &mut Session, cause: Option<String>) {
         if self.broken {
             return;
@@ -42,17 +42,17 @@ impl Space {
         self.compare_found(who, session, cause);
     }
 
-    /// The same with a map that has been read.
+    /// Compares with a map that has been read.
     pub(super) fn compare_found(&mut self, who: Who, session: &mut Session, cause: Option<String>) {
         if session.map.areas().is_empty() {
-            // The process was killed at this very moment: it has no map any more.
+            // The process was killed at this very moment, and has no map any more.
             session.tally.ended_unseen += 1;
             return;
         }
         self.compare_read(who, session, cause);
     }
 
-    /// The same if there is anything in it.
+    /// Compares with a map that has been read and is not empty.
     pub(super) fn compare_read(&mut self, who: Who, session: &mut Session, cause: Option<String>) {
         self.calls_since_compare = 0;
         self.calls_since_whole = 0;
@@ -65,7 +65,7 @@ impl Space {
         let mut compared =
             self.checker
                 .compare(&session.map, &mut session.grown, &mut session.tally.renamed);
-        // Others may have closed a userfaultfd while the call was under way.
+        // Other threads may have closed a userfaultfd during the call.
         if compared.is_err()
             && self.follow_watchers(who, session)
             && self.maps.read(&mut session.map).is_ok()
@@ -119,8 +119,8 @@ impl Space {
         }
     }
 
-    /// After a wrong answer: if the maps are the same all the same (both failed, say), the engine goes on; what it knows of the past
-    /// would be lost by starting it anew.
+    /// Handles a wrong answer. If the maps agree nevertheless (both failed, for example), the
+    /// engine continues, because a new engine would lose its knowledge of the past.
     pub(super) fn part(&mut self, who: Who, session: &mut Session, reason: &'static str) {
         let same = self.maps.read(&mut session.map).is_ok()
             && self
@@ -133,7 +133,7 @@ impl Space {
         }
     }
 
-    /// Starts the engine anew from the kernel's map.
+    /// Starts the engine again from the kernel's map.
     pub(super) fn resync(&mut self, who: Who, session: &mut Session, reason: &'static str) {
         *session.tally.resyncs.entry(reason).or_default() += 1;
         self.interrupted = false;
@@ -152,7 +152,8 @@ impl Space {
                 return;
             }
         }
-        // The kernel has come to the end of the call if the heap ends there, or has set another end than the engine.
+        // The kernel has completed the call if the heap ends there, or if its end differs from the
+        // engine's.
         let end = seeding::heap_end(&session.map, layout.start_brk);
         if let Some(at) = self.ends_at.take()
             && at.checked_next_multiple_of(PAGE_SIZE) == end
@@ -170,7 +171,7 @@ impl Space {
             &mut session.files.descriptions,
         );
         let built = seed.and_then(|mut seed| {
-            // It may have been read anew.
+            // The limit may have been read again.
             seed.config.max_map_count = self.checker.engine().config().max_map_count;
             if let Some(record) = &mut session.record {
                 record.seed(self.number, Reason::Resync, &seed);
@@ -190,9 +191,9 @@ impl Space {
         }
     }
 
-    /// Notes unknown owners. For a process that came from a fork and was not followed from there,
-    /// it does not show which of its private areas have owners, and which of these were its
-    /// parent's. Such areas do not merge with new mappings next to them.
+    /// Notes that the `anon_vma`s of private areas are not known. The state of a process that came
+    /// by an unfollowed fork does not show which areas have one, and which of these were the
+    /// parent's. Those do not merge with new neighbours.
     pub(super) fn doubt_owners(&mut self, seed: &Seed, session: &mut Session) {
         if !self.forked {
             return;
@@ -206,15 +207,16 @@ impl Space {
         }
     }
 
-    /// Nothing can be compared from here on.
+    /// Stops comparing this address space.
     pub(crate) fn give_up(&mut self, error: &io::Error, session: &mut Session) {
-        let why = format!("process followed no further: {error}");
+        let why = format!("process no longer followed: {error}");
         samara_conformance::tally::count(&mut session.tally.not_followed, &why);
         self.broken = true;
     }
 }
 
-/// Compares the map that exec made with what the engine makes of the same files. Where placement may begin, if nothing shows it.
+/// Compares the map that exec made with the engine's prediction from the same files. Returns the
+/// range of the base of placement, if the map does not show the base.
 pub(super) fn foretell(
     tid: Tid,
     asked: &Asked,

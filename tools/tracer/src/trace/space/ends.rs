@@ -1,13 +1,15 @@
-//! Stores of the kernel's beyond the end of a private file mapping, or where a userfaultfd answers the program alone: `read(2)` into it, say.
+//! The kernel's own stores beyond the end of a private file mapping, or to a range that a
+//! userfaultfd fills: for example by `read(2)`.
 //!
-//! Such stores fail, no fault is reported, and no page is there, before or after. But the area has
-//! its `anon_vma` from then on, and no longer merges with areas that it would have merged with. So
-//! any writable area that is mapped beyond the end of its file, or is watched, is followed with
-//! such a store and without one from the moment on when it is seen. Files that become shorter later
-//! are examined where the maps have parted.
+//! Such a store fails without a reported fault, and leaves no page. But the area has an `anon_vma`
+//! afterwards, and no longer merges with areas with which it would have merged. So for each
+//! writable area beyond the end of its file, or registered with a userfaultfd, there are two
+//! hypotheses, with such a store and without one. They start when the area is first seen. Files
+//! that become shorter later are examined where the maps differ.
 //!
-//! What the program may not write there is written even so through `/proc/PID/mem`, by itself or another. That is rare, and who owns such an area is in doubt only:
-//! whatever becomes of it, and of its file, from then on.
+//! Areas that the program may not write can be written through `/proc/PID/mem`, by itself or
+//! another process. That is rare, so only the `anon_vma` of such an area is in doubt from then on,
+//! whatever happens to it and its file.
 
 use samara_conformance::orderings::Range;
 use samara_linux::Tid;
@@ -17,15 +19,16 @@ use super::{Space, Who};
 use crate::trace::files::Files;
 use crate::trace::session::Session;
 
-/// A userfaultfd brings pages there that are missing, or makes those of the file its own. One that only write-protects leaves pages behind (observed).
+/// The modes in which a userfaultfd fills missing pages, or makes the file's pages its own. A
+/// userfaultfd that only write-protects leaves pages (observed).
 const WATCHED: VmFlags = VmFlags::UFFD_MISSING.union(VmFlags::UFFD_MINOR);
 const PROT_WRITE: u64 = 2;
 const MAP_TYPE: u64 = 0xf;
 const MAP_PRIVATE: u64 = 2;
 const MAP_ANONYMOUS: u64 = 0x20;
 
-/// Returns the range that a call has mapped, or made writable, or had watched, and in which files
-/// may end.
+/// Returns the range in which a call has mapped files, made areas writable, or registered them with
+/// a userfaultfd.
 fn concerned(call: &Call, returned: i64) -> Option<Range> {
     if (-4095..0).contains(&returned) {
         return None;
@@ -48,7 +51,8 @@ fn concerned(call: &Call, returned: i64) -> Option<Range> {
     }
 }
 
-/// The first page of an area that the kernel may have stored to without a trace, since its file ends before, or a userfaultfd is to fill it in.
+/// Returns the first page of an area to which the kernel may have stored without a trace: the
+/// area's file ends before it, or a userfaultfd fills it.
 fn without_a_page(tid: Tid, area: &Area<'_>, files: &mut Files) -> Option<u64> {
     let vma = area.vma;
     if vma.flags.contains(VmFlags::SHARED) || vma.anon().is_some() {
@@ -66,7 +70,8 @@ fn without_a_page(tid: Tid, area: &Area<'_>, files: &mut Files) -> Option<u64> {
 }
 
 impl Space {
-    /// After a call: where it has left no page to be had, that is written from now on, or is not.
+    /// Starts the hypotheses of a write for each area without an available page, after a call that
+    /// made it.
     pub(super) fn look_for_ends(
         &mut self,
         call: &Call,
@@ -99,7 +104,7 @@ impl Space {
         }
     }
 
-    /// Notes that it is unknown if anything of a range was written.
+    /// Notes that writes to a range cannot be determined.
     fn doubted(&mut self, start: u64, end: u64, session: &mut Session) {
         self.checker.doubt(start, end);
         if let Some(record) = &mut session.record {
@@ -107,11 +112,12 @@ impl Space {
         }
     }
 
-    /// The maps have parted: what lies beyond the ends of files in the kernel's may have been written before.
+    /// Doubts the areas beyond the ends of files in the kernel's map, after the maps have differed.
+    /// They may have been written before.
     pub(super) fn doubt_ends(&mut self, who: Who, session: &mut Session) {
         let mut beyond = Vec::new();
         for area in session.map.areas() {
-            // Whether the program may write there is of no importance: through `/proc/PID/mem` it is written even so.
+            // The program's permission to write does not matter: `/proc/PID/mem` ignores it.
             if area.inode == 0 || area.perms[3] != b'p' {
                 continue;
             }
@@ -132,9 +138,9 @@ impl Space {
         }
     }
 
-    /// Notes writes to files where the program may not write (through `/proc/PID/mem`). They are
-    /// searched only where the maps have parted, and where a call is about to let the program write
-    /// there: afterwards the two could not be told apart.
+    /// Doubts unwritable file areas that have been written nevertheless, through `/proc/PID/mem`.
+    /// That is examined only where the maps differ, and where a call is about to make an area
+    /// writable: afterwards the two kinds of writes look the same.
     pub(super) fn doubt_forced(&mut self, (low, high): Range, session: &mut Session) {
         let unwritable = |area: &Area<'_>| {
             let flags = area.vma.flags & (VmFlags::WRITE | VmFlags::SHARED);

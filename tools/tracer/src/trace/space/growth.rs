@@ -1,4 +1,4 @@
-//! Areas that faults grow: the stack, and what `MAP_GROWSDOWN` made.
+//! Areas that faults grow: the stack, and areas made with `MAP_GROWSDOWN`.
 
 use samara_mm::{AddressSpace, Call, VmFlags};
 
@@ -9,12 +9,12 @@ impl Space {
     /// Returns `true` if the call depends on areas that faults may have grown.
     pub(super) fn near_growth(&self, call: &Call) -> bool {
         let engine = self.checker.engine();
-        // What has grown counts, wherever it is: the call may be too much then.
+        // All growth counts, wherever it is, because it may make the call exceed a limit.
         let counts = engine.limits().address_space != u64::MAX || engine.page_counts().locked > 0;
         if self.growing || counts {
             return true;
         }
-        // The stack grows down to its limit; calls close to it are few.
+        // The stack grows down to its limit. Calls close to it are few.
         let top = engine.layout().stack_top;
         let room = engine.limits().stack.clamp(8 << 20, 1 << 36);
         let (low, high) = (top.saturating_sub(room), top + (1 << 20));
@@ -37,7 +37,8 @@ impl Space {
         }
     }
 
-    /// After a call that may have moved or divided the stack, or told that it is elsewhere: whether areas besides it grow now.
+    /// Determines if areas besides the stack grow now, after a call that may have moved, divided or
+    /// redefined the stack.
     pub(super) fn look_for_growing(&mut self, call: &Call) {
         let may = match call {
             Call::Mmap { flags, .. } if flags & MAP_GROWSDOWN != 0 => true,
@@ -56,9 +57,9 @@ impl Space {
             .is_some_and(|area| area.start > address && area.vma.flags.contains(VmFlags::GROWSDOWN))
     }
 
-    /// Learns the growth of stacks, the highest first: an area that ends where the one above has
-    /// grown to may have found its owner there. The other hypothesis, that it had an owner before,
-    /// is followed, too.
+    /// Learns how far stacks have grown, the highest first. So an area that ends where the one
+    /// above has grown to may have got its `anon_vma` there. The hypothesis that it had its own
+    /// before is kept, too.
     pub(super) fn sync_growth(&mut self, session: &mut Session) {
         let engine = self.checker.engine();
         let grows = |area: &samara_mm::Area<'_>| area.vma.flags.contains(VmFlags::GROWSDOWN);
@@ -84,10 +85,10 @@ impl Space {
         self.note_grown(session);
     }
 
-    /// Finds the starts to which areas have grown since the entry of `call`, which returns. The
-    /// call may have changed them, too. Counted is the part directly below the former start that
-    /// the kernel has and the engine has not, and the part below a hole that the call has made
-    /// there, but no new mapping.
+    /// Finds the areas that have grown since the entry of `call`, which returns. The call may have
+    /// changed them, too. Everything that only the kernel has directly below the former start
+    /// counts, also below a hole that the call has made there. The call's own mapping does not
+    /// count.
     pub(super) fn look_for_growth(&mut self, call: &Call, returned: i64) {
         let emptied = emptied(call);
         let mapped = mapped(call, returned);
@@ -102,11 +103,12 @@ impl Space {
                 self.grown_meanwhile.push(lowest);
             }
         }
-        // As in `sync_growth`.
+        // The order is that of `sync_growth`.
         self.grown_meanwhile.reverse();
     }
 
-    /// As [`sync_growth`](Self::sync_growth), when `call`, which came after all that has grown, has returned.
+    /// Learns the growth, like [`sync_growth`](Self::sync_growth), after `call` has returned. All
+    /// growth happened before the call.
     pub(super) fn sync_growth_before(&mut self, call: &Call, returned: i64, session: &mut Session) {
         self.grown_meanwhile.clear();
         self.look_for_growth(call, returned);
@@ -118,7 +120,8 @@ impl Space {
         self.note_grown(session);
     }
 
-    /// The same when `call`, which has returned, was another process's, who may have written here as well.
+    /// Learns the growth after another process's `call` has returned. That process may have written
+    /// here as well.
     pub(crate) fn sync_growth_by_another(
         &mut self,
         call: &Call,
@@ -130,8 +133,8 @@ impl Space {
         }
     }
 
-    /// The maps have parted: where the kernel itself stored in vain below areas that grow, or a userfaultfd filled in in vain, areas have an owner, and nothing
-    /// tells of it.
+    /// Doubts, after the maps have differed, areas whose `anon_vma` nothing shows: the kernel's own
+    /// store failed below a growing area, or a userfaultfd filled nothing.
     pub(super) fn doubt_growth(&mut self, session: &mut Session) {
         for (start, end) in self.checker.owned_in_vain() {
             self.checker.doubt(start, end);
@@ -151,8 +154,8 @@ impl Space {
     }
 }
 
-/// Returns `true` if other areas than that of the stack's first byte grow by faults: mapped so, or
-/// parts of the stack that were moved or cut off.
+/// Returns `true` if areas other than the one with the stack's first byte grow by faults: mapped
+/// with that flag, or moved or cut from the stack.
 pub(super) fn grows_beside_stack(engine: &AddressSpace) -> bool {
     let top = engine.layout().stack_top.saturating_sub(1);
     engine
@@ -161,7 +164,7 @@ pub(super) fn grows_beside_stack(engine: &AddressSpace) -> bool {
         .any(|area| top < area.start || area.end <= top)
 }
 
-/// A range that `call` leaves empty.
+/// Returns the range that `call` leaves empty.
 fn emptied(call: &Call) -> (u64, u64) {
     match *call {
         Call::Munmap { addr, len } => (addr, addr.saturating_add(len)),
@@ -172,7 +175,7 @@ fn emptied(call: &Call) -> (u64, u64) {
     }
 }
 
-/// The range that `call` has mapped.
+/// Returns the range that `call` has mapped.
 fn mapped(call: &Call, returned: i64) -> (u64, u64) {
     let len = match *call {
         _ if (-4095..0).contains(&returned) => return (0, 0),
@@ -191,10 +194,9 @@ fn mapped(call: &Call, returned: i64) -> (u64, u64) {
     )
 }
 
-/// Returns the present start of an area that began at `start`. Holes in the range `emptied` count
-/// as grown, and new mappings (`mapped`) do not. Returns `start` if nothing new is there. Below a
-/// new mapping lies the part by which the area had grown before, unless the mapping has grown
-/// itself.
+/// Returns the lowest address to which an area that began at `start` reaches now, or `start` if it
+/// has not grown. Holes in the range `emptied` count as grown, the range `mapped` does not. Below
+/// the mapped range lies earlier growth, unless the mapping has grown itself.
 fn grown_to(
     start: u64,
     emptied: (u64, u64),
@@ -243,17 +245,18 @@ mod tests {
         };
         assert_eq!(grown((0, 0), &[]), 0x8000);
         assert_eq!(grown((0, 0), &[(0x6000, 0x9000)]), 0x6000);
-        // Grown to 0x6000, and then unmapped from 0x7000 on.
+        // It grew to 0x6000, and was then unmapped from 0x7000 on.
         assert_eq!(grown((0x7000, 0x9000), &[(0x6000, 0x7000)]), 0x6000);
         assert_eq!(grown((0, 0), &[(0x6000, 0x7000)]), 0x8000);
-        // A hole with nothing below, and one further below.
+        // A hole with nothing below it, and one further below.
         assert_eq!(grown((0x7000, 0x9000), &[(0x4000, 0x5000)]), 0x8000);
         assert_eq!(grown((0x3000, 0x4000), &[(0x2000, 0x3000)]), 0x8000);
-        // What the engine knows is not new.
+        // The engine knows these areas already.
         assert_eq!(grown((0x1000, 0x9000), &[(0x0, 0x1000)]), 0x8000);
     }
 
-    /// The storm's: an area grew down to another that grows, which the call then replaced by something else, up to it.
+    /// From a program in the storm: an area grew down to another growing area. The call then
+    /// replaced that one by something else, up to the first area.
     #[test]
     fn what_a_call_has_mapped_has_not_grown() {
         let grown = |mapped, start| {
@@ -266,7 +269,8 @@ mod tests {
         assert_eq!(grown((0x3000, 0x4000), 0x6000), 0x6000);
     }
 
-    /// A caller's: an area grew while another thread mapped something else in the midst of where it had grown to.
+    /// From a real caller: an area grew while another thread mapped something within the grown
+    /// part.
     #[test]
     fn what_lies_below_what_a_call_has_mapped_has_grown() {
         let areas = [(0x3000, 0x5000), (0x5000, 0x6000), (0x6000, 0x9000)];
@@ -280,9 +284,9 @@ mod tests {
             grown_to(0x8000, (0, 0), mapped, known, start_at)
         };
         assert_eq!(grown((0x5000, 0x6000), (0, 0x2000)), 0x3000);
-        // Something else lay there before.
+        // Another area lay there before.
         assert_eq!(grown((0x5000, 0x6000), (0x5000, 0x6000)), 0x6000);
-        // What was mapped has grown itself.
+        // The new mapping has grown itself.
         assert_eq!(grown((0x4000, 0x6000), (0, 0x2000)), 0x6000);
     }
 }

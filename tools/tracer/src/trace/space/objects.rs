@@ -1,5 +1,5 @@
-//! Facts that only show when a call returns: the mapped object, and the changes of other threads to
-//! its arguments.
+//! Facts that only show when a call returns: the object that was mapped, and other threads' changes
+//! to the arguments.
 
 use samara_linux::Tid;
 use samara_linux::maps;
@@ -12,8 +12,9 @@ use crate::trace::session::Session;
 use crate::vm_flags::{file_id, vm_flags};
 
 impl Space {
-    /// Other threads have changed a set of nodes while the kernel read it, if it is another one now. It may have found that, what the call before named, or
-    /// nothing, as between two changes; or anything else, which is [not known](super::unknown).
+    /// Notes the node masks that the kernel may have read, if other threads have changed the mask
+    /// since the entry. It may have read the current one, the previous call's, or an empty one
+    /// between two changes. Any other value is [not known](super::unknown).
     pub(super) fn look_at_nodes(&mut self, nodes: u64, tid: Tid, at: NodeMask) {
         let others = &mut self.nodes_meanwhile;
         others.clear();
@@ -31,7 +32,7 @@ impl Space {
         self.nodes_before = nodes;
     }
 
-    /// Learns from the map which object was mapped.
+    /// Completes the mapped object by the properties that only the map shows.
     pub(super) fn confirm_object(
         &mut self,
         call: &mut Call,
@@ -57,7 +58,7 @@ impl Space {
                     *file = session.files.driven(file, *flags);
                 }
             }
-            // It is of a namespace that is not ours.
+            // The segment belongs to another namespace.
             Call::Shmat { segment, .. } if segment.is_none() => {
                 if self.maps.read(&mut session.map).is_ok()
                     && let Some(area) = session.map.at(returned as u64)
@@ -84,7 +85,7 @@ impl Space {
         }
     }
 
-    /// Returns the size of the pages of the area at `address`: that of small ones where nothing can be seen.
+    /// Returns the page size of the area at `address`, or that of small pages if it cannot be read.
     fn page_size(&mut self, tid: Tid, address: u64) -> u64 {
         let told = self.maps.at(address).ok().flatten();
         let size = told.and_then(|info| {
@@ -94,9 +95,9 @@ impl Space {
         size.unwrap_or(PAGE_SIZE)
     }
 
-    /// Learns the identity of a file from the map, once for each file: some file systems show
-    /// another device there than `fstat` returns, and the map is right. It also is where a name is
-    /// too long for a link.
+    /// Takes a file's identity from the map, once for each file. Some file systems show another
+    /// device in maps than `fstat` does, and the map is right. Likewise for a name that is too long
+    /// for a link.
     pub(super) fn confirm_file(
         &mut self,
         file: &mut Counted<File>,
@@ -116,7 +117,7 @@ impl Space {
             }
         } else if let Ok(Some(info)) = self.maps.at(address) {
             let id = file_id(&info);
-            // A mapping of /dev/zero has another object, or none, behind it.
+            // A mapping of /dev/zero has another object behind it, or none.
             if file.kind == FileKind::DevZero || id.inode == 0 {
                 return;
             }
@@ -125,7 +126,8 @@ impl Space {
     }
 }
 
-/// Forgets the segment of a call that was refused for its address if no map has shown that segment: it may be one of huge pages, which begin and end elsewhere.
+/// Forgets the segment of a call that was refused for its address, if no map has shown that
+/// segment. It may have huge pages, whose mappings begin and end elsewhere.
 fn doubt_segment(call: &mut Call, returned: i64, session: &Session) {
     let Call::Shmat { segment, .. } = call else {
         return;

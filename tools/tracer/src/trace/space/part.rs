@@ -1,12 +1,12 @@
-//! Comparing what a call can have changed, in maps that take long to read.
+//! Compares the part of a map that a call can have changed, if the whole map takes long to read.
 //!
-//! With `--verify each` the whole map is read after every call while it has few areas. With many
-//! areas, `PROCMAP_QUERY` compares those that the call has named or made, with their neighbours.
-//! The whole map follows after a number of calls, so that on average [`SHARE`] of its areas are
-//! read for each. The whole map is read at once if the part differs, if a call can change anything
-//! anywhere, and at fork, exec and exit as before.
+//! With `--verify each` the whole map is read after every call while it has few areas. In a larger
+//! map, only the call's areas and their neighbours are compared, by `PROCMAP_QUERY`. The whole map
+//! is compared often enough that each call accounts for [`SHARE`] of its areas on average. It is
+//! read at once if the part differs, or if a call can change anything anywhere. Forks, exec and
+//! exit still compare the whole map.
 //!
-//! Records have whole maps only.
+//! Records hold only whole maps.
 
 use samara_conformance::orderings::Range;
 use samara_mm::{Call, FileArg, FileKind, PAGE_SIZE};
@@ -15,16 +15,16 @@ use super::Space;
 use crate::trace::session::Session;
 use crate::trace::session::Verify;
 
-/// The most areas of a map that is compared whole each time.
+/// The number of areas up to which the whole map is compared each time.
 const FEW: usize = 256;
-/// The number of areas of whole maps that are read for each call, on average.
+/// The average number of areas of whole maps that are read for each call.
 const SHARE: usize = 16;
-/// A part of more areas than these is not asked for one by one.
+/// The number of areas up to which a part is queried one by one.
 const MOST: usize = 256;
 const PMD_SIZE: u64 = 2 << 20;
 
-/// Returns the ranges that a call which has returned can have changed, or `None` if that is
-/// anywhere, or unknown.
+/// Returns the ranges in which a call that has returned can have changed the map. `None` if that
+/// can be anywhere, or is not known.
 fn changed(call: &Call, returned: i64, heap: u64) -> Option<Vec<Range>> {
     const FIXED: u64 = libc::MAP_FIXED as u64;
     const HUGETLB: u64 = libc::MAP_HUGETLB as u64;
@@ -73,7 +73,7 @@ fn changed(call: &Call, returned: i64, heap: u64) -> Option<Vec<Range>> {
             }
             ranges
         }
-        // From its start to where it ends, or would.
+        // From the heap's start to its actual or requested end.
         Call::Brk { addr } => vec![(heap, addr.max(returned as u64).max(heap + 1))],
         Call::ProcessMadvise { ref ranges, .. } => {
             ranges.iter().map(|&(addr, len)| range(addr, len)).collect()
@@ -87,8 +87,8 @@ fn changed(call: &Call, returned: i64, heap: u64) -> Option<Vec<Range>> {
 }
 
 impl Space {
-    /// Compares the ranges that `call` can have changed. Returns `false` if the whole map must be
-    /// compared instead: its time has come, or the part differs.
+    /// Compares the part that `call` can have changed. Returns `false` if the whole map must be
+    /// compared instead, because it is time or the part differs.
     pub(super) fn compare_part(
         &mut self,
         call: &Call,

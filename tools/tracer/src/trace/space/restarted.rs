@@ -1,12 +1,14 @@
-//! Calls that the kernel breaks off halfway, to make them again.
+//! Calls that the kernel interrupts midway, and repeats.
 //!
 //! If a signal is pending, or a tracer wants the thread to stop, some calls end with a request to
-//! be made again (`ERESTARTSYS` and the like), which the program never sees. Usually they have done
-//! nothing by then. The exception is a `mremap` that must part merged pages
-//! (`PR_SET_MEMORY_MERGE`), where it is broken off (observed). One that shrinks and moves has by
-//! then unmapped the part that it no longer needs, and whatever is in its way. One that moves
-//! several areas has moved those below the one whose pages must be parted, and finds a hole there
-//! the next time. Other threads' calls may come in between.
+//! be repeated (`ERESTARTSYS` and similar). The program never sees it. As a rule such a call has
+//! done nothing yet.
+//!
+//! The exception is a `mremap` that splits merged pages (`PR_SET_MEMORY_MERGE`), at which point it
+//! is interrupted (observed). If it shrinks and moves, it has already unmapped the part that it no
+//! longer needs, and the mappings at its target. If it moves several areas, it has moved those
+//! below the one with the merged pages, and finds a hole there the next time. Other threads' calls
+//! come in between.
 
 use samara_conformance::checker::{Checker, Evidence};
 use samara_conformance::replica::halves;
@@ -21,7 +23,7 @@ const NOTHING_WRITTEN: Evidence<'_> = Evidence {
 };
 
 impl Space {
-    /// The kernel will make `call` again: what it has done so far, the map tells.
+    /// Handles a `call` that the kernel will repeat. The map shows its effects so far.
     pub(crate) fn broken_off(&mut self, call: &Call, who: Who, session: &mut Session) {
         if self.broken || self.maps.read(&mut session.map).is_err() {
             return;
@@ -45,10 +47,11 @@ impl Space {
                 return;
             }
         }
-        self.look_soon("after a call that was broken off");
+        self.look_soon("after an interrupted call");
     }
 
-    /// The last comparison, while another process has something watched here by `call`: whether the kernel has come to that, the map tells.
+    /// Makes the last comparison while another process registers a range here by `call`. The map
+    /// shows if the kernel has performed it.
     pub(crate) fn compare_beside(&mut self, call: &Call, who: Who, session: &mut Session) {
         self.catch_up(who, session);
         if self.broken || self.maps.read(&mut session.map).is_err() {

@@ -1,6 +1,8 @@
-//! The rings of `io_setup(2)`: the kernel maps one where a mapping of the program's own would go, and `io_destroy(2)` unmaps it.
+//! The rings of `io_setup(2)`. The kernel maps a ring where it would place a mapping of the
+//! program, and `io_destroy(2)` unmaps it.
 //!
-//! The engine performs both as what they are, `mmap` and `munmap`. How long a ring is, the kernel's map tells; where it goes, the engine predicts.
+//! The engine performs both as `mmap` and `munmap`. The kernel's map shows a ring's length, and the
+//! engine predicts its address.
 
 use std::num::NonZeroU64;
 
@@ -18,7 +20,7 @@ const MAP_SHARED: u64 = 1;
 const PAGE: u64 = 4096;
 
 impl Space {
-    /// The mapping of a ring, or of one that is not known yet.
+    /// Returns the mapping of a ring. With `None`, the ring is not known yet.
     pub(crate) fn ring(known: Option<(Counted<File>, u64)>) -> Call {
         let (file, len) = match known {
             Some((file, len)) => (FileArg::File(file), len),
@@ -34,8 +36,9 @@ impl Space {
         }
     }
 
-    /// When `io_setup` has succeeded: the mapping that it made, and its address, which the program finds at `pointer`
-    /// (`narrow`: in 32 bits). Where that lies below an area that grows, the kernel has read it, and so grown the area, before it mapped the ring.
+    /// Returns the mapping that a successful `io_setup` made, and its address, which is stored at
+    /// `pointer` (with `narrow`, in 32 bits). If the pointer lies below a growing area, the kernel
+    /// has grown that area before it mapped the ring.
     pub(crate) fn ring_set_up(
         &mut self,
         pointer: u64,
@@ -66,26 +69,27 @@ impl Space {
         let file = File {
             description: NonZeroU64::new(session.files.descriptions),
             kind: FileKind::Device,
-            // Of its file system nothing may be executed, and so `READ_IMPLIES_EXEC` makes no difference.
+            // Its file system forbids execution, so `READ_IMPLIES_EXEC` makes no difference.
             noexec: !flags.contains(VmFlags::MAYEXEC),
             driver: files::driver(*flags),
             ..File::new(id, name.into())
         };
         let len = area.end - area.start;
-        // An earlier ring has lost its place, although it was not destroyed.
+        // A former ring at this address has lost its place, although it was not destroyed.
         self.rings.retain(|(start, _)| *start != address);
         self.rings.push((address, len));
         Some((Self::ring(Some((counted(file), len))), address))
     }
 
-    /// The removal of the ring at `address`, if there is one.
+    /// Returns the removal of the ring at `address`, if there is one.
     pub(crate) fn take_ring(&mut self, address: u64) -> Option<Call> {
         let found = self.rings.iter().position(|(start, _)| *start == address)?;
         let (addr, len) = self.rings.swap_remove(found);
         Some(Call::Munmap { addr, len })
     }
 
-    /// A ring that a program moves goes on where it is then. One that it unmaps is unmapped once more when it is destroyed.
+    /// Follows a ring that the program moves. A ring that the program unmaps is unmapped again when
+    /// it is destroyed.
     pub(super) fn follow_rings(&mut self, call: &Call, returned: i64) {
         if self.rings.is_empty() || (-4095..0).contains(&returned) {
             return;

@@ -1,7 +1,9 @@
-//! The two tables of calls that a program may use: which one a call comes from decides where it places.
+//! The two tables of calls that a program may use. The table of a call decides where the kernel
+//! places its mappings.
 //!
-//! For calls of i386 in a program with 64-bit addresses, the kernel has drawn bases of their own at exec. Nothing shows them: they follow from the
-//! settings but for one number, which the first place tells that the kernel chooses.
+//! For i386 calls in a program with 64-bit addresses, the kernel has chosen separate bases at exec.
+//! Nothing shows them. They follow from the settings, except for one random number, which the first
+//! address that the kernel chooses reveals.
 
 use samara_linux::Tid;
 use samara_linux::proc;
@@ -24,12 +26,12 @@ struct Bases {
     mmap_base: u64,
     legacy_base: u64,
     end: u64,
-    /// The distance, in bytes, of the possible places of a base, until the base is known.
+    /// The size in bytes of the range in which a base may lie, while it is not known.
     span: u64,
 }
 
 impl Bases {
-    /// Those of a program that was started with these limits.
+    /// Returns the bases of a program that was started with these limits.
     fn of(tid: Tid, stack: u64, gap: u64) -> Self {
         const ADDR_NO_RANDOMIZE: u64 = 0x004_0000;
         const ADDR_LIMIT_3GB: u64 = 0x800_0000;
@@ -70,7 +72,7 @@ impl Bases {
 }
 
 impl Space {
-    /// Returns the facts about a call's table that the engine needs.
+    /// Returns the engine's setting for the table of a call.
     pub(super) fn calls(&mut self, is_i386: bool, tid: Tid, session: &mut Session) -> Calls {
         let engine = self.checker.engine();
         let config = engine.config();
@@ -78,7 +80,7 @@ impl Space {
             return Calls::Own;
         }
         if !config.is_wide() {
-            // Where these place, no program with 32-bit addresses has anything.
+            // No program with 32-bit addresses has memory where these place mappings.
             return Calls::Other {
                 mmap_base: session.machine.end_of_user_space(),
                 legacy_base: 0,
@@ -93,7 +95,7 @@ impl Space {
             .calls()
     }
 
-    /// Takes from the first place that the kernel has chosen where the bases are.
+    /// Learns the bases from the first address that the kernel has chosen.
     pub(super) fn learn_bases(&mut self, call: &Call, returned: i64, session: &mut Session) {
         let engine = self.checker.engine();
         let config = engine.config();

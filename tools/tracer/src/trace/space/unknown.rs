@@ -1,12 +1,12 @@
-//! Unknown facts about a call: searched where engine and kernel differ, or noted where they may
-//! matter later.
+//! Facts about a call that cannot be known. They are looked for where engine and kernel differ, or
+//! noted where they may matter later.
 //!
 //! # Arguments in memory
-//! The kernel reads the arguments to which a call points (sets of nodes, ranges, names) while it
+//! The kernel reads a call's arguments behind pointers (node masks, ranges, names) while it
 //! performs the call. If another thread, or another process that shares the memory, can write
-//! there, it is unknown what the kernel read. A different result of such a call is undecided then,
-//! and so is the memory that the call names. This costs no request: the engine knows which threads
-//! could write.
+//! there, the values that the kernel read are unknown. Then a different answer is undecided, and so
+//! is the state of the memory that the call names. That needs no request to the kernel, because the
+//! engine knows which memory is shared.
 
 use samara_conformance::replica::may_be_sealed;
 use samara_conformance::undecided::Unknown;
@@ -20,33 +20,36 @@ use crate::trace::entry::Entry;
 use crate::trace::files::seals_of_mapped;
 use crate::trace::session::Session;
 
-/// Advice that changes no property of an area, and gives it no owner of pages: `MADV_WILLNEED`, `MADV_DONTNEED`, `MADV_FREE`, `MADV_REMOVE`, `MADV_COLD`,
-/// `MADV_PAGEOUT`, `MADV_DONTNEED_LOCKED`.
+/// Advice that changes no property of an area, and gives it no `anon_vma`: `MADV_WILLNEED`,
+/// `MADV_DONTNEED`, `MADV_FREE`, `MADV_REMOVE`, `MADV_COLD`, `MADV_PAGEOUT`,
+/// `MADV_DONTNEED_LOCKED`.
 const ON_PAGES: [i32; 7] = [3, 4, 8, 9, 20, 21, 24];
 const ENOMEM: i64 = -(libc::ENOMEM as i64);
 
 impl Space {
-    /// At the entry of a call: whether others can write what it points to while the kernel reads it.
+    /// Notes, at the entry of a call, if others can write to its arguments while the kernel reads
+    /// them.
     pub(crate) fn look_who_writes(&mut self, entry: &Entry) {
         self.racing = decode::points_to(entry).is_some_and(|pointer| {
             let area = self.checker.engine().lookup(pointer);
             area.is_some_and(|area| {
                 let flags = area.vma.flags;
-                // The threads stand still while a userfaultfd is told.
+                // The threads stand still during a request to a userfaultfd.
                 let beside = self.users > 1 && !decode::tells_watcher(entry);
                 flags.contains(VmFlags::MAYSHARE) || beside && flags.contains(VmFlags::WRITE)
             })
         });
     }
 
-    /// After a call whose arguments others could write: what it has named, or may have.
+    /// Doubts the memory that a call has named, or may have, after a call whose arguments others
+    /// could write.
     pub(super) fn doubt_arguments(&mut self, call: &Call, session: &mut Session) {
         if !std::mem::take(&mut self.racing) {
             return;
         }
         let range = match *call {
             Call::ProcessMadvise { advice, .. } if ON_PAGES.contains(&advice) => return,
-            // Any memory may have been named.
+            // It may have named any memory.
             Call::ProcessMadvise { .. } => (0, u64::MAX),
             _ => match call.range() {
                 Some((start, len)) => (start, start.saturating_add(len)),
@@ -56,7 +59,8 @@ impl Space {
         self.doubt_for(range, Unknown::Argument, session);
     }
 
-    /// `remap_file_pages` maps a file anew with the seals that it has by now: which ones, the engine does not see.
+    /// Doubts the result of `remap_file_pages`, which maps a file again with its current seals. The
+    /// engine does not see those.
     pub(super) fn doubt_seals(
         &mut self,
         call: &Call,
@@ -88,7 +92,8 @@ impl Space {
         }
     }
 
-    /// The answers to a call differ: looks for what only the machine can tell of it. Returns the settings that hold from then on, if those have changed.
+    /// Looks for a reason on the machine why the answers to a call differ. Returns the settings
+    /// that apply from then on, if those have changed.
     pub(super) fn look_for_unknown(
         &mut self,
         call: &Call,
@@ -97,7 +102,7 @@ impl Space {
         session: &mut Session,
     ) -> Option<Config> {
         let is_brk = matches!(call, Call::Brk { .. });
-        // `brk` does not tell its errors.
+        // `brk` does not report its errors.
         let lacks = |answer: i64, other: i64| answer == ENOMEM || is_brk && answer < other;
         let mut changed = None;
         let unknown = if self.racing {
@@ -123,7 +128,8 @@ impl Space {
         changed
     }
 
-    /// Reads `vm.max_map_count` anew, and returns the settings with it if it is another one than the engine has.
+    /// Reads `vm.max_map_count` again. Returns the settings with it, if it differs from the
+    /// engine's.
     fn with_another_limit(&self) -> Option<Config> {
         let mut config = self.checker.engine().config().clone();
         let now = proc::sysctl("vm/max_map_count", u64::from(config.max_map_count)) as u32;
@@ -132,10 +138,10 @@ impl Space {
         changed.then_some(config)
     }
 
-    /// Returns `true` if the number of areas is near a limit: the engine's or this
-    /// one.
+    /// Returns `true` if the number of areas is near the engine's limit, or near this one, so that
+    /// the limit may decide.
     fn is_near(&self, other: &Config) -> bool {
-        /// The most areas that one call makes.
+        /// The most areas that a call adds.
         const MORE: usize = 3;
         let engine = self.checker.engine();
         let limit = engine.config().max_map_count.min(other.max_map_count);
@@ -143,7 +149,8 @@ impl Space {
     }
 }
 
-/// Returns `true` if the memory cgroup of a thread, or one above it, has reached its limit by now, so that the kernel may have no memory for itself.
+/// Returns `true` if the memory cgroup of a thread, or one above it, has reached its limit. Then
+/// the kernel may have no memory for itself.
 fn is_memory_short(tid: Tid) -> bool {
     let Ok(listed) = samara_linux::proc_file::read_text(format!("/proc/{tid}/cgroup")) else {
         return false;
@@ -169,7 +176,7 @@ fn is_memory_short(tid: Tid) -> bool {
     of_second || of_first
 }
 
-/// A group and those above it.
+/// Returns a group, and those above it.
 fn groups<'a>(root: &'a str, path: &'a str) -> impl Iterator<Item = String> + 'a {
     let above = std::iter::successors(Some(path), |path| Some(path.rsplit_once('/')?.0));
     above.map(move |path| format!("{root}{path}"))

@@ -1,9 +1,14 @@
-//! Advice that is given through a ring of `io_uring` (`IORING_OP_MADVISE`): `io_uring_setup(2)`, `io_uring_enter(2)`.
+//! Advice that is given through a ring of `io_uring` (`IORING_OP_MADVISE`): `io_uring_setup(2)`,
+//! `io_uring_enter(2)`.
 //!
-//! The kernel copies what is submitted while `io_uring_enter` runs, and gives the advice at some time between that and the completion, which it writes into
-//! the ring. The entries are read before; where the completion shows when the call returns, or shortly after, the engine performs the advice then. While it
-//! does not show, or where a ring cannot be read (a thread of the kernel polls it, it is another process's), the advice
-//! may have been given or not: a map that differs is undecided. Numbers that a thread has registered for its rings (`io_uring_register(2)`) are known.
+//! The kernel copies submitted entries during `io_uring_enter`. It gives the advice between that
+//! and the completion, which it writes into the ring. The tracer reads the entries before. If the
+//! completion shows when the call returns, or shortly after, the engine then performs the advice.
+//!
+//! While the completion does not show, the advice may or may not have been given, and a different
+//! map is undecided. The same holds for a ring that cannot be read: a thread of the kernel polls
+//! it, or it belongs to another process. The numbers that a thread has registered for its rings
+//! (`io_uring_register(2)`) are known.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +20,7 @@ use samara_mm::Call;
 use super::{Space, Who};
 use crate::trace::session::Session;
 
-/// `struct io_uring_params`, and what of it is asked (`io_uring_setup(2)`).
+/// The size of `struct io_uring_params`, and the flags in it (`io_uring_setup(2)`).
 const PARAMS: usize = 120;
 const SETUP_IOPOLL: u32 = 1;
 const SETUP_SQPOLL: u32 = 1 << 1;
@@ -25,7 +30,7 @@ const SETUP_DEFER_TASKRUN: u32 = 1 << 13;
 const SETUP_NO_MMAP: u32 = 1 << 14;
 const SETUP_REGISTERED_FD_ONLY: u32 = 1 << 15;
 const SETUP_NO_SQARRAY: u32 = 1 << 16;
-/// Others may lay out the entries otherwise.
+/// Flags beyond these may give the entries another layout.
 const SETUP_KNOWN: u32 = (1 << 17) - 1;
 const FEAT_SINGLE_MMAP: u32 = 1;
 const ENTER_REGISTERED_RING: u32 = 1 << 4;
@@ -33,20 +38,20 @@ const OFF_SQ_RING: u64 = 0;
 const OFF_CQ_RING: u64 = 0x800_0000;
 const OFF_SQES: u64 = 0x1000_0000;
 const OP_MADVISE: u8 = 25;
-/// Rings are not longer.
+/// The most entries of a ring.
 const ENTRIES: u32 = 1 << 16;
 
-/// For how long a completion is waited for that can come without the program.
+/// The time to wait for a completion that can come without the program.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 /// One ring.
 #[derive(Debug, Clone)]
 struct Ring {
     number: u32,
-    /// The descriptor with which it was made, until another one is made with the same number.
+    /// The descriptor with which it was made, until another ring gets that descriptor.
     descriptor: Option<i32>,
     params: [u32; PARAMS / 4],
-    /// The addresses of its parts in the program, which may be 0.
+    /// The addresses at which the program has mapped its parts. 0 is possible.
     submissions: Option<u64>,
     completions: Option<u64>,
     entries: Option<u64>,
@@ -71,12 +76,12 @@ mod at {
 #[derive(Debug, Clone)]
 struct Advice {
     call: Call,
-    /// The value by which its completion will be recognised.
+    /// The value by which its completion can be recognised.
     data: u64,
     ring: Ring,
     /// The tail of the completions before it was submitted.
     from: u32,
-    /// The thread whose call submits it, while that is under way, and which of its entries it is.
+    /// The thread whose current call submits it, and its index among that call's entries.
     submits: Option<(Tid, u64)>,
 }
 
@@ -84,17 +89,17 @@ struct Advice {
 #[derive(Debug, Default)]
 pub(super) struct Rings {
     rings: Vec<Ring>,
-    /// The number of rings so far.
+    /// The number of rings made so far.
     made: u32,
-    /// The numbers that threads use for registered rings, and those rings' numbers.
+    /// Registered rings: the thread, its number for the ring, and the ring's own number.
     registered: Vec<(Tid, u32, u32)>,
-    /// Part of a ring that is being mapped: its descriptor, and the offset.
+    /// The part of a ring that is being mapped: its descriptor, and the offset.
     mapping: Option<(i32, u64)>,
     /// Advice whose completion has not shown.
     pending: Vec<Advice>,
-    /// `true` if there may be advice that cannot be seen.
+    /// There may be advice that the tracer does not see.
     blind: bool,
-    /// Calls have been judged while some was pending.
+    /// Calls have been judged while some advice was pending.
     open: bool,
 }
 
@@ -120,7 +125,7 @@ impl Ring {
             && self.entries.is_some()
     }
 
-    /// Returns `true` if completions appear in it while the program stands still.
+    /// Returns `true` if its completions appear while the program stands still.
     fn completes_alone(&self) -> bool {
         self.flags() & (SETUP_IOPOLL | SETUP_DEFER_TASKRUN) == 0
     }
@@ -129,7 +134,7 @@ impl Ring {
         Self::half(tid, self.completions? + self.number(at::CQ_TAIL))
     }
 
-    /// The advice among the next `count` entries.
+    /// Returns the advice among the next `count` entries.
     fn submitted(&self, tid: Tid, count: u32) -> Option<Vec<Advice>> {
         let (submissions, entries) = (self.submissions?, self.entries?);
         let half = |index| Self::half(tid, submissions + self.number(index));
@@ -158,7 +163,7 @@ impl Ring {
             }
             let word = |at: usize| entry[at..at + 8].try_into().map_or(0, u64::from_ne_bytes);
             let half = |at: usize| entry[at..at + 4].try_into().map_or(0, u32::from_ne_bytes);
-            // Lengths of 64 bits lie where other operations have an offset (since 6.10).
+            // Lengths of 64 bits lie where other operations have an offset (since Linux 6.10).
             let len = match word(8) {
                 0 => u64::from(half(24)),
                 len => len,
@@ -179,12 +184,12 @@ impl Ring {
     }
 }
 
-/// `io_uring_register` with rings: an array of structures that name them.
+/// A request of `io_uring_register` about rings: an array of structures that name them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Registering {
     pub(crate) updates: u64,
     pub(crate) count: u32,
-    /// Or no longer.
+    /// `true` to register them, `false` to unregister them.
     pub(crate) registers: bool,
 }
 
@@ -194,7 +199,8 @@ impl Rings {
         rings.find(|ring| ring.descriptor == Some(descriptor))
     }
 
-    /// The ring that a thread has registered under a number. One that was registered before anybody looked is most likely the only one.
+    /// Returns the ring that a thread has registered under a number. For a number registered before
+    /// tracing began, that is most likely the only ring.
     fn registered_as(&self, tid: Tid, number: u32) -> Option<&Ring> {
         let mut registered = self.registered.iter();
         match registered.find(|known| (known.0, known.1) == (tid, number)) {
@@ -209,7 +215,7 @@ impl Rings {
         self.registered.extend(ring.map(|ring| (tid, number, ring)));
     }
 
-    /// Forgets rings without a descriptor and a number, which no thread can use.
+    /// Removes rings that have neither a descriptor nor a number any more, and so cannot be used.
     fn forget(&mut self) {
         let registered = &self.registered;
         self.rings.retain(|ring| {
@@ -226,7 +232,7 @@ impl Advice {
         }
     }
 
-    /// Returns its result and its place among the completions, if it shows.
+    /// Returns its place among the completions and its result, if the completion shows.
     fn result(&self, tid: Tid) -> Option<(u32, i64)> {
         let ring = &self.ring;
         let tail = ring.completed(tid)?;
@@ -238,7 +244,7 @@ impl Advice {
             32
         };
         let first = completions + ring.number(at::CQ_CQES);
-        // Places that have been used again since tell nothing.
+        // Places that have been reused since show nothing.
         let seen = tail.wrapping_sub(self.from).min(mask.wrapping_add(1));
         (0..seen).find_map(|back| {
             let place = tail.wrapping_sub(seen).wrapping_add(back);
@@ -251,7 +257,7 @@ impl Advice {
 }
 
 impl Space {
-    /// When `io_uring_setup` has succeeded, with these parameters.
+    /// Notes the ring that a successful `io_uring_setup` has made, with these parameters.
     pub(crate) fn uring_set_up(&mut self, made: i32, params: u64, who: Who) {
         let mut bytes = [0; PARAMS];
         if !matches!(memory::read(who.tid, params, &mut bytes), Ok(PARAMS)) {
@@ -283,7 +289,7 @@ impl Space {
             self.urings.register(who.tid, made.cast_unsigned(), number);
         }
         for known in &mut self.urings.rings {
-            // The former has been closed.
+            // The former ring with this descriptor has been closed.
             known
                 .descriptor
                 .take_if(|known| ring.descriptor == Some(*known));
@@ -292,8 +298,8 @@ impl Space {
         self.urings.forget();
     }
 
-    /// Handles the registration of rings, or its end: the result is the number of named rings that
-    /// were.
+    /// Notes that rings have been registered or unregistered. `returned` is the number of named
+    /// rings for which that happened.
     pub(crate) fn urings_registered(&mut self, asked: Registering, returned: i64, who: Who) {
         let done = u64::try_from(returned).unwrap_or(0);
         for index in 0..done.min(asked.count.into()) {
@@ -311,18 +317,18 @@ impl Space {
         self.urings.forget();
     }
 
-    /// A thread has left, and with it the numbers that it had for rings.
+    /// Removes the ring numbers of a thread that has left.
     pub(crate) fn forget_urings_of(&mut self, tid: Tid) {
         self.urings.registered.retain(|known| known.0 != tid);
         self.urings.forget();
     }
 
-    /// A mapping of a descriptor at an offset begins.
+    /// Notes that a mapping of a descriptor at an offset begins.
     pub(crate) fn uring_mapping(&mut self, descriptor: i32, offset: u64) {
         self.urings.mapping = (!self.urings.rings.is_empty()).then_some((descriptor, offset));
     }
 
-    /// A call has been performed: a part of a ring may be mapped now.
+    /// Notes the part of a ring that a performed call has mapped.
     pub(super) fn follow_urings(&mut self, call: &Call, returned: i64) {
         let Some((descriptor, offset)) = self.urings.mapping.take() else {
             return;
@@ -347,8 +353,8 @@ impl Space {
         }
     }
 
-    /// Handles the entry of `io_uring_enter`. Returns `true` if advice is among the submissions:
-    /// then the tracer must see the return.
+    /// Handles the begin of `io_uring_enter`. Returns `true` if its return must be seen, because
+    /// advice is submitted or pending.
     pub(crate) fn uring_enters(
         &mut self,
         (descriptor, count, flags): (i32, u32, u32),
@@ -375,7 +381,7 @@ impl Space {
             return !self.urings.pending.is_empty();
         }
         self.catch_up(who, session);
-        // What was written is seen before advice takes the pages away.
+        // Writes are noted before advice removes the pages.
         let mut runs = Vec::new();
         for (start, end) in advice.iter().map(Advice::range) {
             let _ = self.pagemap.each_written(start, end, &mut |start, end| {
@@ -383,18 +389,13 @@ impl Space {
                 true
             });
         }
-        for &(start, end) in runs.iter().rev() {
-            self.checker.note_written(start, end);
-            if let Some(record) = &mut session.record {
-                record.written(self.number, start, end);
-            }
-        }
+        self.note_written(&runs, session);
         self.checker.settle();
         self.urings.pending.extend(advice);
         true
     }
 
-    /// Handles the return of `io_uring_enter`: `returned` entries were submitted.
+    /// Handles the return of `io_uring_enter`. `returned` is the number of submitted entries.
     pub(crate) fn uring_entered(&mut self, returned: i64, who: Who, session: &mut Session) {
         // A call that fails has submitted nothing.
         let count = u64::try_from(returned).unwrap_or(0);
@@ -417,7 +418,7 @@ impl Space {
         }
     }
 
-    /// Performs the advice whose completion shows, in the order of that.
+    /// Performs the advice whose completion shows, in the order of completion.
     pub(super) fn settle_advice(&mut self, who: Who, session: &mut Session) {
         if self.urings.pending.is_empty() || self.holder.is_some() {
             return;
@@ -435,30 +436,30 @@ impl Space {
         done.sort_by_key(|(place, ..)| *place);
         let last = match self.urings.pending.is_empty() {
             true => done.len().saturating_sub(1),
-            // The kernel's map may have more.
+            // The kernel's map may contain more of them.
             false => done.len(),
         };
         for (number, (_, result, call)) in done.into_iter().enumerate() {
             self.samples
                 .take(self.checker.engine(), &call, &mut self.pagemap);
             self.ambiguous = false;
-            // The kernel's map has all of them: it is compared after the last.
+            // The kernel's map contains all of them, so it is compared after the last one.
             self.finish(call, who, result, number < last, session);
         }
     }
 
-    /// Returns `true` if it is unknown whether advice was given: a difference is then undecided.
+    /// Returns `true` if advice may or may not have been given. A difference is then undecided.
     pub(super) fn is_advice_open(&mut self) -> bool {
         self.urings.open |= !self.urings.pending.is_empty();
         self.urings.blind || self.urings.open
     }
 
-    /// Maps have agreed: what had been open is decided.
+    /// Notes that the maps have agreed, which decides all open advice.
     pub(super) fn advice_decided(&mut self) {
         self.urings.open = !self.urings.pending.is_empty();
     }
 
-    /// For replays: where what differs may be due to advice.
+    /// Records, for replays, the ranges in which a difference may be due to advice.
     pub(super) fn doubt_advice(&mut self, session: &mut Session) {
         let ranges = match self.urings.blind || self.urings.pending.is_empty() {
             true => vec![(0, u64::MAX)],
@@ -471,7 +472,8 @@ impl Space {
         }
     }
 
-    /// A child has the same rings mapped, or not; what it does with them is not seen.
+    /// Returns the rings of a child. It may have the same rings mapped, but their use there is not
+    /// seen.
     pub(super) fn forked_urings(&mut self) -> Rings {
         Rings {
             open: self.is_advice_open(),

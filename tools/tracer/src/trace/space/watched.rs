@@ -1,4 +1,5 @@
-//! Areas that a userfaultfd watches, and what becomes of them when the program has closed it: no call that is followed tells of that.
+//! Areas that are registered with a userfaultfd, and their state after the program has closed it.
+//! No followed call reports that.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -13,14 +14,15 @@ use crate::trace::session::Session;
 use crate::vm_flags::vm_flags;
 
 impl Space {
-    /// Lets the engine know which userfaultfds have been closed since the last call. True if any has been.
+    /// Informs the engine of userfaultfds that have been closed since the last call. Returns `true`
+    /// if there are any.
     pub(super) fn follow_watchers(&mut self, who: Who, session: &mut Session) -> bool {
         if !self.watched || self.broken {
             return false;
         }
         let contexts: Vec<Option<NonZeroU32>> = self.watched_no_more(who.tid).collect();
         if contexts.contains(&None) {
-            self.resync(who, session, "after what is not known of a userfaultfd");
+            self.resync(who, session, "after an unknown userfaultfd was closed");
             return true;
         }
         let mut closed: Vec<NonZeroU32> = contexts.into_iter().flatten().collect();
@@ -39,7 +41,7 @@ impl Space {
         any
     }
 
-    /// By which userfaultfds areas were watched that the kernel does not show watched any more.
+    /// Returns the userfaultfds of areas that the kernel no longer shows as registered.
     fn watched_no_more(&self, tid: Tid) -> impl Iterator<Item = Option<NonZeroU32>> {
         let flags = vm_flags(tid).ok();
         let is_watched = move |address: u64| {
@@ -54,8 +56,8 @@ impl Space {
             .map(|area| area.vma.uffd)
     }
 
-    /// Handles a result that the engine would not have returned: ranges that a userfaultfd watched
-    /// may no longer be watched, because it was closed concurrently.
+    /// Closes userfaultfds that other threads may have closed during a call, if that explains why
+    /// the call returned something else than the engine predicts.
     pub(super) fn close_those_in_doubt(
         &mut self,
         call: &Call,
@@ -84,8 +86,8 @@ impl Space {
         }
     }
 
-    /// Notes that another userfaultfd was closed while `call` was on its way, if `call` has
-    /// registered ranges, or unregistered them, that it watched.
+    /// Closes other userfaultfds of the range that `call` has registered or unregistered. They must
+    /// have been closed while the call began.
     pub(super) fn close_those_in_the_way(
         &mut self,
         call: &Call,
@@ -116,13 +118,13 @@ impl Space {
             self.finish_late(Call::UffdClose { context }, who, 0, session);
             session.watchers.forget(context);
         }
-        // What was looked at for the call was looked at for these.
+        // The samples for the call were taken by these calls.
         let engine = self.checker.engine();
         self.ambiguous = self.samples.take_late(engine, call, &mut self.pagemap);
     }
 
-    /// Handles the return of a call by which a userfaultfd filled in pages: `done` bytes of them
-    /// may have been filled in. Returns `false` if it shows that none were.
+    /// Handles a request to a userfaultfd to fill pages. `done` is the number of bytes that it may
+    /// have filled. Returns `false` if it shows that nothing was filled.
     pub(crate) fn filled(
         &mut self,
         filling: &Filling,
@@ -136,8 +138,9 @@ impl Space {
         some
     }
 
-    /// Lets the engine know of pages that a userfaultfd has poisoned, or brought where markers were, as the page tables show them: whose pages they are is not
-    /// known otherwise. False if there are none.
+    /// Informs the engine of pages that a userfaultfd has poisoned, or has brought where markers
+    /// were, by the page tables. Nothing else shows which pages these are. Returns `false` if there
+    /// are none.
     pub(crate) fn take_in(&mut self, filling: &Filling, done: u64, session: &mut Session) -> bool {
         let (start, end) = (filling.start, filling.start + done);
         let poison = filling.poison.is_some();
@@ -164,30 +167,30 @@ impl Space {
         !runs.is_empty()
     }
 
-    /// Returns `true` if a userfaultfd watches the area at `address`.
+    /// Returns `true` if the area at `address` is registered with a userfaultfd.
     pub(crate) fn is_watched_at(&self, address: u64) -> bool {
         let area = self.engine().lookup(address);
         area.is_some_and(|area| area.vma.flags.intersects(VmFlags::UFFD))
     }
 
-    /// Returns `true` if it begins as a copy of another address space, with descriptors of that
-    /// one's userfaultfds.
+    /// Returns `true` if it began as a copy of another address space, whose userfaultfds it has
+    /// inherited.
     pub(crate) fn is_forked(&self) -> bool {
         self.forked
     }
 
-    /// Handles a failed attempt to fill in pages at `start`. Private memory has an owner from then
-    /// on, even if no page was filled in, and even if no userfaultfd watches it. Older kernels
-    /// check more before.
+    /// Handles a request to fill memory at `start` that showed no effect. Private memory has an
+    /// `anon_vma` afterwards, even if nothing was filled or nothing is registered there. Older
+    /// kernels check more before that.
     pub(crate) fn filled_in_vain(&mut self, start: u64, session: &mut Session) {
         if !self.broken {
             self.perhaps_written(start, session);
         }
     }
 
-    /// Returns `true` if this is the address space in which a call has registered ranges,
-    /// unregistered them, or been refused. It is not if the userfaultfd is of another process,
-    /// which forked this one. One that watches something here is not of another process.
+    /// Returns `true` if the kernel has handled the call on a userfaultfd in this address space.
+    /// The userfaultfd may belong to another process, which forked this one. A userfaultfd that has
+    /// registered areas here does not.
     pub(crate) fn is_own_watcher(
         &self,
         call: &Call,
@@ -213,7 +216,7 @@ impl Space {
         !self.forked || self.engine().areas().any(watches) || self.foretells(call, returned)
     }
 
-    /// Returns `true` if the engine's result would be the kernel's.
+    /// Returns `true` if the engine would answer like the kernel.
     pub(crate) fn foretells(&self, call: &Call, returned: i64) -> bool {
         let answer = |mut trial: AddressSpace| {
             samara_conformance::describe::returned(trial.perform(call)) == returned
@@ -221,10 +224,9 @@ impl Space {
         self.engine().try_clone().is_ok_and(answer)
     }
 
-    /// Returns `true` if a range is watched here now that was not, where a call has registered it.
-    /// `tid` is a thread of the address space. Smaps has the starts, and the engine knows the ends
-    /// of areas. A range in no area here is not watched here, and the call has not registered
-    /// ranges that another userfaultfd watches.
+    /// Returns `true` if smaps now shows a registration in the range that a call has registered.
+    /// `tid` is a thread of the address space. Smaps gives only starts of areas, so the engine
+    /// gives the ends. Ranges outside areas do not count here, nor do those of other userfaultfds.
     pub(crate) fn shows_registered(&self, call: &Call, tid: Tid) -> bool {
         let Call::UffdRegister {
             context, addr, len, ..
@@ -250,7 +252,8 @@ impl Space {
         })
     }
 
-    /// Another process has registered something here by a userfaultfd of this one, or given it up, or was refused.
+    /// Performs another process's call on a userfaultfd of this address space: it has registered or
+    /// unregistered a range, or was refused.
     pub(crate) fn watched_by_another(
         &mut self,
         call: Call,
@@ -264,7 +267,7 @@ impl Space {
         self.finish_late(call, who, returned, session);
     }
 
-    /// After a call that the kernel has performed while the threads of this address space ran.
+    /// Ends a call that the kernel has performed while the threads of this address space ran.
     pub(super) fn finish_late(
         &mut self,
         call: Call,
