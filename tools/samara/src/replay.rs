@@ -1,6 +1,6 @@
 //! `samara replay`: a recorded trace, performed on the engine without the program.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -47,64 +47,41 @@ pub(crate) struct ReplayOptions {
     quiet: bool,
 }
 
-/// Runs the command; the value is the exit code.
+/// Runs the command. Returns the exit code.
 pub(crate) fn run(options: &ReplayOptions) -> i32 {
-    let shown = options.file.display();
+    replay(options).unwrap_or_else(|text| complain(&text))
+}
+
+/// Replays the recording, and writes and prints the results. Returns the exit code.
+///
+/// # Errors
+///
+/// The text of the error: a file that cannot be read or written, or that is named twice.
+fn replay(options: &ReplayOptions) -> Result<i32, String> {
     let mut files = vec![("the trace", options.file.as_path())];
     files.extend(options.json.as_deref().map(|json| ("--json", json)));
     files.extend(options.pictures.files());
-    if let Err(text) = distinct(&files) {
-        return complain(&text);
-    }
+    distinct(&files)?;
     let json = options.json.as_deref();
     let json = json.map(|file| Destination::open("--json", file));
-    let json = match json.transpose() {
-        Ok(json) => json,
-        Err(text) => return complain(&text),
-    };
+    let json = json.transpose()?;
     let begun = Instant::now();
-    let reader = match Reader::open(&options.file) {
-        Ok(reader) => reader,
-        Err(damage) => return complain(&format!("`{shown}` {damage}")),
-    };
+    let reader = Reader::open(&options.file)
+        .map_err(|damage| format!("`{}` {damage}", options.file.display()))?;
     let reading = begun.elapsed();
-    // Opened now, so that what cannot be written is told before the work.
-    let canvases = match options.pictures.open() {
-        Ok(canvases) => canvases,
-        Err(text) => return complain(&text),
-    };
-    let count = reader.records.len();
-    let (begun, processor) = (Instant::now(), processor_time());
-    let mut player = Player::new(!options.no_maps, options.check);
-    // The program itself; the others come by forks.
-    player.tally.processes = 1;
-    player.tally.on_unknown = reader.from_strace.then_some(0);
+    // Opened now, so that a file that cannot be written is reported before the work.
+    let canvases = options.pictures.open()?;
     let words = words(&reader);
     let kernel = reader.kernel();
     let mut film = options
         .pictures
         .any()
         .then(|| Film::new(&words, &kernel.release));
-    let mut differing: Vec<(usize, u32)> = Vec::new();
-    for (index, record) in reader.records.iter().enumerate() {
-        let before = player.tally.disagreements();
-        player.play_for(record, film.as_mut().map(|film| film as &mut dyn Watcher));
-        if player.tally.disagreements() > before
-            && let Record::Call { space, .. } | Record::Map { space, .. } = record
-        {
-            differing.push((index, *space));
-        }
+    let played = Played::of(&reader, options, film.as_mut());
+    if let Some(film) = &film {
+        canvases.draw(film)?;
     }
-    let performing = begun.elapsed();
-    let processor = processor_time().saturating_sub(processor);
-    player.finish();
-    player.tally.interrupted = reader.cut.map(|cut| cut.to_string().into());
-
-    if let Some(film) = &film
-        && let Err(text) = canvases.draw(film)
-    {
-        return complain(&text);
-    }
+    let player = &played.player;
     let subject = Subject {
         words: &words,
         kernel: &kernel,
@@ -113,14 +90,14 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
             .exit
             .map(|(_, signal)| signal)
             .filter(|signal| *signal != 0),
-        elapsed: reading + performing,
+        elapsed: reading + played.performing,
         recorded: None,
         replay: Some(Replay {
-            records: count,
+            records: reader.records.len(),
             bytes: reader.length,
             reading,
-            performing,
-            processor,
+            performing: played.performing,
+            processor: played.processor,
             compared: !options.no_maps,
             skipped: player.skipped,
         }),
@@ -128,28 +105,72 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
     if !options.quiet || player.tally.verdict() != Verdict::Agreed {
         say(report::text(&subject, &player.tally).trim_end());
     }
-    if let Some(file) = json
-        && let Err(text) = report::write_json(file, &subject, &player.tally)
-    {
-        return complain(&text);
+    if let Some(file) = json {
+        report::write_json(file, &subject, &player.tally)?;
     }
     if let Some(prefix) = &options.minimise {
-        if differing.is_empty() {
-            say("samara: engine and record do not differ: there is nothing to minimise");
-        } else {
-            match minimise(&reader.records, &differing, prefix) {
-                Ok(found) => say(&format!(
-                    "samara: {} of {} suffice: `{}` and `{}`",
-                    found.steps,
-                    number_of(found.of as u64, "step"),
-                    found.files[0].display(),
-                    found.files[1].display()
-                )),
-                Err(text) => say(&format!("samara: {text}")),
+        say(&minimised(&reader, &played.differing, prefix));
+    }
+    Ok(of_verdict(player.tally.verdict()))
+}
+
+/// The performed records, with the time that this took.
+struct Played {
+    player: Player,
+    /// The records that differed, each with its address space.
+    differing: Vec<(usize, u32)>,
+    performing: Duration,
+    /// The processor time.
+    processor: Duration,
+}
+
+impl Played {
+    /// Performs all records.
+    fn of(reader: &Reader, options: &ReplayOptions, mut film: Option<&mut Film>) -> Self {
+        let (begun, processor) = (Instant::now(), processor_time());
+        let mut player = Player::new(!options.no_maps, options.check);
+        // The program itself; the others come by forks.
+        player.tally.processes = 1;
+        player.tally.on_unknown = reader.from_strace.then_some(0);
+        let mut differing: Vec<(usize, u32)> = Vec::new();
+        for (index, record) in reader.records.iter().enumerate() {
+            let before = player.tally.disagreements();
+            let watcher = film.as_deref_mut().map(|film| film as &mut dyn Watcher);
+            player.play_for(record, watcher);
+            if player.tally.disagreements() > before
+                && let Record::Call { space, .. } | Record::Map { space, .. } = record
+            {
+                differing.push((index, *space));
             }
         }
+        let performing = begun.elapsed();
+        let processor = processor_time().saturating_sub(processor);
+        player.finish();
+        player.tally.interrupted = reader.cut.map(|cut| cut.to_string().into());
+        Played {
+            player,
+            differing,
+            performing,
+            processor,
+        }
     }
-    of_verdict(player.tally.verdict())
+}
+
+/// Minimises the first differences, and returns a line about the result.
+fn minimised(reader: &Reader, differing: &[(usize, u32)], prefix: &Path) -> String {
+    if differing.is_empty() {
+        return "samara: engine and record do not differ: there is nothing to minimise".to_owned();
+    }
+    match minimise(&reader.records, differing, prefix) {
+        Ok(found) => format!(
+            "samara: {} of {} suffice: `{}` and `{}`",
+            found.steps,
+            number_of(found.of as u64, "step"),
+            found.files[0].display(),
+            found.files[1].display()
+        ),
+        Err(text) => format!("samara: {text}"),
+    }
 }
 
 /// Processor time of this thread.
