@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn things_are_counted_in_english() {
+    fn numbers_have_english_plurals() {
         let all = |one| [0, 1, 2, 12_345].map(|number| number_of(number, one));
         assert_eq!(
             all("call"),

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_matter_is_left_out() {
+    fn irrelevant_steps_are_left_out() {
         let steps: Vec<u32> = (0..100).collect();
         assert_eq!(shortest(&steps, three_then_seven), Some((vec![3, 7], 2)));
         assert_eq!(shortest(&[7, 3], three_then_seven), None);

@@ -456,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_of_strace_does_harm() {
+    fn no_text_of_strace_causes_a_panic() {
         assert!(play(TEXT.as_bytes()));
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let mut below = |n: usize| {

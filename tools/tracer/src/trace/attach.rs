@@ -276,7 +276,7 @@ mod tests {
 
     /// Advice never asks for what the process has already.
     #[test]
-    fn advice_fits_who_asks() {
+    fn advice_fits_the_process() {
         let root = Asking {
             root: true,
             capable: true,

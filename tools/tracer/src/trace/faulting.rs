@@ -78,7 +78,7 @@ mod tests {
     /// Uses threads of this process: one runs until it is told, and then waits in a call. The
     /// test's own thread is left out.
     #[test]
-    fn a_thread_that_runs_or_waits_in_a_call_comes_to_the_end_of_its_fault() {
+    fn a_thread_that_runs_or_waits_in_a_call_has_ended_its_fault() {
         let (tell, told) = mpsc::channel::<()>();
         let (give, tid) = mpsc::channel();
         let runs = std::thread::spawn(move || {

@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn regular_files_tell_how_they_were_opened() {
+    fn regular_files_have_their_access_mode() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data");
         fs::write(&path, "x").unwrap();
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_descriptor_again_is_looked_at_again() {
+    fn a_reused_descriptor_number_is_resolved_again() {
         let folder = tempfile::tempdir().unwrap();
         let made = |name: &str| {
             let path = folder.path().join(name);
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_mapped_is_told_apart() {
+    fn unmappable_files_are_recognised() {
         assert_eq!(Files::default().resolve(own(), -1, PRIVATE), FileArg::Bad);
         assert_eq!(Files::default().resolve(own(), 9999, PRIVATE), FileArg::Bad);
         assert_eq!(

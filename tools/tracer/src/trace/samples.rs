@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_moved_shows_at_its_new_place() {
+    fn moved_pages_show_at_their_new_place() {
         let moving = |flags, new_len| Call::Mremap {
             old_addr: 0x4000,
             old_len: 0x3000,

@@ -3,6 +3,9 @@
 //! All threads that share an address space share one of these. Calls on it happen one at a time.
 //! While one is under way (`holder`), other threads stop at the entry of theirs and wait in
 //! `waiting`. So the engine performs the calls in the kernel's own order.
+//!
+//! To *doubt* a range is to note that a write to it may have been missed. A difference that such a
+//! write explains is then undecided.
 
 mod bases;
 mod compare;

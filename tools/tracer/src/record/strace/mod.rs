@@ -57,23 +57,9 @@ pub(super) fn read(mut from: impl BufRead, kernel: KernelVersion) -> Result<Whol
     let mut length = 0;
     let mut open: Option<Text> = None;
     for number in 0.. {
-        let mut bytes = Vec::new();
-        let refused = |column: usize, what: &str| Complaint {
-            line: number + 1,
-            column: column + 1,
-            what: what.to_owned(),
+        let Some(text) = read_line(&mut from, number, &mut length)? else {
+            break;
         };
-        match (&mut from).take(LONGEST).read_until(b'\n', &mut bytes) {
-            Ok(0) => break,
-            Ok(_) => {}
-            Err(error) => return Err(refused(0, &format!("reading failed: {error}"))),
-        }
-        length += bytes.len();
-        if bytes.len() as u64 == LONGEST || length > MOST {
-            return Err(refused(bytes.len(), "the line or the text is too long"));
-        }
-        let text = std::str::from_utf8(&bytes)
-            .map_err(|error| refused(error.valid_up_to(), "this is not UTF-8"))?;
         let text = text.trim_end_matches(['\n', '\r']);
         // One of strace's own messages may break a line in two.
         if let Some((before, message)) = text.split_once("strace: Process ")
@@ -111,6 +97,33 @@ pub(super) fn read(mut from: impl BufRead, kernel: KernelVersion) -> Result<Whol
         making.let_in(number)?;
     }
     Ok(making.finish(length))
+}
+
+/// Reads line `number`, and adds its size to `length`. Returns `None` at the end of the text.
+fn read_line(
+    from: &mut impl BufRead,
+    number: usize,
+    length: &mut usize,
+) -> Result<Option<String>, Complaint> {
+    let refused = |column: usize, what: &str| Complaint {
+        line: number + 1,
+        column: column + 1,
+        what: what.to_owned(),
+    };
+    let mut bytes = Vec::new();
+    match from.take(LONGEST).read_until(b'\n', &mut bytes) {
+        Ok(0) => return Ok(None),
+        Ok(_) => {}
+        Err(error) => return Err(refused(0, &format!("reading failed: {error}"))),
+    }
+    *length += bytes.len();
+    if bytes.len() as u64 == LONGEST || *length > MOST {
+        return Err(refused(bytes.len(), "the line or the text is too long"));
+    }
+    let text = String::from_utf8(bytes);
+    let wrong = |at: usize| refused(at, "this is not UTF-8");
+    text.map(Some)
+        .map_err(|error| wrong(error.utf8_error().valid_up_to()))
 }
 
 #[derive(Default)]
@@ -294,29 +307,32 @@ impl Making {
                     self.let_in(child)?;
                 }
             }
-            Decoded::Exec(words) if returned == 0 => {
-                if self.words.is_empty() {
-                    self.words = words;
-                }
-                self.leave(number, self.first == Some(number));
-                let others: Vec<u32> = self
-                    .threads
-                    .iter()
-                    .filter(|(other, t)| t.process == thread.process && **other != number)
-                    .map(|(other, _)| *other)
-                    .collect();
-                for other in others {
-                    self.leave(other, false);
-                    if let Some(other) = self.threads.remove(&other) {
-                        self.note_untold(&other);
-                    }
-                }
-                let space = self.new_space(Reason::Exec);
-                self.add(number, thread.process, space);
-            }
+            Decoded::Exec(words) if returned == 0 => self.exec(number, thread.process, words),
             Decoded::Exec(_) => {}
         }
         Ok(())
+    }
+
+    /// Replaces the program of a process. Its other threads end.
+    fn exec(&mut self, number: u32, process: u32, words: Vec<String>) {
+        if self.words.is_empty() {
+            self.words = words;
+        }
+        self.leave(number, self.first == Some(number));
+        let others: Vec<u32> = self
+            .threads
+            .iter()
+            .filter(|(other, thread)| thread.process == process && **other != number)
+            .map(|(other, _)| *other)
+            .collect();
+        for other in others {
+            self.leave(other, false);
+            if let Some(other) = self.threads.remove(&other) {
+                self.note_untold(&other);
+            }
+        }
+        let space = self.new_space(Reason::Exec);
+        self.add(number, process, space);
     }
 
     /// Notes that the calls of a thread without any line are unknown.

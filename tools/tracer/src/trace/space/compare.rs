@@ -3,7 +3,8 @@
 use std::io;
 use std::ops::RangeInclusive;
 
-use samara_conformance::checker::Place;
+use samara_conformance::compare::Difference;
+use samara_conformance::follow::Place;
 use samara_conformance::seed::Seed;
 use samara_conformance::tally::{Finding, FindingKind};
 use samara_conformance::undecided::Unknown;
@@ -58,10 +59,6 @@ impl Space {
         self.calls_since_whole = 0;
         session.tally.maps += 1;
         session.tally.areas_compared += session.map.areas().len() as u64;
-        let place = Place {
-            call_number: session.call_number,
-            process: who.process,
-        };
         let mut compared =
             self.checker
                 .compare(&session.map, &mut session.grown, &mut session.tally.renamed);
@@ -90,28 +87,52 @@ impl Space {
         if let Some(record) = &mut session.record {
             record.map(self.number, &session.map);
         }
-        let undecided = match &compared {
-            Err(_) if open => Some(Unknown::Advice),
-            Err(_) => self.checker.undecided(&session.map),
-            Ok(()) => None,
+        match compared {
+            Err(difference) => self.report_difference(&difference, open, who, session, cause),
+            Ok(()) => self.check_engine(who, session, cause),
+        }
+    }
+
+    /// Counts a difference of the maps as undecided or as a finding, and starts the engine again.
+    /// With `open`, advice may or may not have been given.
+    fn report_difference(
+        &mut self,
+        difference: &Difference,
+        open: bool,
+        who: Who,
+        session: &mut Session,
+        cause: Option<String>,
+    ) {
+        let undecided = match open {
+            true => Some(Unknown::Advice),
+            false => self.follower.undecided(&session.map),
         };
         if let Some(unknown) = undecided {
             session.tally.undecided_maps += 1;
             session.tally.note_undecided(unknown);
-            self.resync(who, session, "after an undecided map");
-        } else if let Err(difference) = compared {
-            let cause = cause.unwrap_or_else(|| "the start of the program".to_owned());
-            let finding = self
-                .checker
-                .map_finding(&session.map, &difference, place, cause);
-            session.tally.find(FindingKind::Map, || finding);
-            self.resync(who, session, PARTED);
-        } else if session.check
-            && let Err(broken) = self.checker.engine().check()
+            return self.resync(who, session, "after an undecided map");
+        }
+        let place = Place {
+            call_number: session.call_number,
+            process: who.process,
+        };
+        let cause = cause.unwrap_or_else(|| "the start of the program".to_owned());
+        let finding = self
+            .follower
+            .map_finding(&session.map, difference, place, cause);
+        session.tally.find(FindingKind::Map, || finding);
+        self.resync(who, session, PARTED);
+    }
+
+    /// Checks every invariant of the engine, if the session asks for it.
+    fn check_engine(&self, who: Who, session: &mut Session, cause: Option<String>) {
+        if session.check
+            && let Err(broken) = self.follower.engine().check()
         {
+            let call_number = session.call_number;
             session.tally.find(FindingKind::Invariant, || Finding {
                 kind: FindingKind::Invariant,
-                call_number: place.call_number,
+                call_number,
                 process: who.process,
                 call: cause.unwrap_or_default(),
                 detail: format!("{broken}\n"),

@@ -258,7 +258,7 @@ mod tests {
     /// From a program in the storm: an area grew down to another growing area. The call then
     /// replaced that one by something else, up to the first area.
     #[test]
-    fn what_a_call_has_mapped_has_not_grown() {
+    fn the_mapping_of_a_call_is_no_growth() {
         let grown = |mapped, start| {
             let start_at = |address| (start..0x8000).contains(&address).then_some(start);
             grown_to(0x8000, (0, 0), mapped, |from, _| from < 0x2000, start_at)
@@ -272,7 +272,7 @@ mod tests {
     /// From a real caller: an area grew while another thread mapped something within the grown
     /// part.
     #[test]
-    fn what_lies_below_what_a_call_has_mapped_has_grown() {
+    fn growth_below_the_mapping_of_a_call_is_seen() {
         let areas = [(0x3000, 0x5000), (0x5000, 0x6000), (0x6000, 0x9000)];
         let grown = |mapped, known: (u64, u64)| {
             let start_at = |address| {
