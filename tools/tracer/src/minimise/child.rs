@@ -220,35 +220,58 @@ impl Drop for Child {
     }
 }
 
-/// Returns the number and the raw arguments of a call. `room` is the address that they may point
-/// to.
-pub(super) fn raw(call: &Call, room: u64, files: &Files) -> Option<(i64, [u64; 6])> {
-    const PR_SET_VMA: u64 = 0x5356_4d41;
-    let (number, list): (i64, &[u64]) = match *call {
-        Call::Mmap {
-            addr,
-            len,
-            prot,
-            flags,
-            ref file,
-            offset,
-        } => {
-            let descriptor = match file {
-                FileArg::None | FileArg::Bad => u64::MAX,
-                FileArg::File(file) => files.descriptor(file)?.as_raw_fd() as u64,
-            };
-            (
-                libc::SYS_mmap,
-                &[addr, len, prot, flags, descriptor, offset],
-            )
-        }
-        Call::Munmap { addr, len } => (libc::SYS_munmap, &[addr, len]),
+/// A system call: its number and its raw arguments.
+type Raw = (i64, [u64; 6]);
+
+/// Returns the raw form of a call. `room` is the address that its arguments may point to. `None` if
+/// the call cannot be performed here.
+pub(super) fn raw(call: &Call, room: u64, files: &Files) -> Option<Raw> {
+    match call {
+        Call::Mmap { .. } => raw_mmap(call, files),
+        _ => raw_on_areas(call)
+            .or_else(|| raw_on_pages(call, room))
+            .or_else(|| raw_on_locks(call))
+            .or_else(|| raw_setting(call, room)),
+    }
+}
+
+/// Fills up arguments with zeros.
+fn six(list: &[u64]) -> [u64; 6] {
+    let mut arguments = [0; 6];
+    arguments[..list.len()].copy_from_slice(list);
+    arguments
+}
+
+/// Returns the raw form of `mmap`, with the descriptor of the stand-in for its file.
+fn raw_mmap(call: &Call, files: &Files) -> Option<Raw> {
+    let &Call::Mmap {
+        addr,
+        len,
+        prot,
+        flags,
+        ref file,
+        offset,
+    } = call
+    else {
+        return None;
+    };
+    let descriptor = match file {
+        FileArg::None | FileArg::Bad => u64::MAX,
+        FileArg::File(file) => files.descriptor(file)?.as_raw_fd() as u64,
+    };
+    Some((libc::SYS_mmap, [addr, len, prot, flags, descriptor, offset]))
+}
+
+/// Returns the raw form of calls that change or remove areas.
+fn raw_on_areas(call: &Call) -> Option<Raw> {
+    Some(match *call {
+        Call::Munmap { addr, len } => (libc::SYS_munmap, six(&[addr, len])),
         Call::Mprotect {
             addr,
             len,
             prot,
             pkey: -1,
-        } => (libc::SYS_mprotect, &[addr, len, prot]),
+        } => (libc::SYS_mprotect, six(&[addr, len, prot])),
         Call::Mprotect {
             addr,
             len,
@@ -256,7 +279,7 @@ pub(super) fn raw(call: &Call, room: u64, files: &Files) -> Option<(i64, [u64; 6
             pkey,
         } => (
             libc::SYS_pkey_mprotect,
-            &[addr, len, prot, i64::from(pkey) as u64],
+            six(&[addr, len, prot, i64::from(pkey) as u64]),
         ),
         Call::Mremap {
             old_addr,
@@ -266,35 +289,34 @@ pub(super) fn raw(call: &Call, room: u64, files: &Files) -> Option<(i64, [u64; 6
             new_addr,
         } => (
             libc::SYS_mremap,
-            &[old_addr, old_len, new_len, flags, new_addr],
+            six(&[old_addr, old_len, new_len, flags, new_addr]),
         ),
-        Call::Brk { addr } => (libc::SYS_brk, &[addr]),
-        Call::Madvise { addr, len, advice } => {
-            (libc::SYS_madvise, &[addr, len, i64::from(advice) as u64])
-        }
-        Call::Mlock { addr, len, flags } => (libc::SYS_mlock2, &[addr, len, flags]),
-        Call::Munlock { addr, len } => (libc::SYS_munlock, &[addr, len]),
-        Call::Mlockall { flags } => (libc::SYS_mlockall, &[flags]),
-        Call::Munlockall => (libc::SYS_munlockall, &[]),
-        Call::Msync { addr, len, flags } => (libc::SYS_msync, &[addr, len, flags]),
-        Call::Mincore { addr, len } if len < (ROOM as u64) << 12 => {
-            (libc::SYS_mincore, &[addr, len, room])
-        }
-        Call::Mseal { addr, len, flags } => (libc::SYS_mseal, &[addr, len, flags]),
+        Call::Brk { addr } => (libc::SYS_brk, six(&[addr])),
+        Call::Mseal { addr, len, flags } => (libc::SYS_mseal, six(&[addr, len, flags])),
         Call::RemapFilePages {
             addr,
             len,
             prot,
             pgoff,
             flags,
-        } => (libc::SYS_remap_file_pages, &[addr, len, prot, pgoff, flags]),
-        Call::SetVmaName {
-            addr,
-            len,
-            ref name,
-        } => {
-            let name = if name.is_some() { room } else { 0 };
-            (libc::SYS_prctl, &[PR_SET_VMA, 0, addr, len, name])
+        } => (
+            libc::SYS_remap_file_pages,
+            six(&[addr, len, prot, pgoff, flags]),
+        ),
+        _ => return None,
+    })
+}
+
+/// Returns the raw form of calls about the pages of areas.
+fn raw_on_pages(call: &Call, room: u64) -> Option<Raw> {
+    Some(match *call {
+        Call::Madvise { addr, len, advice } => (
+            libc::SYS_madvise,
+            six(&[addr, len, i64::from(advice) as u64]),
+        ),
+        Call::Msync { addr, len, flags } => (libc::SYS_msync, six(&[addr, len, flags])),
+        Call::Mincore { addr, len } if len < (ROOM as u64) << 12 => {
+            (libc::SYS_mincore, six(&[addr, len, room]))
         }
         Call::Mbind {
             addr,
@@ -302,22 +324,48 @@ pub(super) fn raw(call: &Call, room: u64, files: &Files) -> Option<(i64, [u64; 6
             mode,
             flags,
             ..
-        } => (libc::SYS_mbind, &[addr, len, mode, room, 65, flags]),
+        } => (libc::SYS_mbind, six(&[addr, len, mode, room, 65, flags])),
         Call::SetMempolicyHomeNode {
             addr,
             len,
             home,
             flags,
-        } => (SYS_SET_MEMPOLICY_HOME_NODE, &[addr, len, home, flags]),
-        Call::PkeyAlloc { flags, rights } => (libc::SYS_pkey_alloc, &[flags, rights]),
-        Call::PkeyFree { pkey } => (libc::SYS_pkey_free, &[i64::from(pkey) as u64]),
-        Call::SetMdwe { bits } => (libc::SYS_prctl, &[65, bits]),
-        Call::SetMemoryMerge { on } => (libc::SYS_prctl, &[67, on]),
+        } => (SYS_SET_MEMPOLICY_HOME_NODE, six(&[addr, len, home, flags])),
         _ => return None,
-    };
-    let mut arguments = [0; 6];
-    arguments[..list.len()].copy_from_slice(list);
-    Some((number, arguments))
+    })
+}
+
+/// Returns the raw form of calls that lock and unlock memory.
+fn raw_on_locks(call: &Call) -> Option<Raw> {
+    Some(match *call {
+        Call::Mlock { addr, len, flags } => (libc::SYS_mlock2, six(&[addr, len, flags])),
+        Call::Munlock { addr, len } => (libc::SYS_munlock, six(&[addr, len])),
+        Call::Mlockall { flags } => (libc::SYS_mlockall, six(&[flags])),
+        Call::Munlockall => (libc::SYS_munlockall, six(&[])),
+        _ => return None,
+    })
+}
+
+/// Returns the raw form of calls about names, protection keys and settings of the process.
+fn raw_setting(call: &Call, room: u64) -> Option<Raw> {
+    const PR_SET_VMA: u64 = 0x5356_4d41;
+    const PR_SET_MDWE: u64 = 65;
+    const PR_SET_MEMORY_MERGE: u64 = 67;
+    Some(match *call {
+        Call::SetVmaName {
+            addr,
+            len,
+            ref name,
+        } => {
+            let name = if name.is_some() { room } else { 0 };
+            (libc::SYS_prctl, six(&[PR_SET_VMA, 0, addr, len, name]))
+        }
+        Call::PkeyAlloc { flags, rights } => (libc::SYS_pkey_alloc, six(&[flags, rights])),
+        Call::PkeyFree { pkey } => (libc::SYS_pkey_free, six(&[i64::from(pkey) as u64])),
+        Call::SetMdwe { bits } => (libc::SYS_prctl, six(&[PR_SET_MDWE, bits])),
+        Call::SetMemoryMerge { on } => (libc::SYS_prctl, six(&[PR_SET_MEMORY_MERGE, on])),
+        _ => return None,
+    })
 }
 
 /// Converts a result of libc's `syscall` to the kernel's form: a value, or minus the error number.

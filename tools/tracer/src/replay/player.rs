@@ -350,16 +350,8 @@ impl Player {
         if self.maps {
             replayed.last = Some(call.clone());
         }
-        if self.check
-            && let Err(broken) = replayed.checker.engine().check()
-        {
-            self.tally.find(FindingKind::Invariant, || Finding {
-                kind: FindingKind::Invariant,
-                call_number: place.call_number,
-                process: place.process,
-                call: Described(call).to_string(),
-                detail: format!("{broken}\n"),
-            });
+        if self.check {
+            check(replayed.follower.engine(), call, place, &mut self.tally);
         }
         let both_failed = own < 0 && (-4095..0).contains(&returned);
         // If an undecided answer has changed another map, the record starts the engine again next.
@@ -413,6 +405,19 @@ impl Player {
         for replayed in self.spaces.drain(..).flatten() {
             replayed.checker.retire(false, &mut self.tally);
         }
+    }
+}
+
+/// Checks every invariant of the engine after a call.
+fn check(engine: &AddressSpace, call: &Call, place: Place, tally: &mut Tally) {
+    if let Err(broken) = engine.check() {
+        tally.find(FindingKind::Invariant, || Finding {
+            kind: FindingKind::Invariant,
+            call_number: place.call_number,
+            process: place.process,
+            call: Described(call).to_string(),
+            detail: format!("{broken}\n"),
+        });
     }
 }
 
