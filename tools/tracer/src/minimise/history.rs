@@ -29,9 +29,9 @@ pub(super) enum Action {
     Call(Call),
     /// Writes to the page at this address.
     Touch(u64),
-    /// Forks; the history goes on in the child.
+    /// Forks. The history continues in the child.
     ForkInto,
-    /// Forks; the history goes on in the parent, and the child stays.
+    /// Forks. The history continues in the parent, and the child stays.
     ForkAside,
 }
 

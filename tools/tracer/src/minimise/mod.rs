@@ -4,9 +4,9 @@
 //! would have changed. So the calls are performed on the running kernel, in a process made for it,
 //! and on an engine that starts from that process's map.
 //!
-//! ```text record ─→ history (steps, addresses relative to one another) ─→ shortest ─→ both ─→
-//! child (the kernel's side)
-//!                                                                    └─→ source (Rust, C)
+//! ```text
+//! record ─→ history (steps, relative addresses) ─→ shortest ─→ both ─→ child (the kernel's side)
+//!                                                     └─→ source (Rust, C)
 //! ```
 
 mod both;

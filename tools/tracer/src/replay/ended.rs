@@ -14,7 +14,7 @@ pub struct Ended {
     pub threads: Vec<i32>,
     /// The engine.
     pub space: AddressSpace,
-    /// The number of times that the engine was started anew from the kernel's map, after calls that
+    /// The number of times that the engine was started again from the kernel's map, after calls that
     /// it does not model.
     pub anew: u32,
     /// `true` if engine and record have agreed since it was started last.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! launch ─┬→ events ─→ space ─→ follow (engine) ─→ compare
-//! attach ─┘   │         ├─→ seeding (what only the kernel knows)
+//! attach ─┘   │         ├─→ seeding (the state that /proc shows)
 //!             ├─→ decode ─→ files ─→ opened
 //!             └─→ entry, filter
 //! ```

@@ -125,8 +125,8 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// Creates an address space without threads and calls, of which nothing is known besides these.
-    fn new(number: u32, checker: Checker, maps: MapsFile, pagemap: Pagemap) -> Self {
+    /// Creates an address space without threads and calls. All other fields have their defaults.
+    fn new(number: u32, follower: Follower, maps: MapsFile, pagemap: Pagemap) -> Self {
         Self {
             number,
             checker,
