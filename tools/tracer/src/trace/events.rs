@@ -202,7 +202,7 @@ impl<'s> Tracer<'s> {
         Ok(())
     }
 
-    /// Handles the begin of a call of interest. Notes the flags that describe its child, because
+    /// Handles the start of a call of interest. Notes the flags that describe its child, because
     /// the kernel may overwrite them.
     fn enters(&mut self, tid: Tid, entry: Entry) {
         if let Some(task) = self.tasks.get_mut(&tid) {

@@ -1,4 +1,4 @@
-//! The begin of a call of interest. The call is decoded, and runs when its turn has come.
+//! The start of a call of interest. The call is decoded, and runs when its turn has come.
 
 use samara_linux::Tid;
 use samara_linux::ptrace::{self, Pace};
@@ -24,7 +24,7 @@ enum Run {
 }
 
 impl Tracer<'_> {
-    /// Handles the begin of a call of interest.
+    /// Handles the start of a call of interest.
     pub(super) fn entry(&mut self, tid: Tid, entry: Entry) {
         // The program's own filter stopped this call. Without a tracer, the call would get this
         // error.

@@ -1,4 +1,4 @@
-//! The begin and the end of threads and processes, and the address space that each uses.
+//! The start and the end of threads and processes, and the address space that each uses.
 //!
 //! # Rules
 //! - A new thread may report its first stop before the event of the thread that made it. It is held

@@ -19,7 +19,7 @@ impl Tracer<'_> {
             libc::SYS_exit,
             libc::SYS_rt_sigreturn,
         ];
-        /// The same calls in the i386 table, with `sigreturn`.
+        /// The same calls in the i386 table, with `sigreturn` for `rt_sigreturn`.
         const ALLOWED_I386: [i64; 4] = [3, 4, 1, 119];
         let (allowed, exit) = match ptrace::is_i386(tid) {
             true => (ALLOWED_I386, ALLOWED_I386[2]),

@@ -6,7 +6,7 @@
 //! performs the call. If another thread, or another process that shares the memory, can write
 //! there, the values that the kernel read are unknown. Then a different answer is undecided, and so
 //! is the state of the memory that the call names. That needs no request to the kernel, because the
-//! engine knows which memory is shared.
+//! engine knows which memory others can write.
 
 use samara_conformance::replica::may_be_sealed;
 use samara_conformance::undecided::Unknown;

@@ -353,7 +353,7 @@ impl Space {
         }
     }
 
-    /// Handles the begin of `io_uring_enter`. Returns `true` if its return must be seen, because
+    /// Handles the start of `io_uring_enter`. Returns `true` if its return must be seen, because
     /// advice is submitted or pending.
     pub(crate) fn uring_enters(
         &mut self,

@@ -118,8 +118,8 @@ impl Space {
             self.finish_late(Call::UffdClose { context }, who, 0, session);
             session.watchers.forget(context);
         }
-        // The samples for the call were taken by these calls.
-        let engine = self.checker.engine();
+        // Closing these has replaced the samples of `call`.
+        let engine = self.follower.engine();
         self.ambiguous = self.samples.take_late(engine, call, &mut self.pagemap);
     }
 
