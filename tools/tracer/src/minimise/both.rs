@@ -197,7 +197,7 @@ impl Both {
 
 /// Performs a step on the engine after the kernel. Returns the difference of the answers, if there
 /// is one, and `None` if the engine cannot continue.
-fn performed(action: &Action, kernel: i64, follower: &mut Follower) -> Option<Option<What>> {
+fn performed(action: &Action, kernel: i64, checker: &mut Checker) -> Option<Option<What>> {
     match action {
         Action::Touch(addr) => {
             if kernel == 0 {

@@ -351,7 +351,7 @@ impl Player {
             replayed.last = Some(call.clone());
         }
         if self.check {
-            check(replayed.follower.engine(), call, place, &mut self.tally);
+            check(replayed.checker.engine(), call, place, &mut self.tally);
         }
         let both_failed = own < 0 && (-4095..0).contains(&returned);
         // If an undecided answer has changed another map, the record starts the engine again next.

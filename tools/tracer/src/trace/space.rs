@@ -126,7 +126,7 @@ pub(crate) struct Space {
 
 impl Space {
     /// Creates an address space without threads and calls. All other fields have their defaults.
-    fn new(number: u32, follower: Follower, maps: MapsFile, pagemap: Pagemap) -> Self {
+    fn new(number: u32, checker: Checker, maps: MapsFile, pagemap: Pagemap) -> Self {
         Self {
             number,
             checker,

@@ -3,8 +3,8 @@
 use std::io;
 use std::ops::RangeInclusive;
 
+use samara_conformance::checker::Place;
 use samara_conformance::compare::Difference;
-use samara_conformance::follow::Place;
 use samara_conformance::seed::Seed;
 use samara_conformance::tally::{Finding, FindingKind};
 use samara_conformance::undecided::Unknown;
@@ -105,7 +105,7 @@ impl Space {
     ) {
         let undecided = match open {
             true => Some(Unknown::Advice),
-            false => self.follower.undecided(&session.map),
+            false => self.checker.undecided(&session.map),
         };
         if let Some(unknown) = undecided {
             session.tally.undecided_maps += 1;
@@ -118,7 +118,7 @@ impl Space {
         };
         let cause = cause.unwrap_or_else(|| "the start of the program".to_owned());
         let finding = self
-            .follower
+            .checker
             .map_finding(&session.map, difference, place, cause);
         session.tally.find(FindingKind::Map, || finding);
         self.resync(who, session, PARTED);
@@ -127,7 +127,7 @@ impl Space {
     /// Checks every invariant of the engine, if the session asks for it.
     fn check_engine(&self, who: Who, session: &mut Session, cause: Option<String>) {
         if session.check
-            && let Err(broken) = self.follower.engine().check()
+            && let Err(broken) = self.checker.engine().check()
         {
             let call_number = session.call_number;
             session.tally.find(FindingKind::Invariant, || Finding {

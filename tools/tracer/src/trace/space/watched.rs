@@ -119,7 +119,7 @@ impl Space {
             session.watchers.forget(context);
         }
         // Closing these has replaced the samples of `call`.
-        let engine = self.follower.engine();
+        let engine = self.checker.engine();
         self.ambiguous = self.samples.take_late(engine, call, &mut self.pagemap);
     }
 
