@@ -52,7 +52,8 @@ impl Ord for KernelVersion {
 impl KernelVersion {
     /// The oldest with which the engine was compared.
     pub const OLDEST: Self = Self::new(6, 1);
-    /// The newest one, and the default.
+    /// The newest one, and the default. It rises when the oracle's histories, run on a newer kernel,
+    /// agree with the engine, and each rule that differs has a row in the table of rules.
     pub const NEWEST: Self = Self::new(6, 18);
 
     /// The version `major.minor`.
