@@ -104,6 +104,22 @@ impl Column {
     }
 }
 
+/// A column together with the cell that it has in a row for `T`, so that headings and cells cannot get
+/// out of step.
+pub(crate) struct Field<'a, T> {
+    column: Column,
+    cell: Box<dyn Fn(&T) -> String + 'a>,
+}
+
+impl<'a, T> Field<'a, T> {
+    pub(crate) fn new(column: Column, cell: impl Fn(&T) -> String + 'a) -> Self {
+        Self {
+            column,
+            cell: Box::new(cell),
+        }
+    }
+}
+
 /// Rows of texts.
 #[derive(Debug)]
 pub(crate) struct Grid {
@@ -128,6 +144,16 @@ impl Grid {
             rows: Vec::new(),
             summed: false,
         }
+    }
+
+    /// Makes a grid with a row for each value.
+    pub(crate) fn of<T>(fields: &[Field<'_, T>], values: impl IntoIterator<Item = T>) -> Self {
+        let columns: Vec<Column> = fields.iter().map(|field| field.column).collect();
+        let mut grid = Self::new(&columns);
+        for value in values {
+            grid.row(fields.iter().map(|field| (field.cell)(&value)));
+        }
+        grid
     }
 
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {

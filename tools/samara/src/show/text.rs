@@ -9,8 +9,9 @@ use samara_mm::VmFlags;
 use samara_tracer::quantity::{bytes, grouped, plural};
 
 use super::fork::Fork;
-use super::grid::{Column, Grid, Paper};
-use super::snapshot::{Border, Gaps, Snapshot};
+use super::grid::{Column, Field, Grid, Paper};
+use super::snapshot::{Border, Gap, Gaps, Snapshot, Sum};
+use crate::kind::Kind;
 
 /// A number of bytes, or nothing for none.
 fn some(number: u64) -> String {
@@ -34,34 +35,30 @@ pub(crate) fn title(snapshot: &Snapshot) -> String {
 pub(crate) fn summary(snapshot: &Snapshot, paper: Paper) -> String {
     let (kinds, all) = snapshot.sums();
     let known = snapshot.known;
-    let mut columns = vec![
-        Column::text(""),
-        Column::number("areas", 1),
-        Column::number("size", 0),
+    type Row<'a> = (&'a str, &'a Sum);
+    let mut fields = vec![
+        Field::new(Column::text(""), |(name, _): &Row<'_>| (*name).to_owned()),
+        Field::new(Column::number("areas", 1), |(_, sum): &Row<'_>| {
+            grouped(sum.areas)
+        }),
+        Field::new(Column::number("size", 0), |(_, sum): &Row<'_>| {
+            bytes(sum.bytes)
+        }),
     ];
     if known {
-        columns.extend([
-            Column::number("resident", 0),
-            Column::number("dirty", 2),
-            Column::number("swapped", 3),
-            Column::number("huge", 4),
+        let figure = |heading, spare, of: fn(&Figures) -> u64| {
+            let cell = move |(_, sum): &Row<'_>| some(of(&sum.figures));
+            Field::new(Column::number(heading, spare), cell)
+        };
+        fields.extend([
+            figure("resident", 0, |sum| sum.resident + sum.hugetlb),
+            figure("dirty", 2, Figures::dirty),
+            figure("swapped", 3, |sum| sum.swapped),
+            figure("huge", 4, Figures::huge),
         ]);
     }
-    let mut grid = Grid::new(&columns);
     let rows = kinds.iter().map(|(kind, sum)| (kind.name(), sum));
-    for (name, sum) in rows.chain([("all", &all)]) {
-        let mut row = vec![name.to_owned(), grouped(sum.areas), bytes(sum.bytes)];
-        if known {
-            let figures = &sum.figures;
-            row.extend([
-                some(figures.resident + figures.hugetlb),
-                some(figures.dirty()),
-                some(figures.swapped),
-                some(figures.huge()),
-            ]);
-        }
-        grid.row(row);
-    }
+    let mut grid = Grid::of(&fields, rows.chain([("all", &all)]));
     grid.summed = true;
     let mut text = grid.text(paper);
     text.push('\n');
@@ -196,7 +193,7 @@ const NAME: Column = Column {
     ..Column::text("name")
 };
 
-/// The device and the number of an area's file in it: nothing where there is none.
+/// Returns the device and the inode of an area's file, or dots without a file.
 fn object(area: &Area) -> [String; 2] {
     match (area.major, area.minor, area.inode) {
         (0, 0, 0) => ["·", "·"].map(str::to_owned),
@@ -206,125 +203,121 @@ fn object(area: &Area) -> [String; 2] {
 
 /// Every area.
 pub(super) fn maps(snapshot: &Snapshot, paper: Paper) -> String {
-    let mut grid = Grid::new(&[
-        Column::text("from"),
-        Column::number("to (not in it)", 7),
-        Column::number("size", 1),
-        Column::text("may"),
-        Column::number("offset", 9),
-        Column::number("device", 10),
-        Column::number("inode", 11),
-        Column::number("resident", 3),
-        Column::number("PSS", 8),
-        Column {
-            spare: 4,
-            ..Column::text("is")
-        },
-        Column {
-            spare: 6,
-            ..Column::text("why apart from the one below")
-        },
-        NAME,
-    ]);
-    let borders = &snapshot.borders;
-    for (i, (area, kind, figures)) in snapshot.areas().enumerate() {
-        let [device, inode] = object(area);
-        let of_pages = |figure: fn(&Figures) -> u64| some(figures.map_or(0, figure));
-        grid.row([
-            format!("{:012x}", area.start),
-            format!("{:012x}", area.end),
-            bytes(area.end - area.start),
-            String::from_utf8_lossy(&area.perms).into_owned(),
-            format!("{:x}", area.offset),
-            device,
-            inode,
-            of_pages(|figures| figures.resident + figures.hugetlb),
-            of_pages(|figures| figures.proportional),
-            kind.name().to_owned(),
-            border_text(snapshot, i, borders.get(i).copied().flatten()),
-            String::from_utf8_lossy(snapshot.map.name(area)).into_owned(),
-        ]);
+    type Row<'a> = (usize, (&'a Area, Kind, Option<&'a Figures>));
+    fn figure<'a>(heading: &'static str, spare: u8, of: fn(&Figures) -> u64) -> Field<'a, Row<'a>> {
+        let cell = move |(_, (_, _, figures)): &Row<'a>| some(figures.map_or(0, of));
+        Field::new(Column::number(heading, spare), cell)
     }
-    grid.text(paper)
+    fn area<'a>(column: Column, of: impl Fn(&Area) -> String + 'a) -> Field<'a, Row<'a>> {
+        Field::new(column, move |(_, (area, ..)): &Row<'a>| of(area))
+    }
+    let border = |i: usize| border_text(snapshot, i, snapshot.borders.get(i).copied().flatten());
+    let name = |area: &Area| String::from_utf8_lossy(snapshot.map.name(area)).into_owned();
+    let fields = [
+        area(Column::text("from"), |area| format!("{:012x}", area.start)),
+        area(Column::number("to (not in it)", 7), |area| {
+            format!("{:012x}", area.end)
+        }),
+        area(Column::number("size", 1), |area| {
+            bytes(area.end - area.start)
+        }),
+        area(Column::text("may"), |area| {
+            String::from_utf8_lossy(&area.perms).into_owned()
+        }),
+        area(Column::number("offset", 9), |area| {
+            format!("{:x}", area.offset)
+        }),
+        area(Column::number("device", 10), |area| object(area)[0].clone()),
+        area(Column::number("inode", 11), |area| object(area)[1].clone()),
+        figure("resident", 3, |figures| figures.resident + figures.hugetlb),
+        figure("PSS", 8, |figures| figures.proportional),
+        Field::new(text("is", 4), |(_, (_, kind, _)): &Row<'_>| {
+            kind.name().to_owned()
+        }),
+        Field::new(
+            text("why apart from the one below", 6),
+            |(i, _): &Row<'_>| border(*i),
+        ),
+        area(NAME, name),
+    ];
+    Grid::of(&fields, snapshot.areas().enumerate()).text(paper)
 }
 
-/// Every area with what is in memory of it.
+/// Returns a column of text that is left out as `spare` says.
+const fn text(heading: &'static str, spare: u8) -> Column {
+    Column {
+        spare,
+        ..Column::text(heading)
+    }
+}
+
+/// A line of [`smaps`]: an area, or all of them.
+struct Line<'a> {
+    area: Option<(&'a Area, Kind)>,
+    bytes: u64,
+    figures: Figures,
+}
+
+/// Every area with its pages in memory.
 pub(super) fn smaps(snapshot: &Snapshot, paper: Paper) -> String {
     if !snapshot.known {
         return "nothing is known of the pages of a recording\n".to_owned();
     }
-    let mut grid = Grid::new(&[
-        Column::text("from"),
-        Column::number("to (not in it)", 11),
-        Column::number("size", 1),
-        Column::number("resident", 0),
-        Column::number("PSS", 6),
-        Column::number("shared", 5),
-        Column::number("private", 4),
-        Column::number("dirty", 2),
-        Column::number("anonymous", 7),
-        Column::number("huge", 9),
-        Column::number("swapped", 3),
-        Column::number("locked", 10),
-        Column {
-            spare: 8,
-            ..Column::text("is")
-        },
-        NAME,
-    ]);
-    let cells = |sum: &Figures| {
-        [
-            sum.resident + sum.hugetlb,
-            sum.proportional,
-            sum.shared_clean + sum.shared_dirty,
-            sum.private_clean + sum.private_dirty,
-            sum.dirty(),
-            sum.anonymous,
-            sum.huge(),
-            sum.swapped,
-            sum.locked,
-        ]
-        .map(some)
+    let figure = |heading, spare, of: fn(&Figures) -> u64| {
+        let cell = move |line: &Line<'_>| some(of(&line.figures));
+        Field::new(Column::number(heading, spare), cell)
     };
-    for (area, kind, figures) in snapshot.areas() {
-        let figures = figures.copied().unwrap_or_default();
-        let mut row = vec![
-            format!("{:012x}", area.start),
-            format!("{:012x}", area.end),
-            bytes(area.end - area.start),
-        ];
-        row.extend(cells(&figures));
-        row.push(kind.name().to_owned());
-        row.push(String::from_utf8_lossy(snapshot.map.name(area)).into_owned());
-        grid.row(row);
-    }
+    let name = |area: &Area| String::from_utf8_lossy(snapshot.map.name(area)).into_owned();
+    let fields = [
+        Field::new(Column::text("from"), |line: &Line<'_>| match line.area {
+            Some((area, _)) => format!("{:012x}", area.start),
+            None => "all".to_owned(),
+        }),
+        Field::new(
+            Column::number("to (not in it)", 11),
+            |line: &Line<'_>| match line.area {
+                Some((area, _)) => format!("{:012x}", area.end),
+                None => String::new(),
+            },
+        ),
+        Field::new(Column::number("size", 1), |line: &Line<'_>| {
+            bytes(line.bytes)
+        }),
+        figure("resident", 0, |sum| sum.resident + sum.hugetlb),
+        figure("PSS", 6, |sum| sum.proportional),
+        figure("shared", 5, |sum| sum.shared_clean + sum.shared_dirty),
+        figure("private", 4, |sum| sum.private_clean + sum.private_dirty),
+        figure("dirty", 2, Figures::dirty),
+        figure("anonymous", 7, |sum| sum.anonymous),
+        figure("huge", 9, Figures::huge),
+        figure("swapped", 3, |sum| sum.swapped),
+        figure("locked", 10, |sum| sum.locked),
+        Field::new(text("is", 8), |line: &Line<'_>| match line.area {
+            Some((_, kind)) => kind.name().to_owned(),
+            None => String::new(),
+        }),
+        Field::new(NAME, |line: &Line<'_>| {
+            line.area.map_or_else(String::new, |(area, _)| name(area))
+        }),
+    ];
+    let lines = snapshot.areas().map(|(area, kind, figures)| Line {
+        area: Some((area, kind)),
+        bytes: area.end - area.start,
+        figures: figures.copied().unwrap_or_default(),
+    });
     let (_, all) = snapshot.sums();
-    let mut row = vec!["all".to_owned(), String::new(), bytes(all.bytes)];
-    row.extend(cells(&all.figures));
-    row.extend([String::new(), String::new()]);
-    grid.row(row);
+    let all = Line {
+        area: None,
+        bytes: all.bytes,
+        figures: all.figures,
+    };
+    let mut grid = Grid::of(&fields, lines.chain([all]));
     grid.summed = true;
     grid.text(paper)
 }
 
 /// Every free range, and what lies at its ends.
 pub(super) fn gaps(snapshot: &Snapshot, paper: Paper) -> String {
-    let mut grid = Grid::new(&[
-        Column::text("from"),
-        Column {
-            spare: 3,
-            ..Column::text("to (not in it)")
-        },
-        Column::number("free", 0),
-        Column {
-            spare: 2,
-            ..Column::text("after")
-        },
-        Column {
-            spare: 1,
-            ..Column::text("before")
-        },
-    ]);
     let areas = snapshot.map.areas();
     let name = |i: Option<usize>| match i.and_then(|i| areas.get(i).zip(snapshot.kinds.get(i))) {
         None => "the end".to_owned(),
@@ -333,17 +326,21 @@ pub(super) fn gaps(snapshot: &Snapshot, paper: Paper) -> String {
             name => String::from_utf8_lossy(name).into_owned(),
         },
     };
-    for gap in snapshot.gaps() {
-        let below = areas.partition_point(|area| area.start < gap.start);
-        grid.row([
-            format!("{:012x}", gap.start),
-            format!("{:012x}", gap.end),
-            bytes(gap.bytes()),
-            name(below.checked_sub(1)),
-            name(Some(below)),
-        ]);
-    }
-    grid.text(paper)
+    let below = |gap: &Gap| areas.partition_point(|area| area.start < gap.start);
+    let fields = [
+        Field::new(Column::text("from"), |gap: &Gap| {
+            format!("{:012x}", gap.start)
+        }),
+        Field::new(text("to (not in it)", 3), |gap: &Gap| {
+            format!("{:012x}", gap.end)
+        }),
+        Field::new(Column::number("free", 0), |gap: &Gap| bytes(gap.bytes())),
+        Field::new(text("after", 2), |gap: &Gap| {
+            name(below(gap).checked_sub(1))
+        }),
+        Field::new(text("before", 1), |gap| name(Some(below(gap)))),
+    ];
+    Grid::of(&fields, snapshot.gaps()).text(paper)
 }
 
 /// The tree that holds the areas, node by node: each leaf's entries by their names.
