@@ -84,14 +84,14 @@ impl<P: Platform> Process<P> {
                 space.end_call();
                 return result;
             }
-            _ => {}
+            ClearRefs::All | ClearRefs::Anonymous | ClearRefs::Mapped => {}
         }
         let space = mm.space.read();
         for area in space.areas.iter() {
             let chosen = match what {
                 ClearRefs::Anonymous => area.vma.is_anonymous(),
                 ClearRefs::Mapped => !area.vma.is_anonymous(),
-                _ => true,
+                ClearRefs::All | ClearRefs::SoftDirty | ClearRefs::PeakRss => true,
             };
             if chosen {
                 let change = Change::without(Attrs::ACCESSED);

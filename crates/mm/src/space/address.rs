@@ -151,7 +151,7 @@ impl AddressSpace {
             Calls::Other { end: window, .. } if self.layout.bottom_up && self.config.is_wide() => {
                 hint.checked_add(len).is_some_and(|end| end <= window)
             }
-            _ => true,
+            Calls::Own | Calls::Other { .. } => true,
         }
     }
 

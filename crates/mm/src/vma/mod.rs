@@ -460,7 +460,7 @@ impl Vma {
         match &self.backing {
             Backing::SharedAnonymous(object) => self.page_offset(address) < object.pages(),
             Backing::Shm { segment, .. } => self.page_offset(address) < segment.pages(),
-            _ => true,
+            Backing::Anonymous | Backing::File(_) | Backing::Special(_) => true,
         }
     }
 

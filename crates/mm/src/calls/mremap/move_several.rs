@@ -60,6 +60,6 @@ fn may_move_with_others(vma: &Vma) -> bool {
             FileKind::DevZero | FileKind::Placed | FileKind::PlacedDevice
         ),
         Backing::Shm { segment, .. } => matches!(segment.file.kind, FileKind::HugeTlb(_)),
-        _ => true,
+        Backing::Anonymous | Backing::SharedAnonymous(_) | Backing::Special(_) => true,
     }
 }

@@ -350,7 +350,8 @@ impl<P: Platform> Pages for Owner<'_, P> {
             PrepareOp::Protect { start, end } => self.split_shared(start, end),
             PrepareOp::Split { at } => self.split_huge_at(at),
             PrepareOp::Move { from, len, .. } => self.split_shared(from, from + len),
-            _ => Ok(()),
+            // New pages come by faults.
+            PrepareOp::Map { .. } => Ok(()),
         }
     }
 
@@ -429,7 +430,8 @@ impl<P: Platform> Pages for Owner<'_, P> {
             // No byte changes, so it need not be undone.
             PageAdvice::Collapse => self.mm.collapse(start, end, vma),
             PageAdvice::Unmerge => self.mm.unmerge(&Area { start, end, vma }, start, end),
-            _ => Ok(()),
+            // Pages are read by faults.
+            PageAdvice::WillNeed => Ok(()),
         }
     }
 
