@@ -181,8 +181,9 @@ impl Pagemap {
         Ok(())
     }
 
-    /// The same where only words can be read, of which there is one for each page, mapped or not: in a large range, only those of areas
-    /// that have such pages are looked at. An area that is too large itself counts as a whole.
+    /// Returns the same where only words can be read, of which there is one for each page, mapped
+    /// or not: in a large range, only those of areas that have such pages are looked at. An area
+    /// that is too large itself counts as a whole.
     fn each_among_words(
         &mut self,
         start: u64,

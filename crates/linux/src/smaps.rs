@@ -88,7 +88,7 @@ impl Figures {
         ]
     }
 
-    /// The number that a line of this label adds to. `None` for those that are not kept.
+    /// Returns the number that a line of this label adds to. `None` for those that are not kept.
     #[inline(always)]
     fn place(&mut self, label: &[u8]) -> Option<&mut u64> {
         Some(match label {
@@ -340,7 +340,7 @@ impl Parser {
         Err(SmapsError::Line(self.line, what))
     }
 
-    /// A label, and a number of KiB behind it.
+    /// Returns a label, and a number of KiB behind it.
     #[inline(always)]
     fn number(&mut self, line: &[u8]) -> Result<(), SmapsError> {
         // Nothing to add, as in most lines.
@@ -369,7 +369,7 @@ impl Parser {
         Ok(())
     }
 
-    /// A line that is not in those columns.
+    /// Returns a line that is not in those columns.
     fn other(&mut self, line: &[u8]) -> Result<(), SmapsError> {
         if let Some(list) = line.strip_prefix(b"VmFlags:") {
             if !self.inside {
@@ -437,7 +437,7 @@ impl Parser {
     }
 }
 
-/// A number with spaces before it.
+/// Returns a number with spaces before it.
 fn decimal(text: &[u8]) -> Option<u64> {
     let digits = text.trim_ascii();
     if digits.is_empty() {

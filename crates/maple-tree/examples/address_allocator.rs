@@ -107,7 +107,7 @@ fn main() -> Result<(), Error> {
     against_a_bitmap(20_000)
 }
 
-/// The same history here and over an array with a flag for each address.
+/// Runs the same history here and over an array with a flag for each address.
 fn against_a_bitmap(steps: u32) -> Result<(), Error> {
     const BASE: u64 = 0x100;
     const SIZE: u64 = 0x400;

@@ -94,7 +94,7 @@ impl Vmem {
         Ok(())
     }
 
-    /// The flags of the area that a range is in.
+    /// Returns the flags of the area that a range is in.
     fn area_of(&self, range: &Range<usize>) -> Result<(usize, Flags), Error> {
         let (area, flags) = self.areas.get_range(range.start).ok_or(Error::NotMapped)?;
         let end = area.half_open().ok_or(Error::Beyond)?.end;

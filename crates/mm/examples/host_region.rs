@@ -15,7 +15,7 @@ use samara_mm::*;
 const PAGES: u64 = 96;
 const RESERVED: i32 = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-/// The answer of a host's call.
+/// Returns the answer of a host's call.
 fn host(result: i64) -> Result<(), Errno> {
     let errno = std::io::Error::last_os_error().raw_os_error();
     let fine = (result != -1).then_some(());

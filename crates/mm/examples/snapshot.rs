@@ -197,7 +197,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A line for each bucket that was used, a column for each phase.
+/// Returns a line for each bucket that was used, a column for each phase.
 fn histogram(phases: &[Latencies; 3]) -> String {
     let mut out = String::new();
     let _ = writeln!(

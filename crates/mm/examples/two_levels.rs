@@ -53,7 +53,7 @@ fn line(text: &str) -> Option<Line> {
     })
 }
 
-/// The map as the engine holds it.
+/// Returns the map as the engine holds it.
 fn engine(lines: &[Line]) -> Result<AddressSpace, Box<dyn Error>> {
     let error = |errno: samara_mm::Errno| errno.to_string();
     let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())
@@ -88,7 +88,7 @@ fn engine(lines: &[Line]) -> Result<AddressSpace, Box<dyn Error>> {
 /// Tables, each by its level and its place among those of its level.
 type Tables = BTreeSet<(u32, u64)>;
 
-/// The tables above a page, or around an address at which the status changes.
+/// Returns the tables above a page, or around an address at which the status changes.
 fn note(tables: &mut Tables, address: u64, needed: impl Fn(u32) -> bool) {
     for bits in LEVELS {
         if needed(bits) {

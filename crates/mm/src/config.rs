@@ -195,7 +195,7 @@ impl Config {
         Ok((config, layout))
     }
 
-    /// The settings with no minimum below [`task_base`](Self::task_base).
+    /// Returns the settings with no minimum below [`task_base`](Self::task_base).
     pub(crate) fn raised(self) -> Self {
         Config {
             mmap_min_addr: self.mmap_min_addr.max(self.task_base),
@@ -368,7 +368,7 @@ impl Layout {
 }
 
 impl Default for Layout {
-    /// The layout without address randomisation, with 8 MiB of stack.
+    /// Returns the layout without address randomisation, with 8 MiB of stack.
     fn default() -> Self {
         Layout {
             mmap_base: 0x7fff_f7ff_f000,

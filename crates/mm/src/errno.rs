@@ -14,7 +14,8 @@ macro_rules! errnos {
         impl Errno {
             $(#[doc = $text] pub const $name: Errno = Errno($value);)*
 
-            /// The symbolic name (`"ENOMEM"`), or `None` for a number that has none here: those of sockets, streams and the like.
+            /// Returns the symbolic name (`"ENOMEM"`), or `None` for a number that has none here:
+            /// those of sockets, streams and the like.
             pub const fn name(self) -> Option<&'static str> {
                 match self.0 { $($value => Some(stringify!($name)),)* _ => None }
             }

@@ -18,7 +18,8 @@ pub(crate) const fn page_align(n: u64) -> u64 {
     n.wrapping_add(PAGE_SIZE - 1) & PAGE_MASK
 }
 
-/// The whole stretches of [`PMD_SIZE`] within `[start, end)`, if there is one. The last one below the end of all numbers is none: its end is no number.
+/// Returns the whole stretches of [`PMD_SIZE`] within `[start, end)`, if there is one. The last one
+/// below the end of all numbers is none: its end is no number.
 #[cfg(feature = "paging")]
 pub(crate) fn whole_stretches(start: u64, end: u64) -> Option<Range<u64>> {
     let first = start.checked_next_multiple_of(PMD_SIZE)?;
@@ -187,7 +188,7 @@ impl VmFlags {
         flags
     }
 
-    /// The names that smaps prints for these flags, in its order.
+    /// Returns the names that smaps prints for these flags, in its order.
     pub fn smaps_names(self) -> impl Iterator<Item = &'static str> {
         SMAPS_NAMES
             .iter()
@@ -195,7 +196,7 @@ impl VmFlags {
             .map(|(name, _)| *name)
     }
 
-    /// The protection key of the area (0 when protection keys are not in use).
+    /// Returns the protection key of the area (0 when protection keys are not in use).
     pub const fn pkey(self) -> u32 {
         ((self.bits() >> 32) & 0xf) as u32
     }
@@ -206,27 +207,27 @@ impl VmFlags {
         )
     }
 
-    /// The access bits for a `PROT_*` argument.
+    /// Returns the access bits for a `PROT_*` argument.
     pub(crate) const fn from_prot(prot: u64) -> Self {
         Self::from_bits_retain(prot & PROT_ACCESS)
     }
 
-    /// Counted as data (`VmData`): private, writable, no stack.
+    /// Returns `true` if the VMA is counted as data (`VmData`): private, writable, no stack.
     pub(crate) const fn is_data(self) -> bool {
         self.contains(Self::WRITE) && !self.intersects(Self::SHARED.union(Self::GROWSDOWN))
     }
 
-    /// Counted as stack (`VmStk`).
+    /// Returns `true` if the VMA is counted as stack (`VmStk`).
     pub(crate) const fn is_stack(self) -> bool {
         self.contains(Self::GROWSDOWN)
     }
 
-    /// Counted as code (`VmExe` and `VmLib`).
+    /// Returns `true` if the VMA is counted as code (`VmExe` and `VmLib`).
     pub(crate) const fn is_exec(self) -> bool {
         self.contains(Self::EXEC) && !self.intersects(Self::WRITE.union(Self::GROWSDOWN))
     }
 
-    /// Private and writable: a new mapping of this kind is charged to the commit limit.
+    /// Returns `true` if a new mapping of this kind is charged to the commit limit: private and writable.
     pub(crate) const fn is_accountable(self) -> bool {
         self.contains(Self::WRITE)
             && !self.intersects(Self::NORESERVE.union(Self::SHARED).union(Self::HUGETLB))

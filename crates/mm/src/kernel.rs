@@ -56,12 +56,12 @@ impl KernelVersion {
     /// agree with the engine, and each rule that differs has a row in the table of rules.
     pub const NEWEST: Self = Self::new(6, 18);
 
-    /// The version `major.minor`.
+    /// Returns the version `major.minor`.
     pub const fn new(major: u16, minor: u16) -> Self {
         Self::stable(major, minor, 0)
     }
 
-    /// The stable release `major.minor.patch`.
+    /// Returns the stable release `major.minor.patch`.
     pub const fn stable(major: u16, minor: u16, patch: u16) -> Self {
         KernelVersion {
             major,
@@ -154,7 +154,7 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// All from a branch on.
+    /// Returns all from a branch on.
     const fn since(major: u16, minor: u16) -> Self {
         Versions {
             from: KernelVersion::new(major, minor),
@@ -162,7 +162,7 @@ impl Versions {
         }
     }
 
-    /// From a stable release on, those of its branch.
+    /// Returns the versions from a stable release on, of its branch.
     const fn stable(major: u16, minor: u16, patch: u16) -> Self {
         Versions {
             from: KernelVersion::stable(major, minor, patch),
@@ -223,7 +223,7 @@ impl core::error::Error for NoVersion {}
 impl core::str::FromStr for KernelVersion {
     type Err = NoVersion;
 
-    /// From a release as `uname -r` prints it: `6.12.94+deb13-amd64`.
+    /// Parses a release as `uname -r` prints it: `6.12.94+deb13-amd64`.
     fn from_str(release: &str) -> Result<Self, NoVersion> {
         let mut parts = release.split(|c: char| !c.is_ascii_digit());
         let mut number = || parts.next()?.parse().ok();

@@ -164,7 +164,7 @@ struct Tables {
 ///
 /// A clone is another handle to the same [`Physical`].
 pub trait Memory: Clone {
-    /// The allocator.
+    /// Returns the allocator.
     type Backing: FrameAllocator + PhysMem;
     /// The grace periods of walks.
     type Reclaim: Reclaim;

@@ -180,8 +180,9 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         result.map(|()| complete)
     }
 
-    /// The table stays empty, because each user needs its own table to map anything. If the other
-    /// users have left since then, the next round finds it unshared.
+    /// Removes the filter's entries of `at..end` from a table. The table stays empty, because each
+    /// user needs its own table to map anything. If the other users have left since then, the next
+    /// round finds it unshared.
     fn rmap_unmap_entries(
         &self,
         table: &mut LockedTable<'_>,

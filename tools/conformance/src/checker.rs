@@ -124,7 +124,7 @@ fn grow(replica: &mut Replica, starts: &[u64]) -> bool {
     grown.count() > 0
 }
 
-/// The same call with another set of nodes, if it names one.
+/// Returns the same call with another set of nodes, if it names one.
 fn naming(call: &Call, other: u64) -> Option<Call> {
     let mut call = call.clone();
     let Call::Mbind { nodes, .. } = &mut call else {

@@ -12,7 +12,7 @@ pub struct Described<'a>(pub &'a Call);
 /// The result of a call in words: an address or number, or an error.
 pub struct Returned(pub i64);
 
-/// The result of a call as the kernel returns it, as the engine does.
+/// Returns the result of a call as the kernel returns it, as the engine does.
 pub(crate) fn outcome(returned: i64) -> Result<u64, Errno> {
     if (-4095..0).contains(&returned) {
         Err(Errno(-returned as i32))
@@ -485,7 +485,7 @@ pub const KINDS: [&str; 31] = [
     "another",
 ];
 
-/// The place of a call in [`KINDS`].
+/// Returns the place of a call in [`KINDS`].
 pub(crate) fn kind(call: &Call) -> usize {
     match call {
         Call::Mmap { .. } => 0,

@@ -59,7 +59,7 @@ impl Replica {
         }
     }
 
-    /// The same of a process that had run before: owners of private pages are made up.
+    /// As [`new`](Self::new), for a process that had run before: owners of private pages are inferred.
     pub(crate) fn found(engine: AddressSpace, shared: bool) -> Self {
         Self {
             assumes: true,
@@ -67,7 +67,8 @@ impl Replica {
         }
     }
 
-    /// The same with an engine that was [built anew](AddressSpace::take_over): owners of what had parted are made up.
+    /// Returns the same with an engine that was [built anew](AddressSpace::take_over): owners of
+    /// what had parted are made up.
     pub(crate) fn anew(&self, engine: AddressSpace) -> Self {
         Self {
             assumes: true,
@@ -324,7 +325,8 @@ fn refused_for_pages(call: &Call, returned: i64) -> bool {
         && returned == -i64::from(libc::EIO)
 }
 
-/// The ranges that a call fills with pages, if it failed as those do that come to the end of a file.
+/// Returns the ranges that a call fills with pages, if it failed as those do that come to the end
+/// of a file.
 pub(crate) fn filled_in(call: &Call, returned: i64) -> Vec<(u64, u64)> {
     let error = |errno: i32| returned == -i64::from(errno);
     let from = |addr: u64, len: u64| (addr & !0xfff, addr.saturating_add(len));

@@ -42,7 +42,7 @@ pub fn smaps(text: impl BufRead) -> Result<String, String> {
     Ok(told(&smaps.map, |area| format!("{:?}", of_areas[area])))
 }
 
-/// The areas of a map with their names, and what `more` has to say of each.
+/// Returns the areas of a map with their names, and what `more` has to say of each.
 fn told(map: &Map, more: impl Fn(usize) -> String) -> String {
     let mut text = String::new();
     for (number, area) in map.areas().iter().enumerate() {
@@ -98,8 +98,8 @@ impl Recording {
     }
 }
 
-/// The file of a recording of this version of the format that consists of these bytes, with check sums that are right: what reads records is tried with
-/// any of them.
+/// Returns the file of a recording of this version of the format that consists of these bytes, with
+/// check sums that are right: what reads records is tried with any of them.
 #[must_use]
 pub fn recorded(version: u32, records: &[u8]) -> Vec<u8> {
     record::file_of(version, r#"{"program":["a"],"kernel":"6.12.0"}"#, records)

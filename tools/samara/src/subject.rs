@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The number of a process, if the subject is a number.
+/// Returns the number of a process, if the subject is a number.
 ///
 /// # Errors
 /// That no process has this one.
@@ -16,7 +16,7 @@ pub(crate) fn process(subject: &OsStr) -> Result<Option<i32>, String> {
     }
 }
 
-/// The parts of `FILE@CALL`.
+/// Returns the parts of `FILE@CALL`.
 pub(crate) fn at_call(subject: &OsStr) -> Option<(&Path, u64)> {
     let bytes = subject.as_bytes();
     let at = bytes.iter().rposition(|&byte| byte == b'@')?;

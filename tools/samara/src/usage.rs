@@ -8,8 +8,8 @@ use samara_tracer::tell::unless_closed;
 
 use crate::outcome::complain;
 
-/// The parsed command line. Prints help or version when that was asked for; ends the program with a line on standard error
-/// and exit code 2 when the arguments are wrong.
+/// Returns the parsed command line. Prints help or version when that was asked for; ends the
+/// program with a line on standard error and exit code 2 when the arguments are wrong.
 pub(crate) fn parse<C: Parser>() -> C {
     C::try_parse().unwrap_or_else(|error| {
         use ErrorKind::{DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion};
@@ -36,7 +36,8 @@ impl<O: Args> Args for Described<O> {
     }
 }
 
-/// A subcommand with its options. What it is for has been said; the options say of themselves what they are for.
+/// Returns a subcommand with its options. What it is for has been said; the options say of
+/// themselves what they are for.
 fn described<O: Args>(command: Command) -> Command {
     let about = command.get_about().cloned().unwrap_or_default();
     let long_about = command.get_long_about().cloned().unwrap_or_default();

@@ -87,7 +87,7 @@ fn make(root: &Path, out: &Path, wasm: &Path, recording: Option<&Path>) -> Resul
     Ok(())
 }
 
-/// The Markdown that becomes pages, by its path within the project.
+/// Returns the Markdown that becomes pages, by its path within the project.
 fn sources(root: &Path) -> Result<BTreeSet<String>> {
     let mut all = BTreeSet::new();
     let mut open: Vec<PathBuf> = SOURCES.iter().map(|source| root.join(source)).collect();
@@ -114,7 +114,7 @@ fn sources(root: &Path) -> Result<BTreeSet<String>> {
     Ok(all)
 }
 
-/// The files of these kinds in a folder.
+/// Returns the files of these kinds in a folder.
 fn files(folder: &Path, kinds: &[&str]) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).map_err(|error| told(folder, &error))?;
     let mut all = Vec::new();
@@ -128,7 +128,7 @@ fn files(folder: &Path, kinds: &[&str]) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// The page of a source.
+/// Returns the page of a source.
 fn place(source: &str) -> String {
     match source {
         "README.md" => "index.html".to_owned(),

@@ -69,7 +69,7 @@ impl Page {
     }
 }
 
-/// A page that lists others.
+/// Returns a page that lists others.
 pub(crate) fn contents(pages: &[(String, String)], menu: &[(&str, &str)]) -> String {
     let mut body = "<h1>Guides and notes</h1>\n<ul>\n".to_owned();
     for (place, title) in pages {
@@ -99,7 +99,7 @@ fn frame(title: &str, body: &str, depth: usize, menu: &[(&str, &str)]) -> String
     )
 }
 
-/// The words of a heading, of which these are the events behind its start.
+/// Returns the words of a heading, of which these are the events behind its start.
 fn heading(events: &[Event<'_>]) -> String {
     let mut words = String::new();
     for event in events {
@@ -112,7 +112,7 @@ fn heading(events: &[Event<'_>]) -> String {
     words
 }
 
-/// The name by which a heading is linked to, as GitHub makes it.
+/// Returns the name by which a heading is linked to, as GitHub makes it.
 fn anchor(words: &str) -> String {
     words
         .to_lowercase()
@@ -153,7 +153,7 @@ fn link(
     Err(format!("{source} links to {to}, which is not there"))
 }
 
-/// The place within the project of what a source names by a relative path.
+/// Returns the place within the project of what a source names by a relative path.
 fn within(source: &str, path: &str) -> String {
     let mut parts: Vec<&str> = source.split('/').collect();
     parts.pop();

@@ -11,7 +11,7 @@ const SCRIPTS: [&str; 4] = [
     include_str!("../playground/page/playground.js"),
 ];
 
-/// The page.
+/// Returns the page.
 pub(crate) fn page(wasm: &[u8]) -> Vec<u8> {
     fill(
         PAGE,

@@ -29,8 +29,8 @@ impl Arch {
         }
     }
 
-    /// The compiler's target for the kernel. It has no floating-point registers, which on x86-64 is
-    /// implied.
+    /// Returns the compiler's target for the kernel. It has no floating-point registers, which on
+    /// x86-64 is implied.
     pub(crate) fn target(self) -> &'static str {
         match self {
             Arch::X86_64 => "x86_64-unknown-none",
@@ -47,7 +47,7 @@ impl Arch {
         }
     }
 
-    /// The most processors of a machine.
+    /// Returns the most processors of a machine.
     fn processors(self) -> u8 {
         match self {
             // The limit of a GICv2.
@@ -62,7 +62,7 @@ impl Arch {
         self == Arch::Riscv64
     }
 
-    /// The options for the processor, and for the device of the kernel's log.
+    /// Returns the options for the processor, and for the device of the kernel's log.
     fn flags(self) -> &'static str {
         match self {
             Arch::X86_64 => {

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A private anonymous mapping of 16 pages, of which the listed ones are written, page 9 is only read and page 12 has a guard
-/// marker, if the kernel knows such.
+/// Returns a private anonymous mapping of 16 pages, of which the listed ones are written, page 9 is
+/// only read and page 12 has a guard marker, if the kernel knows such.
 fn arena(written: &[usize]) -> (*mut u8, usize) {
     let length = 16 * PAGE as usize;
     // SAFETY: a new mapping, placed by the kernel.

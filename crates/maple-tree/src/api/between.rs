@@ -32,14 +32,14 @@ impl<'a, K: Key, V: Value, S: Shape> Between<'a, K, V, S> {
         Self { tree, at, marker }
     }
 
-    /// Before the first entry that ends at or after the bound.
+    /// Returns the position before the first entry that ends at or after the bound.
     pub(crate) fn before(tree: &'a RawTree<K, S>, bound: Bound<K>) -> Self {
         let from = inclusive(&(bound, Bound::Unbounded));
         let start = |(key, _)| entry_at(tree, key).map_or(key, |found| found.first);
         Self::new(tree, from.map(start))
     }
 
-    /// After the last entry that begins at or before the bound.
+    /// Returns the position after the last entry that begins at or before the bound.
     pub(crate) fn after(tree: &'a RawTree<K, S>, bound: Bound<K>) -> Self {
         let to = inclusive(&(Bound::Unbounded, bound));
         let last = |(_, key)| entry_at(tree, key).map_or(key, |found| found.last);
@@ -63,12 +63,12 @@ impl<'a, K: Key, V: Value, S: Shape> Between<'a, K, V, S> {
         unsafe { entry::<K, V>(found) }
     }
 
-    /// The entry after the place.
+    /// Returns the entry after the place.
     pub fn peek_next(&self) -> Option<(RangeInclusive<K>, Ref<'a, V>)> {
         Self::show(self.found_next()?)
     }
 
-    /// The entry before the place.
+    /// Returns the entry before the place.
     pub fn peek_prev(&self) -> Option<(RangeInclusive<K>, Ref<'a, V>)> {
         Self::show(self.found_prev()?)
     }

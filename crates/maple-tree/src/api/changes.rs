@@ -321,7 +321,7 @@ macro_rules! host_changes {
             store::erase(self, inclusive(&range), split, Self::$taker(displaced))
         }
 
-        /// A position in the map that changes it, with a range to look for or to store at.
+        /// Returns a position in the map that changes it, with a range to look for or to store at.
         ///
         /// ```
         #[doc = $setup]

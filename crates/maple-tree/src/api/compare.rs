@@ -11,7 +11,7 @@ use crate::api::{CowMapleTree, Iter, MapleTree, SharedAlloc};
 use crate::base::{Key, Ref, Shape, Value};
 use crate::inspect::dump::Format;
 
-/// An entry as something that has an order.
+/// Returns an entry as something that has an order.
 fn flat<K: Copy, T>((range, value): (RangeInclusive<K>, T)) -> (K, K, T) {
     (*range.start(), *range.end(), value)
 }
@@ -121,7 +121,7 @@ macro_rules! as_values {
         }
 
         impl<K: Key, V: Value, A: $alloc, S: Shape> fmt::Display for $map<K, V, A, S> {
-            /// The nodes as text, in decimal; in hexadecimal with `{:#}`.
+            /// Returns the nodes as text, in decimal; in hexadecimal with `{:#}`.
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let format = if f.alternate() {
                     Format::Hexadecimal

@@ -342,7 +342,8 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         self.alone() && self.store_here_called(hint, range, words, kept, spans, taken)
     }
 
-    /// The call that [`store_here_apart`](Host::store_here_apart) is. It makes no other for most writes.
+    /// As [`store_here_apart`](Host::store_here_apart), out of line. It makes no further call for most
+    /// writes.
     #[inline(never)]
     fn store_here_called(
         &mut self,
@@ -366,7 +367,7 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         )
     }
 
-    /// The body of [`store_here`](Host::store_here). `here` stores within the leaf.
+    /// Does the work of [`store_here`](Host::store_here). `here` stores within the leaf.
     #[inline(always)]
     #[allow(clippy::too_many_arguments, reason = "the two that call it have these")]
     fn store_hinted(

@@ -123,7 +123,7 @@ where
 }
 
 entries!(
-    /// Entries in order, with their ranges, to be changed. Made by [`iter_mut`](crate::MapleTree::iter_mut) and
+    /// Entries in order, with their ranges, for changing. Made by [`iter_mut`](crate::MapleTree::iter_mut) and
     /// [`range_mut`](crate::MapleTree::range_mut).
     IterMut, &'a mut, Mut,
     |self| {
@@ -162,7 +162,7 @@ pub struct Clipped<I, K> {
 
 /// An item with a range that can be cut: an entry, or a hole.
 pub trait Clip<K>: sealed::Sealed {
-    /// The part within `lo..=hi`, which it intersects.
+    /// Returns the part within `lo..=hi`, which it intersects.
     #[doc(hidden)]
     #[must_use]
     fn clip(self, lo: K, hi: K) -> Self;

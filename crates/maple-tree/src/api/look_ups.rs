@@ -12,7 +12,7 @@ use crate::base::{Key, Ref, Value};
 use crate::node::Word;
 use crate::read::Found;
 
-/// The view of a stored word.
+/// Returns the view of a stored word.
 ///
 /// # Safety
 ///
@@ -23,7 +23,7 @@ pub(crate) unsafe fn view<'a, V: Value + 'a>(word: Word) -> Option<Ref<'a, V>> {
     NonNull::new(word).map(|raw| unsafe { V::borrow(raw) })
 }
 
-/// An entry with the range that it has in the tree.
+/// Returns an entry with the range that it has in the tree.
 ///
 /// # Safety
 ///
@@ -40,7 +40,7 @@ pub(crate) unsafe fn entry<'a, K: Key, V: Value + 'a>(
 /// examples that make `map`, whose entries are 1 at `10..20`, 2 at `20..30` and 3 at `40..50`.
 macro_rules! look_ups {
     ($iter:ident, $setup:literal) => {
-        /// The value at `key`. O(log n).
+        /// Returns the value at `key`. O(log n).
         ///
         /// ```
         #[doc = $setup]
@@ -53,8 +53,9 @@ macro_rules! look_ups {
             unsafe { $crate::api::look_ups::view::<V>(self.raw().load(key)) }
         }
 
-        /// The values at several keys, in any order: as [`get`](Self::get) for each, in less time where the tree is larger than the processor's
-        /// caches, because the look-ups wait for memory together. 8 to 32 keys at a time make the most of it. O(`N` log n).
+        /// Returns the values at several keys, in any order: as [`get`](Self::get) for each, in
+        /// less time where the tree is larger than the processor's caches, because the look-ups
+        /// wait for memory together. 8 to 32 keys at a time make the most of it. O(`N` log n).
         ///
         /// ```
         #[doc = $setup]
@@ -85,7 +86,7 @@ macro_rules! look_ups {
             self.contains(key)
         }
 
-        /// The entry at `key`, with its range. O(log n).
+        /// Returns the entry at `key`, with its range. O(log n).
         ///
         /// ```
         #[doc = $setup]
@@ -97,7 +98,7 @@ macro_rules! look_ups {
             unsafe { $crate::api::look_ups::entry::<K, V>(self.raw().lookup(key)) }
         }
 
-        /// The range of the hole at `key`, or `None` if an entry is there. O(log n).
+        /// Returns the range of the hole at `key`, or `None` if an entry is there. O(log n).
         ///
         /// ```
         #[doc = $setup]
@@ -124,7 +125,7 @@ macro_rules! look_ups {
             self.iter().count()
         }
 
-        /// The first entry that intersects `bounds`, with its whole range. O(log n).
+        /// Returns the first entry that intersects `bounds`, with its whole range. O(log n).
         ///
         /// ```
         #[doc = $setup]
@@ -136,7 +137,7 @@ macro_rules! look_ups {
             unsafe { $crate::api::look_ups::entry::<K, V>(self.raw().find::<true>(bounds)?) }
         }
 
-        /// The last entry that intersects `bounds`, with its whole range. O(log n).
+        /// Returns the last entry that intersects `bounds`, with its whole range. O(log n).
         ///
         /// ```
         #[doc = $setup]
@@ -185,7 +186,7 @@ macro_rules! look_ups {
             })
         }
 
-        /// The entry with the lowest range. O(log n).
+        /// Returns the entry with the lowest range. O(log n).
         ///
         /// ```
         #[doc = $setup]
@@ -195,7 +196,7 @@ macro_rules! look_ups {
             self.find(..)
         }
 
-        /// The entry with the highest range. O(log n).
+        /// Returns the entry with the highest range. O(log n).
         ///
         /// ```
         #[doc = $setup]
@@ -205,7 +206,7 @@ macro_rules! look_ups {
             self.find_rev(..)
         }
 
-        /// All entries in order, from both ends. O(1) for each, amortised.
+        /// Returns all entries in order, from both ends. O(1) for each, amortised.
         ///
         /// ```
         #[doc = $setup]
@@ -215,8 +216,9 @@ macro_rules! look_ups {
             self.range(..)
         }
 
-        /// The entries that intersect `bounds`, in order, from both ends, with their whole ranges. None, if `bounds`
-        /// holds no index. O(log n) to begin, then O(1) for each, amortised.
+        /// Returns the entries that intersect `bounds`, in order, from both ends, with their whole
+        /// ranges. None, if `bounds` holds no index. O(log n) to begin, then O(1) for each,
+        /// amortised.
         ///
         /// ```
         #[doc = $setup]
@@ -243,8 +245,9 @@ macro_rules! look_ups {
             $crate::Clipped::new($iter::new(self.raw(), bounds), bounds)
         }
 
-        /// The entries that a store or an erasure at `range` only shortens, with their whole ranges: the one that reaches into it from below, and the one that goes on
-        /// above it. They are the same entry if that is around the range. O(log n).
+        /// Returns the entries that a store or an erasure at `range` only shortens, with their
+        /// whole ranges: the one that reaches into it from below, and the one that goes on above
+        /// it. They are the same entry if that is around the range. O(log n).
         ///
         /// ```
         #[doc = $setup]
@@ -291,7 +294,8 @@ macro_rules! look_ups {
             self.holes(bounds).next().is_none()
         }
 
-        /// The place before the first entry that ends at or after `bound` (after it, if excluded): a cursor like `BTreeMap`'s. O(log n).
+        /// Returns the place before the first entry that ends at or after `bound` (after it, if
+        /// excluded): a cursor like `BTreeMap`'s. O(log n).
         ///
         /// ```
         /// use std::ops::Bound;
@@ -305,7 +309,8 @@ macro_rules! look_ups {
             $crate::Between::before(self.raw(), bound)
         }
 
-        /// The place after the last entry that begins at or before `bound` (before it, if `bound` is excluded). O(log n).
+        /// Returns the place after the last entry that begins at or before `bound` (before it, if
+        /// `bound` is excluded). O(log n).
         ///
         /// ```
         /// use std::ops::Bound;
@@ -319,7 +324,7 @@ macro_rules! look_ups {
             $crate::Between::after(self.raw(), bound)
         }
 
-        /// The values in the order of their ranges, from both ends.
+        /// Returns the values in the order of their ranges, from both ends.
         ///
         /// ```
         #[doc = $setup]
@@ -329,7 +334,8 @@ macro_rules! look_ups {
             $crate::Values(self.iter())
         }
 
-        /// The ranges that entries cover, in order, from both ends: what the keys are to a `BTreeMap`.
+        /// Returns the ranges that entries cover, in order, from both ends: what the keys are to a
+        /// `BTreeMap`.
         ///
         /// ```
         #[doc = $setup]
@@ -339,7 +345,8 @@ macro_rules! look_ups {
             $crate::Ranges(self.iter())
         }
 
-        /// The holes that intersect `bounds`, in order, with their whole ranges. O(log n) for each entry or hole passed.
+        /// Returns the holes that intersect `bounds`, in order, with their whole ranges. O(log n)
+        /// for each entry or hole passed.
         ///
         /// ```
         #[doc = $setup]
@@ -369,7 +376,8 @@ macro_rules! look_ups {
 /// Cursors over trees whose nodes know their parents. `$setup` as in [`look_ups`].
 macro_rules! cursors {
     ($setup:literal) => {
-        /// A position in the map, with a range to look for. Each move shows what is there when it is made.
+        /// Returns a position in the map, with a range to look for. Each move shows what is there
+        /// when it is made.
         ///
         /// ```
         #[doc = $setup]
@@ -423,7 +431,7 @@ macro_rules! surveys {
             self.raw().stats()
         }
 
-        /// The nodes, to be shown as text or as a graph. O(n).
+        /// Returns the nodes, to be shown as text or as a graph. O(n).
         pub fn dump(&self, format: $crate::Format) -> $crate::Dump<'_, K, S> {
             let tree = self.raw();
             $crate::Dump { tree, format }

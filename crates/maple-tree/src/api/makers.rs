@@ -10,7 +10,7 @@ macro_rules! constructors {
     ) => {
         impl<$($few)*> $map<$($of_few),*> {
             const_unless_loom! {
-                /// An empty map. Allocates nothing.
+                /// Returns an empty map. Allocates nothing.
                 ///
                 #[doc = $nodes]
                 ///
@@ -25,8 +25,9 @@ macro_rules! constructors {
                     Self::new_in($($reclaim,)? $default)
                 }
 
-                /// An empty map that keeps the sizes of its holes, so that a gap is found in O(log n). Its inner nodes have
-                /// fewer slots, and writes take a little longer. Allocates nothing.
+                /// Returns an empty map that keeps the sizes of its holes, so that a gap is found
+                /// in O(log n). Its inner nodes have fewer slots, and writes take a little longer.
+                /// Allocates nothing.
                 #[must_use]
                 pub const fn with_gaps($($reclaim: $how)?) -> Self {
                     Self::with_gaps_in($($reclaim,)? $default)
@@ -36,7 +37,7 @@ macro_rules! constructors {
 
         impl<$($all)*> $map<$($of_all),*> {
             const_unless_loom! {
-                /// An empty map whose nodes come from `alloc`. Allocates nothing.
+                /// Returns an empty map whose nodes come from `alloc`. Allocates nothing.
                 #[must_use]
                 pub const fn new_in($($reclaim: $how,)? alloc: A) -> Self {
                     Self::from_parts(RawTree::new($modes), $($reclaim,)? alloc)
@@ -67,7 +68,7 @@ macro_rules! makers {
                 &self.alloc
             }
 
-            /// The tree and its allocator.
+            /// Returns the tree and its allocator.
             pub(crate) fn into_parts(self) -> (RawTree<K, S>, A) {
                 let this = core::mem::ManuallyDrop::new(self);
                 // SAFETY: `this` is not used again, nor dropped.
@@ -79,7 +80,8 @@ macro_rules! makers {
                 }
             }
 
-            /// A map out of a tree whose words are values of `V`, and the allocator of its nodes.
+            /// Returns a map of a tree whose words are values of `V`, and the allocator of its
+            /// nodes.
             pub(crate) const fn from_parts(raw: RawTree<K, S>, alloc: A) -> Self {
                 Self {
                     raw,

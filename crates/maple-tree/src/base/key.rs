@@ -64,7 +64,7 @@ mod sealed {
         /// Returns the remainder of `a` by `b`, which is not 0.
         fn remainder(a: Self, b: Self) -> Self;
 
-        /// An array with one `T` for each slot that a node with these keys can have.
+        /// Returns an array with one `T` for each slot that a node with these keys can have.
         type Slots<T>: AsRef<[T]> + AsMut<[T]>;
         /// Returns such an array, uninitialised.
         fn no_slots<T>() -> Self::Slots<MaybeUninit<T>>;
@@ -77,7 +77,7 @@ mod sealed {
 pub(crate) trait Offset: Key {
     const ONE: Self = <Self::Size as Arithmetic<Self>>::ONE;
 
-    /// The array type of [`Arithmetic::Slots`].
+    /// Returns the array type of [`Arithmetic::Slots`].
     type Slots<T>: AsRef<[T]> + AsMut<[T]>;
     /// Returns what [`Arithmetic::no_slots`] does.
     fn no_slots<T>() -> Self::Slots<MaybeUninit<T>>;

@@ -56,7 +56,7 @@ impl<E: core::error::Error + 'static> core::error::Error for CloneError<E> {
 
 /// Copies entries into a duplicate, and takes the copies back if it is abandoned.
 pub(crate) trait Copier<K> {
-    /// The reason why an entry could not be copied.
+    /// Returns the reason why an entry could not be copied.
     type Error;
     /// `true` if the copy of every word is the word itself. [`copy`](Copier::copy) and
     /// [`undo`](Copier::undo) need not be called then.

@@ -153,7 +153,8 @@ impl<E, W: FnMut(u64, &[u8]) -> Result<(), E>> Pieces<W> {
 }
 
 impl<S> Started<S> {
-    /// The arguments that the program gets: for a script, its interpreter and the script's path are in the first one's place.
+    /// Returns the arguments that the program gets: for a script, its interpreter and the script's
+    /// path are in the first one's place.
     pub fn arguments<'a>(&'a self, exec: &Exec<'a>) -> impl Iterator<Item = &'a [u8]> + use<'a, S> {
         let leading = self.leading.0.iter().rev().map(Vec::as_slice);
         let skipped = usize::from(!self.leading.0.is_empty());
@@ -171,7 +172,7 @@ impl<S> Started<S> {
             .wrapping_sub(used + bytes(exec.path) + Class::Elf64.word())
     }
 
-    /// The auxiliary vector: pairs of a type and a value. The last one is (0, 0).
+    /// Returns the auxiliary vector: pairs of a type and a value. The last one is (0, 0).
     ///
     /// `exec` is the one that the program was made from.
     pub fn auxiliary(

@@ -32,7 +32,7 @@ impl Class {
         }
     }
 
-    /// An address as the program sees it.
+    /// Returns an address as the program sees it.
     pub(super) const fn wrap(self, address: u64) -> u64 {
         match self {
             Class::Elf32 => address & 0xffff_ffff,
@@ -231,7 +231,7 @@ impl Headers {
         self.class.wrap(within.wrapping_add(bias))
     }
 
-    /// The path of the interpreter, without its zero byte.
+    /// Returns the path of the interpreter, without its zero byte.
     ///
     /// # Errors
     /// `ENOEXEC` for a path that is empty, too long or without a zero byte at its end, `EIO` if it lies beyond the end of the file, `ENOMEM`.
@@ -264,7 +264,8 @@ impl Headers {
         Ok(Some(path))
     }
 
-    /// The bytes from the first page of the lowest segment to the end of the highest one; 0 if there is none.
+    /// Returns the bytes from the first page of the lowest segment to the end of the highest one; 0
+    /// if there is none.
     pub(super) fn extent(&self) -> u64 {
         let starts = self.segments.iter().map(|segment| segment.address);
         let ends = self.segments.iter();
@@ -275,7 +276,8 @@ impl Headers {
         }
     }
 
-    /// The largest alignment that a segment asks for, a page at least; 1 if none does so with a power of two.
+    /// Returns the largest alignment that a segment asks for, a page at least; 1 if none does so
+    /// with a power of two.
     pub(super) fn alignment(&self) -> u64 {
         let asked = self.segments.iter().map(|segment| segment.align);
         let most = asked.filter(|align| align.is_power_of_two()).max();

@@ -8,7 +8,7 @@ use crate::heap::Counted;
 ///
 /// Exec reads headers only, some hundred bytes of them.
 pub trait Image {
-    /// The length of the file in bytes.
+    /// Returns the length of the file in bytes.
     fn len(&self) -> u64;
 
     /// Reads into `into` what the file has from byte `offset` on, and says how many bytes that were: fewer than asked for only at the end
@@ -18,7 +18,7 @@ pub trait Image {
     /// Those of reading; exec fails with them.
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize, Errno>;
 
-    /// A file without any byte.
+    /// Returns a file without any byte.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -173,7 +173,7 @@ pub struct Started<S = AddressSpace> {
 }
 
 impl<S> Started<S> {
-    /// The same program with what `make` makes of its address space.
+    /// Returns the same program with the result of `make` of its address space.
     ///
     /// # Errors
     /// Those of `make`; the program is dropped.
@@ -234,7 +234,7 @@ struct Found<I> {
 }
 
 impl AddressSpace {
-    /// The address space of a new program.
+    /// Returns the address space of a new program.
     ///
     /// It costs some reads of each file, for the headers, and O(log n) for each of the n segments. [The module](crate::exec) has an example.
     ///
@@ -281,7 +281,7 @@ fn open<F: Files + ?Sized>(files: &mut F, path: &[u8]) -> Result<Program<F::Imag
     files.open(path)
 }
 
-/// All that may fail while the old program is still there.
+/// Does everything that may fail while the old program is still there.
 #[inline(never)]
 fn find<F: Files + ?Sized>(exec: &Exec<'_>, files: &mut F) -> Result<Found<F::Image>, Errno> {
     let mut program = files.open(exec.path)?;
@@ -379,7 +379,7 @@ fn empty(
     Ok(Box::write(room, space))
 }
 
-/// The new address space. The old one is gone, so that what fails here kills.
+/// Makes the new address space. The old one is gone, so a failure here kills the process.
 #[inline(never)]
 fn start<I: Image, R: Random + ?Sized>(
     exec: &Exec<'_>,

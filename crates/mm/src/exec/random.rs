@@ -33,7 +33,8 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The number of the place at `address`, or of the last one below. `None` if it is out of bounds.
+    /// Returns the number of the place at `address`, or of the last one below. `None` if it is out
+    /// of bounds.
     ///
     /// Returns the number that leads to this address. For callers that know the choice of another
     /// kernel, and want the same:
@@ -63,7 +64,7 @@ impl<F: FnMut(&Choice) -> u64> Random for F {
     }
 }
 
-/// The place that `random` draws.
+/// Returns the place that `random` draws.
 pub(super) fn place<R: Random + ?Sized>(random: &mut R, choice: &Choice) -> u64 {
     let number = random.draw(choice) % choice.count.max(1);
     choice

@@ -92,7 +92,7 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// The class of the programs of a machine (`e_machine`), if this processor runs them.
+    /// Returns the class of the programs of a machine (`e_machine`), if this processor runs them.
     pub(super) const fn class(self, machine: u16) -> Option<Class> {
         match (self, machine) {
             (Architecture::X86_64, elf::EM_X86_64)
@@ -103,7 +103,8 @@ impl Architecture {
         }
     }
 
-    /// The name of the platform (`AT_PLATFORM`), with its zero byte. It is empty where programs are not told.
+    /// Returns the name of the platform (`AT_PLATFORM`), with its zero byte. It is empty where
+    /// programs are not told.
     pub(super) const fn platform(self, class: Class) -> &'static [u8] {
         match (self, class) {
             (Architecture::X86_64, Class::Elf32) => b"i686\0",

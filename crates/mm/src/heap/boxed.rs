@@ -15,7 +15,7 @@ pub fn try_box<T>(value: T) -> Result<Box<T>, Errno> {
     try_room().map(|room| Box::write(room, value))
 }
 
-/// Room on the heap for a value.
+/// Allocates memory for a value.
 ///
 /// # Errors
 /// `ENOMEM` when the allocator has nothing.

@@ -36,7 +36,7 @@ impl<T> Inner<T> {
     }
 }
 
-/// One more. What is counted stays far from both ends.
+/// Counts one more. The count stays far from both ends.
 fn count(counter: &AtomicUsize) {
     // Relaxed: a new handle comes from one that there is, and is given to other threads by other means.
     if counter.fetch_add(1, Ordering::Relaxed) >= TOO_MANY {
@@ -45,7 +45,8 @@ fn count(counter: &AtomicUsize) {
     }
 }
 
-/// One less. Whether it was the last: then all that was done through the others happened before.
+/// Counts one less. Returns `true` if it was the last: then all that was done through the others happened
+/// before.
 fn uncount(counter: &AtomicUsize) -> bool {
     // Release: what was done through this handle comes before what whichever handle is last does.
     let before = counter.fetch_sub(1, Ordering::Release);
@@ -133,7 +134,7 @@ impl<T> Counted<T> {
         })
     }
 
-    /// The value, for a time that the caller keeps.
+    /// Returns the value, for a time that the caller keeps.
     ///
     /// # Safety
     /// The view is not used after this handle has been dropped.
@@ -185,7 +186,7 @@ impl<T: ?Sized> Counted<T> {
         core::ptr::addr_eq(one.inner.as_ptr(), other.inner.as_ptr())
     }
 
-    /// A handle that does not keep the value.
+    /// Returns a handle that does not keep the value.
     pub fn downgrade(&self) -> Weak<T> {
         count(&self.inner().weak);
         Weak {
@@ -207,7 +208,7 @@ unsafe impl<T: Send + Sync + ?Sized> Send for Weak<T> {}
 unsafe impl<T: Send + Sync + ?Sized> Sync for Weak<T> {}
 
 impl<T: ?Sized> Weak<T> {
-    /// A handle, unless the last one has gone.
+    /// Returns a handle, unless the last one has gone.
     pub fn upgrade(&self) -> Option<Counted<T>> {
         // SAFETY: the memory is freed with the last weak handle. Only the count is looked at: the value may be under way to be dropped.
         let handles = unsafe { &(*self.inner.as_ptr()).handles };

@@ -64,7 +64,7 @@ impl<P: Platform> Process<P> {
         self.walk_in(&space, range, visit)
     }
 
-    /// The same with the map locked.
+    /// Does the same with the map locked.
     ///
     /// Preconditions: the caller holds the lock of the address space.
     pub(crate) fn walk_in<'s>(

@@ -156,7 +156,7 @@ impl<P: Platform> Mm<P> {
         self.has_execute_only() && self.is_execute_only_now(addr)
     }
 
-    /// The same, but waits for a running call.
+    /// Does the same, but waits for a running call.
     pub(super) fn is_execute_only_now(&self, addr: u64) -> bool {
         let space = self.space.read();
         space.config.pkeys

@@ -85,8 +85,8 @@ pub(super) fn light() {
     }
 }
 
-/// The writers' side of the fence. Returns `false`, without ordering anything, if the kernel no
-/// longer permits the call.
+/// Executes the writers' side of the fence. Returns `false`, without ordering anything, if the
+/// kernel no longer permits the call.
 pub(super) fn heavy() -> bool {
     if kernel::used() {
         kernel::call()

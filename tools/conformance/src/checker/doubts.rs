@@ -109,7 +109,7 @@ impl Doubts {
         }
     }
 
-    /// The parts of the ranges that lie in one.
+    /// Returns the parts of the ranges that lie in one.
     fn within(&self, of: Range) -> impl Iterator<Item = Doubt> {
         let parts = self.0.iter();
         let parts = parts.map(move |&((start, end), why)| ((start.max(of.0), end.min(of.1)), why));

@@ -93,7 +93,8 @@ impl Checker {
         found
     }
 
-    /// Each replica after a call that came as far as one of `ends`, where that explains the answer.
+    /// Returns each replica after a call that came as far as one of `ends`, where that explains the
+    /// answer.
     pub(super) fn performed_to_an_end(
         &self,
         call: &Call,

@@ -7,7 +7,7 @@ use samara_mm::{AddressSpace, Area, Call, Counted, File, FileArg, Vma};
 use crate::counted::counted;
 use crate::replica::Replica;
 
-/// The file of an area, if it is not known through which open file it was mapped.
+/// Returns the file of an area, if it is not known through which open file it was mapped.
 fn file_of(vma: &Vma) -> Option<&Counted<File>> {
     vma.file().filter(|file| file.description.is_none())
 }

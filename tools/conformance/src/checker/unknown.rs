@@ -30,7 +30,7 @@ pub(super) fn of_files(engine: &AddressSpace, range: Range) -> Option<Unknown> {
     areas(engine, range).find_map(unknown)
 }
 
-/// The areas in a range, upwards.
+/// Returns the areas in a range, upwards.
 pub(super) fn areas(engine: &AddressSpace, (start, end): Range) -> impl Iterator<Item = Area<'_>> {
     let mut next = start;
     std::iter::from_fn(move || {
@@ -46,7 +46,7 @@ fn is_arena(file: &samara_mm::File) -> bool {
     &*file.name == BPF_MAP && may_be
 }
 
-/// The ranges that a call names.
+/// Returns the ranges that a call names.
 fn ranges(call: &Call, returned: i64) -> Vec<Range> {
     let range = |addr: u64, len: u64| {
         let start = addr - addr % PAGE_SIZE;

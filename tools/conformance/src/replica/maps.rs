@@ -84,7 +84,7 @@ impl Replica {
         compared.is_ok()
     }
 
-    /// Both maps where they differ.
+    /// Returns both maps where they differ.
     pub(crate) fn side_by_side(&self, kernel: &Map, difference: &Difference) -> String {
         compare::side_by_side(&self.engine, kernel, &self.alike, difference)
     }
@@ -167,7 +167,7 @@ impl Replica {
     }
 }
 
-/// The lines of the areas that `find` finds, one from the end of the other on.
+/// Returns the lines of the areas that `find` finds, one from the end of the other on.
 fn lines<'a>(
     start: u64,
     layout: Layout,

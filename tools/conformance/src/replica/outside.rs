@@ -134,8 +134,8 @@ fn madvise_fails_outside(
         )
 }
 
-/// The file system that writes has errors of its own. Some files, for example sockets, cannot be written
-/// back.
+/// Returns `true` if writing back may fail with this error for a reason of the file system's own.
+/// Some files, for example sockets, cannot be written back.
 fn msync_fails_outside(
     engine: &AddressSpace,
     (addr, len): (u64, u64),
@@ -252,7 +252,7 @@ fn has_unknown_watcher(engine: &AddressSpace, addr: u64, len: u64) -> bool {
     within.any(|area| area.vma.flags.intersects(VmFlags::UFFD) && area.vma.uffd.is_none())
 }
 
-/// The areas of files in a range.
+/// Returns the areas of files in a range.
 fn files_in(engine: &AddressSpace, addr: u64, len: u64) -> impl Iterator<Item = Area<'_>> {
     let end = addr.saturating_add(len);
     engine

@@ -94,7 +94,7 @@ impl Owners {
         }
     }
 
-    /// The pairs under other names.
+    /// Returns the pairs under other names.
     fn rename(&mut self, name: impl Fn(AnonVma) -> AnonVma) {
         let named = |(a, b): Pair| pair(name(a), name(b));
         self.two = self.two.drain().map(named).collect();
@@ -112,7 +112,7 @@ fn pair(a: AnonVma, b: AnonVma) -> Pair {
     }
 }
 
-/// The owners of two areas that only these keep apart, one of them made up.
+/// Returns the owners of two areas that only these keep apart, one of them made up.
 fn kept_apart(lower: &Area<'_>, upper: &Area<'_>) -> Option<Pair> {
     let (a, b) = (lower.vma.anon()?, upper.vma.anon()?);
     let assumed = a.is_inferred() || b.is_inferred();
@@ -318,7 +318,7 @@ fn laid(call: &Call, returned: i64, brk: u64) -> Option<Range> {
     }
 }
 
-/// The ranges in which a call may join areas that have private pages.
+/// Returns the ranges in which a call may join areas that have private pages.
 fn concerned(call: &Call, returned: i64) -> impl Iterator<Item = Range> {
     let range = |addr: u64, len: u64| {
         let start = addr & !0xfff;

@@ -19,12 +19,12 @@ fn hex(text: &str) -> Result<u64, String> {
     u64::from_str_radix(digits, 16).map_err(|_| format!("`{text}` is no hexadecimal address"))
 }
 
-/// An address: hexadecimal, with or without `0x`.
+/// Parses an address: hexadecimal, with or without `0x`.
 pub(super) fn address(text: &str) -> Result<u64, String> {
     hex(text)
 }
 
-/// A size: decimal or `0x…`, with K, M, G or T for powers of 1024.
+/// Parses a size: decimal or `0x…`, with K, M, G or T for powers of 1024.
 pub(super) fn size(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let (digits, shift) = match text.char_indices().last() {
@@ -82,7 +82,7 @@ pub(super) fn request(text: &str) -> Result<Request, String> {
     Ok(Request { size, align })
 }
 
-/// A size for people: in the largest unit that leaves at most two decimals.
+/// Returns a size for people: in the largest unit that leaves at most two decimals.
 pub(super) fn human(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let unit = if bytes == 0 {

@@ -75,7 +75,8 @@ fn read_text(path: &Path) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&read(path)?).into_owned())
 }
 
-/// A directory as /sys/firmware/memmap: one directory an entry, numbered, with a file for each value.
+/// Reads a directory as /sys/firmware/memmap: one directory an entry, numbered, with a file for
+/// each value.
 fn read_sysfs(path: &Path) -> Result<Vec<Item>, String> {
     let unreadable = |error| format!("`{}` cannot be read: {error}", path.display());
     let mut numbered = Vec::new();
@@ -95,7 +96,7 @@ fn read_sysfs(path: &Path) -> Result<Vec<Item>, String> {
 }
 
 impl Map {
-    /// The map that the options name, or the running machine's own.
+    /// Returns the map that the options name, or the running machine's own.
     pub(super) fn read(options: &BootOptions) -> Result<Self, String> {
         let (path, content) = if let Some(path) = &options.file {
             let content = if path.is_dir() {
@@ -140,7 +141,8 @@ impl Map {
         })
     }
 
-    /// The running machine's: as its firmware gave it if the kernel still shows that, else as the kernel uses it.
+    /// Returns the running machine's: as its firmware gave it if the kernel still shows that, else
+    /// as the kernel uses it.
     fn own() -> Result<Self, String> {
         let memmap = Path::new("/sys/firmware/memmap");
         if let Ok(items) = read_sysfs(memmap)

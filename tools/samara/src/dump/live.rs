@@ -93,7 +93,7 @@ pub(super) fn dump(named: i32, path: &Path) -> Result<(), String> {
     unless_closed(written.and_then(|()| out.finish())).map_err(|error| cannot_write(path, &error))
 }
 
-/// The areas, and how much of each is in the file.
+/// Returns the areas, and how much of each is in the file.
 fn segments(tid: i32, space: &AddressSpace, memory: &Memory) -> Vec<Segment> {
     let filter = fs::read_to_string(format!("/proc/{tid}/coredump_filter"))
         .ok()

@@ -105,7 +105,7 @@ impl Memory {
     }
 }
 
-/// The first offset from `from` on where the file has data; `Ok(None)` if it has none.
+/// Returns the first offset from `from` on where the file has data; `Ok(None)` if it has none.
 fn data(file: &File, from: u64) -> io::Result<Option<u64>> {
     // SAFETY: a query only. No other code uses the descriptor's position.
     let found = unsafe { libc::lseek(file.as_raw_fd(), from as i64, libc::SEEK_DATA) };

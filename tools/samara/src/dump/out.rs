@@ -79,7 +79,7 @@ impl Out {
         file.set_len(bytes.saturating_add(DESCRIPTION)).is_ok() && file.set_len(0).is_ok()
     }
 
-    /// All has been written.
+    /// Ends the file: everything has been written.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.to.flush()?;
         if self.sparse {

@@ -31,8 +31,9 @@ const EXPECTED: [Component; 9] = [
     (18, 2816, 8192),
 ];
 
-/// The area without room for tiles that are not in use, and with each component where debuggers expect it. Debuggers that do not know tiles complain of
-/// their room, and it is kilobytes for each thread.
+/// Returns the area without room for tiles that are not in use, and with each component where
+/// debuggers expect it. Debuggers that do not know tiles complain of their room, and it is
+/// kilobytes for each thread.
 pub(super) fn for_debuggers(area: Vec<u8>) -> Vec<u8> {
     let word = |at: usize| {
         let bytes = area.get(at..at + 8)?.try_into().ok()?;
@@ -61,7 +62,8 @@ fn place(component: u32) -> Component {
     (component, leaf.ebx as usize, leaf.eax as usize)
 }
 
-/// The components that are here, each in its expected place. `None` if one of them is unknown or is not in the area.
+/// Returns the components that are here, each in its expected place. `None` if one of them is
+/// unknown or is not in the area.
 fn arranged(area: &[u8], kept: u64, here: &[Component]) -> Option<Vec<u8>> {
     let mut out = area.get(..LEGACY)?.to_vec();
     out.get_mut(PRESENT..PRESENT + 8)?

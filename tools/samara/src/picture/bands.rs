@@ -26,7 +26,7 @@ pub(super) struct Band {
     pub(super) looks: Vec<u32>,
 }
 
-/// The bands from address 0 to the end of user addresses, ascending and without holes.
+/// Returns the bands from address 0 to the end of user addresses, ascending and without holes.
 pub(super) fn bands<'a>(film: &Film, stays: impl Iterator<Item = &'a Stay> + Clone) -> Vec<Band> {
     let mut first_alike = Vec::with_capacity(film.looks.len());
     let mut known: BTreeMap<(u8, &str), u32> = BTreeMap::new();

@@ -22,7 +22,7 @@ use crate::kind::Kind;
 
 const PAGE: u64 = 4096;
 
-/// The bytes, before base64.
+/// Returns the bytes, before base64.
 pub(super) fn encode(film: &Film) -> Vec<u8> {
     let mut out = Out::default();
     out.text(&printable(&film.title));
@@ -102,7 +102,7 @@ impl Lives {
 }
 
 impl OneLife {
-    /// The place of a global step among the life's own.
+    /// Returns the place of a global step among the life's own.
     pub(super) fn own(&self, step: u32) -> u32 {
         self.steps.partition_point(|&known| known < step) as u32
     }

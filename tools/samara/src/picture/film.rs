@@ -129,7 +129,7 @@ pub(crate) struct Film {
 }
 
 impl Film {
-    /// An empty film of a program.
+    /// Returns an empty film of a program.
     pub(crate) fn new(words: &[String], kernel: &str) -> Self {
         Self {
             title: words.join(" "),
@@ -138,7 +138,7 @@ impl Film {
         }
     }
 
-    /// A film of one step: areas, ascending, as they are at a moment.
+    /// Returns a film of one step: areas, ascending, as they are at a moment.
     pub(crate) fn of_moment(title: &str, kernel: &str, areas: impl Iterator<Item = Shown>) -> Self {
         let mut film = Self::new(&[title.to_owned()], kernel);
         film.step(0, 0, Flag::Happening as u8, "as it is at this moment");
@@ -167,7 +167,8 @@ impl Film {
         film
     }
 
-    /// The parts of files that could be written to in memory at any time: their names, the first offset, and the first beyond, in bytes.
+    /// Returns the parts of files that could be written to in memory at any time: their names, the
+    /// first offset, and the first beyond, in bytes.
     pub(crate) fn writable(&self) -> impl Iterator<Item = (&str, u64, u64)> {
         self.stays.iter().filter_map(|stay| {
             let look = &self.looks[stay.look as usize];
@@ -368,7 +369,7 @@ fn failed(returned: i64) -> u8 {
     }
 }
 
-/// The path of the program's file: of what is mapped, the nearest below the heap.
+/// Returns the path of the program's file: of what is mapped, the nearest below the heap.
 fn program(seed: &samara_conformance::seed::Seed) -> String {
     let heap = seed.layout.start_brk;
     seed.areas
@@ -395,7 +396,7 @@ mod tests {
         }
     }
 
-    /// The areas at a step, by the stays.
+    /// Returns the areas at a step, by the stays.
     fn at(film: &Film, step: u32) -> Vec<(u64, u64, [u8; 4])> {
         let mut areas: Vec<_> = film
             .stays

@@ -45,7 +45,7 @@ impl PictureOptions {
         self.html.is_some() || self.svg.is_some()
     }
 
-    /// The files that will be written, with their options.
+    /// Returns the files that will be written, with their options.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         let html = self.html.as_deref().map(|file| ("--html", file));
         let svg = self.svg.as_deref().map(|file| ("--svg", file));
@@ -78,7 +78,7 @@ pub(crate) fn film(reader: &Reader) -> Film {
     film
 }
 
-/// The page and the drawing.
+/// Returns the page and the drawing.
 pub(crate) fn both(film: &Film) -> [String; 2] {
     [page::page(film), svg::draw(film)]
 }

@@ -15,7 +15,8 @@ const SCRIPTS: [&str; 6] = [
     include_str!("page/page.js"),
 ];
 
-/// The whole page. Nothing that a program chose is in it as text: see [`encode`](super::encode).
+/// Returns the whole page. Nothing that a program chose is in it as text: see
+/// [`encode`](super::encode).
 pub(super) fn page(film: &Film) -> String {
     fill(&base64(&encode(film)))
 }

@@ -16,7 +16,8 @@ const NOTHING: (u64, u64) = (0, 0);
 const MREMAP_FIXED: u64 = 2;
 const PAGE: u64 = 4096;
 
-/// The reach of a call that has been performed on `engine`. The heap ended at `brk` before. A call that failed may have done some of its work.
+/// Returns the reach of a call that has been performed on `engine`. The heap ended at `brk` before.
+/// A call that failed may have done some of its work.
 pub(super) fn of(call: &Call, returned: i64, engine: &AddressSpace, brk: u64) -> Reach {
     let range = |start: u64, len: u64| {
         let end = start.saturating_add(len).saturating_add(PAGE - 1);

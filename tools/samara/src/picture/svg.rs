@@ -35,7 +35,7 @@ const COLOURS: [(u8, u8, u8); Kind::ALL.len()] = [
     (0x8a, 0x8f, 0x98),
 ];
 
-/// The drawing; of a recording without any address space, an empty one.
+/// Returns the drawing; of a recording without any address space, an empty one.
 pub(super) fn draw(film: &Film) -> String {
     let mut out = String::new();
     // Writing to a string cannot fail.
@@ -269,7 +269,7 @@ fn named(look: &Look) -> String {
     }
 }
 
-/// The kind's colour, the fainter the less may be done.
+/// Returns the kind's colour, the fainter the less may be done.
 fn fill(kind: Kind, perms: [u8; 4]) -> String {
     let strength = match perms {
         [_, b'w', ..] => 0.92,
@@ -282,7 +282,7 @@ fn fill(kind: Kind, perms: [u8; 4]) -> String {
     format!("#{:02x}{:02x}{:02x}", part(r), part(g), part(b))
 }
 
-/// A round number of steps, of which ten or so fit.
+/// Returns a round number of steps, of which ten or so fit.
 fn tick(steps: f64) -> u32 {
     let mut apart = 1;
     for factor in [2_u32, 5, 10].into_iter().cycle() {

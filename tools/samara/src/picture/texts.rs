@@ -45,7 +45,7 @@ impl Texts {
         }
     }
 
-    /// The form of a text, whose numbers are kept.
+    /// Returns the form of a text, whose numbers are kept.
     fn split(&mut self, text: &str) -> String {
         let mut form = String::with_capacity(text.len());
         let mut rest = text;
@@ -77,7 +77,7 @@ impl Texts {
         self.numbers.get(text.from..text.until).unwrap_or_default()
     }
 
-    /// The text again, as the page makes it.
+    /// Returns the text again, as the page makes it.
     #[cfg(test)]
     pub(super) fn show(&self, text: Text) -> String {
         let mut numbers = self.numbers(text).iter();

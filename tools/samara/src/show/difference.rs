@@ -56,7 +56,7 @@ fn sides(snapshot: &Snapshot) -> impl Iterator<Item = Side<'_>> {
     })
 }
 
-/// The areas of both by where they begin: one pass over each.
+/// Returns the areas of both by where they begin: one pass over each.
 fn pairs<'a>(first: &'a Snapshot, second: &'a Snapshot) -> Vec<Pair<'a>> {
     let (mut left, mut right) = (sides(first).peekable(), sides(second).peekable());
     let mut pairs = Vec::new();
@@ -125,7 +125,7 @@ fn by_name<'a>(first: &'a Snapshot, second: &'a Snapshot) -> Named<'a> {
     named
 }
 
-/// A change of a number of bytes, with its sign.
+/// Returns a change of a number of bytes, with its sign.
 fn signed(from: u64, to: u64) -> String {
     match to.cmp(&from) {
         std::cmp::Ordering::Equal => "=".to_owned(),

@@ -73,7 +73,8 @@ impl Fork {
         Some(Self::counted(areas, entries, tables))
     }
 
-    /// The estimate from counts: of areas that the child gets, of entries that are copied, and of the tables that these lie in.
+    /// Returns the estimate from counts: of areas that the child gets, of entries that are copied,
+    /// and of the tables that these lie in.
     pub(crate) fn counted(areas: u64, entries: u64, tables: u64) -> Self {
         let fixed = measured::PROCESS + areas as f64 * measured::AREA;
         Fork {

@@ -169,7 +169,7 @@ impl Grid {
         widest.max(width(self.columns[column].heading))
     }
 
-    /// The columns that are shown, each with its width.
+    /// Returns the columns that are shown, each with its width.
     fn shown(&self, paper: Paper) -> Vec<(usize, usize)> {
         let full: Vec<usize> = (0..self.columns.len()).map(|i| self.width_of(i)).collect();
         let mut shown: Vec<(usize, usize)> = full.iter().copied().enumerate().collect();
@@ -279,7 +279,7 @@ fn short(text: &str, most: usize) -> String {
     format!("{head}…{tail}")
 }
 
-/// The first characters that take no more columns than this.
+/// Returns the first characters that take no more columns than this.
 fn fitting(characters: impl Iterator<Item = char>, most: usize) -> String {
     let mut out = String::new();
     for c in characters {

@@ -23,7 +23,7 @@ fn figures(figures: &Figures) -> Value {
     })
 }
 
-/// All of it.
+/// Returns all of it.
 pub(super) fn snapshot(snapshot: &Snapshot) -> Result<Value, String> {
     let (kinds, all) = snapshot.sums();
     let known = snapshot.known;

@@ -21,7 +21,7 @@ pub(crate) struct Hints {
     pub(crate) stack_size: u64,
 }
 
-/// The kind of each area, in one pass over files and one over areas.
+/// Returns the kind of each area, in one pass over files and one over areas.
 pub(crate) fn kinds(map: &Map, told: &[(VmFlags, Figures)], hints: &Hints) -> Vec<Kind> {
     let areas = map.areas();
     let files = Files::look(map, hints);

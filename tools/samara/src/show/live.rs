@@ -94,7 +94,7 @@ pub(crate) struct Areas {
     pub(crate) told: Vec<(VmFlags, Figures)>,
 }
 
-/// The map of a process with what is in memory of it, by one of its threads.
+/// Returns the map of a process with what is in memory of it, by one of its threads.
 ///
 /// # Errors
 /// What is wrong, in a line.
@@ -124,7 +124,7 @@ pub(crate) fn smaps(pid: i32, tid: i32, name: &str) -> Result<Areas, String> {
     }
 }
 
-/// The lines of a map as the engine takes them over.
+/// Returns the lines of a map as the engine takes them over.
 fn seeds<'a>(
     map: &'a Map,
     told: &'a [(VmFlags, Figures)],
@@ -148,7 +148,7 @@ fn refused(errno: Errno) -> String {
     format!("the engine refuses the map: {errno}")
 }
 
-/// The engine's model of a map.
+/// Returns the engine's model of a map.
 ///
 /// # Errors
 /// What is wrong, in a line.
@@ -165,7 +165,7 @@ pub(crate) fn engine(
     Ok(space)
 }
 
-/// Why neighbours are two, by the engine's rule.
+/// Returns the reasons why neighbours are two, by the engine's rule.
 fn borders(smaps: &Areas) -> Result<Vec<Option<Border>>, String> {
     let mut borders = Borders::new();
     let mut below = VmFlags::empty();
@@ -207,13 +207,13 @@ fn stack_pointers(pid: i32) -> Vec<u64> {
         .collect()
 }
 
-/// A number of `/proc/PID/status`.
+/// Returns a number of `/proc/PID/status`.
 fn number(status: &str, label: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(label))?;
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// Why a process cannot be looked at.
+/// Returns the reason why a process cannot be read.
 pub(crate) fn refusal(pid: i32, error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ESRCH) if !proc_file::ours() => proc_file::MISSING.to_owned(),
@@ -227,7 +227,7 @@ pub(crate) fn refusal(pid: i32, error: &io::Error) -> String {
     }
 }
 
-/// Why a process has no map.
+/// Returns the reason why a process has no map.
 fn without_memory(pid: i32, name: &str) -> String {
     const PF_KTHREAD: u64 = 0x0020_0000;
     let stat = read_text(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -253,7 +253,7 @@ fn without_memory(pid: i32, name: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The lines of the kernel's map, without the page of old system calls.
+    /// Returns the lines of the kernel's map, without the page of old system calls.
     fn kernels(pid: i32) -> Option<Vec<String>> {
         let text = fs::read(format!("/proc/{pid}/maps")).ok()?;
         let text = String::from_utf8_lossy(&text);

@@ -6,7 +6,7 @@ use samara_tracer::kernel::Kernel;
 use super::snapshot::Snapshot;
 use crate::picture::{Film, Held, Shown};
 
-/// A film of one step.
+/// Returns a film of one step.
 pub(super) fn film(snapshot: &Snapshot) -> Film {
     let areas = snapshot
         .areas()

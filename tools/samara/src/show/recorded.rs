@@ -66,7 +66,7 @@ pub(super) fn look(file: &Path, call: Option<u64>) -> Result<(Snapshot, Option<C
     Ok((snapshot, reader.cut))
 }
 
-/// The engine's map as the kernel would print it.
+/// Returns the engine's map as the kernel would print it.
 fn map(engine: &AddressSpace) -> Map {
     let mut map = Map::default();
     for line in engine.maps() {

@@ -65,7 +65,7 @@ impl Gap {
     }
 }
 
-/// The free ranges between areas where a program can map something, ascending.
+/// Returns the free ranges between areas where a program can map something, ascending.
 pub(crate) fn gaps(map: &Map, config: &Config) -> impl Iterator<Item = Gap> {
     let mut end = config.mmap_min_addr;
     let areas = map.areas().iter().map(|area| (area.start, area.end));
@@ -124,7 +124,7 @@ pub(crate) enum Border {
 }
 
 impl Border {
-    /// The most telling of what keeps two areas apart.
+    /// Returns the most telling of what keeps two areas apart.
     pub(crate) fn of(obstacles: Obstacles, differing: VmFlags) -> Self {
         let has = |obstacle| obstacles.contains(obstacle);
         if has(Obstacles::SPECIAL) {
@@ -167,7 +167,7 @@ impl Border {
 }
 
 impl Snapshot {
-    /// All areas with their kinds and figures.
+    /// Returns all areas with their kinds and figures.
     pub(crate) fn areas(&self) -> impl Iterator<Item = (&Area, Kind, Option<&Figures>)> {
         self.map.areas().iter().enumerate().map(|(i, area)| {
             let figures = self.told.get(i).map(|(_, figures)| figures);
@@ -175,7 +175,7 @@ impl Snapshot {
         })
     }
 
-    /// Each kind that there is, and all.
+    /// Returns each kind that there is, and all.
     pub(crate) fn sums(&self) -> (BTreeMap<Kind, Sum>, Sum) {
         let (mut kinds, mut all) = (BTreeMap::<Kind, Sum>::new(), Sum::default());
         for (area, kind, figures) in self.areas() {
@@ -185,12 +185,12 @@ impl Snapshot {
         (kinds, all)
     }
 
-    /// The free ranges where a program can map something, ascending.
+    /// Returns the free ranges where a program can map something, ascending.
     pub(crate) fn gaps(&self) -> Vec<Gap> {
         gaps(&self.map, &self.config).collect()
     }
 
-    /// The engine's model of the map, which holds the areas in the tree.
+    /// Returns the engine's model of the map, which holds the areas in the tree.
     ///
     /// # Errors
     /// What is wrong, in a line.

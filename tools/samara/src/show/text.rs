@@ -13,7 +13,7 @@ use super::grid::{Column, Field, Grid, Paper};
 use super::snapshot::{Border, Gap, Gaps, Snapshot, Sum};
 use crate::kind::Kind;
 
-/// A number of bytes, or nothing for none.
+/// Returns a number of bytes, or nothing for none.
 fn some(number: u64) -> String {
     if number == 0 {
         "·".to_owned()
@@ -22,7 +22,7 @@ fn some(number: u64) -> String {
     }
 }
 
-/// The line above everything.
+/// Returns the line above everything.
 pub(crate) fn title(snapshot: &Snapshot) -> String {
     let threads = match snapshot.threads {
         Some(threads) => format!(" ── {}", plural(threads, "thread", "threads")),
@@ -201,7 +201,7 @@ fn object(area: &Area) -> [String; 2] {
     }
 }
 
-/// Every area.
+/// Returns every area.
 pub(super) fn maps(snapshot: &Snapshot, paper: Paper) -> String {
     type Row<'a> = (usize, (&'a Area, Kind, Option<&'a Figures>));
     fn figure<'a>(heading: &'static str, spare: u8, of: fn(&Figures) -> u64) -> Field<'a, Row<'a>> {
@@ -258,7 +258,7 @@ struct Line<'a> {
     figures: Figures,
 }
 
-/// Every area with its pages in memory.
+/// Returns every area with its pages in memory.
 pub(super) fn smaps(snapshot: &Snapshot, paper: Paper) -> String {
     if !snapshot.known {
         return "nothing is known of the pages of a recording\n".to_owned();
@@ -316,7 +316,7 @@ pub(super) fn smaps(snapshot: &Snapshot, paper: Paper) -> String {
     grid.text(paper)
 }
 
-/// Every free range, and what lies at its ends.
+/// Returns every free range, and what lies at its ends.
 pub(super) fn gaps(snapshot: &Snapshot, paper: Paper) -> String {
     let areas = snapshot.map.areas();
     let name = |i: Option<usize>| match i.and_then(|i| areas.get(i).zip(snapshot.kinds.get(i))) {
@@ -343,7 +343,7 @@ pub(super) fn gaps(snapshot: &Snapshot, paper: Paper) -> String {
     Grid::of(&fields, snapshot.gaps()).text(paper)
 }
 
-/// The tree that holds the areas, node by node: each leaf's entries by their names.
+/// Returns the tree that holds the areas, node by node: each leaf's entries by their names.
 pub(super) fn tree(snapshot: &Snapshot) -> Result<String, String> {
     let engine = snapshot.engine()?;
     let stats = engine.stats();
@@ -384,7 +384,7 @@ pub(super) fn tree(snapshot: &Snapshot) -> Result<String, String> {
     Ok(text)
 }
 
-/// A line about a node, without where the node is.
+/// Returns a line about a node, without where the node is.
 fn without_pointer(line: &str) -> String {
     match (line.rfind(" 0x"), line.find(", ")) {
         (Some(from), Some(to)) if from < to => format!("{}{}", &line[..from], &line[to..]),

@@ -110,7 +110,7 @@ impl Column {
         )
     }
 
-    /// The figure; `None` if it is not known.
+    /// Returns the figure; `None` if it is not known.
     fn number(self, process: &Process, limit: u64) -> Option<f64> {
         let mapped = process.mapped.as_ref();
         Some(match self {

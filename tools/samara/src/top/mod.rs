@@ -86,7 +86,8 @@ fn carry_out(options: &TopOptions) -> Result<(), String> {
     print(&text)
 }
 
-/// The first sample. There is always a process, this one: where none is found there is no `/proc`.
+/// Returns the first sample. There is always a process, this one: where none is found there is no
+/// `/proc`.
 fn first_look(sampler: &mut Sampler) -> Result<Sample, String> {
     let sample = sampler
         .look(Path::new(PROC))

@@ -205,7 +205,7 @@ fn columns(chosen: usize) -> Vec<Line<'static>> {
         .collect()
 }
 
-/// The line at the bottom.
+/// Returns the line at the bottom.
 fn keys(view: &View) -> Line<'_> {
     let typed =
         |what: &str, text: &str| Line::from(format!("{what}: {}▏  Enter: done", printable(text)));

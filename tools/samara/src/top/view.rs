@@ -75,12 +75,12 @@ impl View {
         &self.sample
     }
 
-    /// The processes that are in the list.
+    /// Returns the processes that are in the list.
     pub(super) fn count(&self) -> usize {
         self.shown.len()
     }
 
-    /// The processes that are seen, and whether each is the chosen one.
+    /// Returns the processes that are seen, and whether each is the chosen one.
     pub(super) fn seen(&self) -> impl Iterator<Item = (&Process, bool)> {
         let places = self.shown.iter().enumerate().skip(self.first);
         places.take(self.room).filter_map(|(place, &index)| {
@@ -143,7 +143,7 @@ impl View {
         }
     }
 
-    /// A key was pressed.
+    /// Handles a key.
     pub(super) fn press(&mut self, key: KeyEvent) -> Wish {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             return Wish::Quit;
@@ -304,7 +304,7 @@ mod tests {
         Sampler::default().look(folder).unwrap()
     }
 
-    /// A thousand, of which those with larger numbers have more pages.
+    /// Returns a thousand, of which those with larger numbers have more pages.
     fn many() -> (tempfile::TempDir, View) {
         let folder = tempfile::tempdir().unwrap();
         for pid in 1..=1000 {

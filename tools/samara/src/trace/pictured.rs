@@ -60,7 +60,7 @@ impl Pictured {
     }
 }
 
-/// A file in memory that the traced program does not inherit.
+/// Returns a file in memory that the traced program does not inherit.
 fn memory() -> io::Result<OwnedFd> {
     // SAFETY: the name is a string with its end; the call takes nothing else.
     let descriptor = unsafe { libc::memfd_create(c"record".as_ptr(), libc::MFD_CLOEXEC) };

@@ -19,7 +19,7 @@ pub trait Board {
     fn describe(&self, out: &mut String);
 }
 
-/// An empty tree.
+/// Returns an empty tree.
 #[must_use]
 pub fn board(slots: u32, gaps: bool) -> Box<dyn Board> {
     match slots {

@@ -44,7 +44,7 @@ pub extern "C" fn answer() -> *const u8 {
     PLAY.with_borrow(|play| play.said().as_ptr())
 }
 
-/// The answer's length in bytes.
+/// Returns the answer's length in bytes.
 #[unsafe(no_mangle)]
 pub extern "C" fn answer_length() -> usize {
     PLAY.with_borrow(|play| play.said().len())

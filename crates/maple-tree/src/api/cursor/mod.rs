@@ -68,17 +68,17 @@ macro_rules! moves {
             self.show(word)
         }
 
-        /// The first index of the range.
+        /// Returns the first index of the range.
         pub fn index(&self) -> K {
             self.at.index
         }
 
-        /// The last index of the range.
+        /// Returns the last index of the range.
         pub fn last(&self) -> K {
             self.at.last
         }
 
-        /// The range.
+        /// Returns the range.
         pub fn range(&self) -> RangeInclusive<K> {
             self.at.index..=self.at.last
         }
@@ -109,13 +109,13 @@ macro_rules! moves {
             self.at.pause();
         }
 
-        /// To the entry or hole at the index. O(log n), or O(1) in the same leaf.
+        /// Moves to the entry or hole at the index. O(log n), or O(1) in the same leaf.
         pub fn walk(&mut self) -> Option<Ref<$show, V>> {
             let word = self.at.walk(self.host.tree());
             self.show(word)
         }
 
-        /// To the first entry at or after the index; from an entry found before, to the next one. It starts by the end of `limit`.
+        /// Moves to the first entry at or after the index; from an entry found before, to the next one. It starts by the end of `limit`.
         pub fn find(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
             self.seek::<true, false>(limit, false)
         }
@@ -125,7 +125,7 @@ macro_rules! moves {
             self.seek::<true, false>(limit, true)
         }
 
-        /// To the last entry at or before the index; from an entry found before, to the one before. It ends no lower than `limit` starts.
+        /// Moves to the last entry at or before the index; from an entry found before, to the one before. It ends no lower than `limit` starts.
         pub fn find_rev(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
             self.seek::<false, false>(limit, false)
         }
@@ -135,7 +135,7 @@ macro_rules! moves {
             self.seek::<false, false>(limit, true)
         }
 
-        /// To the next entry after what is at the index, which is skipped. It starts within `limit`, of which only the end counts.
+        /// Moves to the next entry after what is at the index, which is skipped. It starts within `limit`, of which only the end counts.
         pub fn next(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
             self.seek::<true, true>(limit, false)
         }
@@ -145,7 +145,7 @@ macro_rules! moves {
             self.seek::<true, true>(limit, true)
         }
 
-        /// To the entry before what is at the index, which is skipped. It ends within `limit`, of which only the start counts.
+        /// Moves to the entry before what is at the index, which is skipped. It ends within `limit`, of which only the start counts.
         pub fn prev(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
             self.seek::<false, true>(limit, false)
         }
@@ -170,7 +170,7 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> Cursor<'a, K, V, S> {
 }
 
 impl<K: Key, V: Value, S: Shape> Clone for Cursor<'_, K, V, S> {
-    /// Another one at the same place, which moves by itself.
+    /// Returns another one at the same place, which moves by itself.
     ///
     /// ```
     /// let map = maple_tree::MapleTree::from([(10..20u32, 1u32), (30..40, 2)]);
@@ -381,7 +381,7 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S>> Writing<'h,
         self.set_to_gap::<false>(bounds, size)
     }
 
-    /// The lowest gap, or the highest unless `UP`, becomes the range.
+    /// Makes the lowest gap, or the highest unless `UP`, the range.
     fn set_to_gap<const UP: bool>(
         &mut self,
         bounds: impl RangeBounds<K>,

@@ -76,15 +76,17 @@ impl<K: Key, S: Shape> State<K, S> {
         };
     }
 
-    /// The slot that the cursor stands on, if it is an entry with just the cursor's range: what a store there takes the place of. Only for the
-    /// writer, through whom alone the tree has changed since the leaf was looked up.
+    /// Returns the slot that the cursor stands on, if it is an entry with just the cursor's range:
+    /// what a store there takes the place of. Only for the writer, through whom alone the tree has
+    /// changed since the leaf was looked up.
     #[inline(always)]
     pub(super) fn own_entry(&self) -> Option<SlotAt<K, S>> {
         let at = SlotAt::of(self.path?, self.slot);
         at.is_entry(self.index, self.last).then_some(at)
     }
 
-    /// The slot at `index`, and the way to it; `None` in a tree without nodes. As for [`own_entry`](Self::own_entry).
+    /// Returns the slot at `index`, and the way to it; `None` in a tree without nodes. As for
+    /// [`own_entry`](Self::own_entry).
     #[inline]
     pub(super) fn path(&self, tree: &RawTree<K, S>) -> Option<SlotAt<K, S>> {
         match self.path {
@@ -93,7 +95,7 @@ impl<K: Key, S: Shape> State<K, S> {
         }
     }
 
-    /// To the slot at `key`, by way of the leaf that the last look was in if that still stands, else from the root.
+    /// Moves to the slot at `key`, by way of the leaf that the last look was in if that still stands, else from the root.
     fn go(&mut self, tree: &RawTree<K, S>, key: K) -> Word {
         let path = match self.path {
             Some(path) if path.place.covers(key) && !path.place.leaf.is_dead() => path,
@@ -146,7 +148,7 @@ impl<K: Key, S: Shape> State<K, S> {
         found.word
     }
 
-    /// The key beyond the range, `UP` or down, unless the range reaches `limit`.
+    /// Returns the key beyond the range, `UP` or down, unless the range reaches `limit`.
     #[inline(always)]
     fn beyond<const UP: bool>(&self, limit: K) -> Option<K> {
         if UP {
@@ -156,7 +158,7 @@ impl<K: Key, S: Shape> State<K, S> {
         }
     }
 
-    /// The end of the way: nothing was found before the limit.
+    /// Ends the move: nothing was found before the limit.
     #[inline(always)]
     fn ended<const UP: bool>(&mut self) -> Word {
         self.status = either::<UP, _>(Status::Overflow, Status::Underflow);
@@ -187,7 +189,7 @@ impl<K: Key, S: Shape> State<K, S> {
         Some(next.word)
     }
 
-    /// On to what comes beyond the range, up to `limit`; `holes` stops at holes too.
+    /// Moves on beyond the range, up to `limit`; `holes` stops at holes too.
     #[inline(always)]
     fn onwards<const UP: bool>(&mut self, tree: &RawTree<K, S>, limit: K, holes: bool) -> Word {
         while self.beyond::<UP>(limit).is_some() {
@@ -207,7 +209,7 @@ impl<K: Key, S: Shape> State<K, S> {
         self.ended::<UP>()
     }
 
-    /// To the entry or hole at `index`.
+    /// Moves to the entry or hole at `index`.
     pub(super) fn walk(&mut self, tree: &RawTree<K, S>) -> Word {
         if self.status == Status::Active
             && let Some(LeafPath { place, .. }) = self.path
@@ -265,7 +267,7 @@ impl<K: Key, S: Shape> State<K, S> {
         self.onwards::<UP>(tree, limit, holes)
     }
 
-    /// From the hole of a tree without nodes to the entry below it, if that is on the way, and there is one.
+    /// Moves from the hole of a tree without nodes to the entry below it, if that is on the way, and there is one.
     fn single<const UP: bool>(&mut self, tree: &RawTree<K, S>, limit: K) -> Word {
         if UP || self.index == K::MIN || limit > K::MIN {
             return NULL;

@@ -10,8 +10,9 @@ use crate::node::LAYOUT;
 use crate::write::build::{Builder, Refused};
 
 impl<K: Key, V: Value> MapleTree<K, V> {
-    /// A map out of entries that come in ascending order and do not overlap. O(n), with full leaves: the fastest way
-    /// to make a map. ([`try_extend`](MapleTree::try_extend) of an empty map does the same, with another allocator, or with gaps.)
+    /// Returns a map of entries that come in ascending order and do not overlap. O(n), with
+    /// full leaves: the fastest way to make a map. ([`try_extend`](MapleTree::try_extend) of an
+    /// empty map does the same, with another allocator, or with gaps.)
     ///
     /// ```
     /// # use maple_tree::{MapleTree, SortedError};
@@ -33,7 +34,8 @@ impl<K: Key, V: Value> MapleTree<K, V> {
         Self::try_from_sorted_in(entries, Pool::new())
     }
 
-    /// A map out of entries that do not overlap. O(n) if they come in ascending order, else O(log n) for each from the first that does not.
+    /// Returns a map of entries that do not overlap. O(n) if they come in ascending order, else
+    /// O(log n) for each from the first that does not.
     ///
     /// ```
     /// let map = maple_tree::MapleTree::try_from_iter([(40..50u32, 4u32), (10..20, 1)])?;

@@ -75,7 +75,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         }
     }
 
-    /// The entry with the lowest range, to be looked at, changed or taken out. O(log n).
+    /// Returns the entry with the lowest range, for reading, changing or removing it. O(log n).
     ///
     /// ```
     /// let mut map = maple_tree::MapleTree::from([(0..10u32, 1u32), (10..20, 2)]);
@@ -89,7 +89,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         Some(OccupiedEntry::found(self, at))
     }
 
-    /// The entry with the highest range, to be looked at, changed or taken out. O(log n).
+    /// Returns the entry with the highest range, for reading, changing or removing it. O(log n).
     ///
     /// ```
     /// let mut map = maple_tree::MapleTree::from([(0..10u32, 1u32), (10..20, 2)]);
@@ -103,7 +103,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
 }
 
 impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
-    /// The range of the entry that is there, or the one that was asked for.
+    /// Returns the range of the entry that is there, or the one that was asked for.
     pub fn range(&self) -> RangeInclusive<K> {
         match self {
             Self::Occupied(entry) => entry.range(),
@@ -111,7 +111,7 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
         }
     }
 
-    /// Shows the value that is there, to be changed, to `change`.
+    /// Shows the present value, to be changed, to `change`.
     #[must_use]
     pub fn and_modify(mut self, change: impl FnOnce(Mut<'_, V>)) -> Self {
         if let Self::Occupied(entry) = &mut self {
@@ -120,7 +120,8 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
         self
     }
 
-    /// The value that is there, or `value`, stored at the range that was asked for. O(log n).
+    /// Returns the present value, or `value`, stored at the requested range. O(log
+    /// n).
     ///
     /// # Errors
     ///
@@ -129,12 +130,13 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
         self.or_insert_with(|| value)
     }
 
-    /// The value that is there, or what `make` makes, stored at the range that was asked for. O(log n). Fails as [`or_insert`](Entry::or_insert).
+    /// Returns the present value, or the result of `make`, stored at the range that was asked
+    /// for. O(log n). Fails as [`or_insert`](Entry::or_insert).
     pub fn or_insert_with(self, make: impl FnOnce() -> V) -> Result<Mut<'a, V>, InsertError<V>> {
         self.or_insert_with_key(|_| make())
     }
 
-    /// As [`or_insert_with`](Entry::or_insert_with); `make` gets the range that was asked for. O(log n). Fails as [`or_insert`](Entry::or_insert).
+    /// As [`or_insert_with`](Entry::or_insert_with); `make` gets the requested range. O(log n). Fails as [`or_insert`](Entry::or_insert).
     ///
     /// ```
     /// let mut map = maple_tree::MapleTree::<u32, u32>::new();
@@ -155,7 +157,8 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
         }
     }
 
-    /// The value that is there, or the default one, stored at the range that was asked for. O(log n). Fails as [`or_insert`](Entry::or_insert).
+    /// Returns the present value, or the default one, stored at the requested range.
+    /// O(log n). Fails as [`or_insert`](Entry::or_insert).
     ///
     /// ```
     /// let mut seen = maple_tree::MapleTree::<u32, u32>::new();
@@ -172,7 +175,7 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
         self.or_insert_with(V::default)
     }
 
-    /// Stores `value`: at the range of the entry that is there, whose value is dropped, or at the range that was asked for. Gives the entry that
+    /// Stores `value`: at the range of the entry that is there, whose value is dropped, or at the requested range. Gives the entry that
     /// is there now. O(log n). Fails as [`or_insert`](Entry::or_insert).
     ///
     /// ```
@@ -215,24 +218,24 @@ impl<'a, K: Key, V: Value, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, A, S>
 }
 
 impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, A, S> {
-    /// The range that the entry covers.
+    /// Returns the range that the entry covers.
     pub fn range(&self) -> RangeInclusive<K> {
         self.range.0..=self.range.1
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn get(&self) -> Ref<'_, V> {
         // SAFETY: the value is in the map, which is borrowed; its word is in its slot.
         unsafe { V::borrow(self.slot().read()) }
     }
 
-    /// The value, to be changed.
+    /// Returns the value, for changing.
     pub fn get_mut(&mut self) -> Mut<'_, V> {
         // SAFETY: the value is in the map, which is exclusively borrowed by way of `self`.
         unsafe { V::borrow_mut(self.slot()) }
     }
 
-    /// The value, to be changed for as long as the map is borrowed.
+    /// Returns the value, for changing it for as long as the map is borrowed.
     pub fn into_mut(self) -> Mut<'a, V> {
         // SAFETY: the value is in the map, which is exclusively borrowed for `'a`.
         unsafe { V::borrow_mut(self.slot()) }
@@ -281,7 +284,7 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, 
 }
 
 impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> VacantEntry<'a, K, V, A, S> {
-    /// The range that was asked for.
+    /// Returns the requested range.
     pub fn range(&self) -> RangeInclusive<K> {
         match self.range {
             Some((first, last)) => first..=last,
@@ -289,7 +292,7 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> VacantEntry<'a, K, V, A,
         }
     }
 
-    /// The whole hole that the range is in. O(log n).
+    /// Returns the whole hole that the range is in. O(log n).
     ///
     /// ```
     /// # use maple_tree::{Entry, MapleTree};

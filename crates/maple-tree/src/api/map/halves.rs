@@ -132,7 +132,8 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         Ok(reserve)
     }
 
-    /// The last index below `key` if few entries are below it, and not all the others are few, and it is within none.
+    /// Returns the last index below `key` if few entries are below it, and not all the others are
+    /// few, and it is within none.
     pub(super) fn few_below(&self, key: K) -> Option<K> {
         let below = key.predecessor()?;
         if !self.are_near(K::MIN, below) || self.are_near(key, K::MAX) {

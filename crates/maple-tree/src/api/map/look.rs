@@ -12,7 +12,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
 // 1 at 10..20, 2 at 20..30, 3 at 40..50"
     );
 
-    /// The value at `key`, to be changed. O(log n).
+    /// Returns the value at `key`, for changing. O(log n).
     ///
     /// ```
     /// let mut map = maple_tree::MapleTree::from([(0..10u32, 1u32)]);
@@ -27,7 +27,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
             .map(|slot| unsafe { V::borrow_mut(slot) })
     }
 
-    /// The entry at `key`, with its range, to be changed. O(log n).
+    /// Returns the entry at `key`, with its range, for changing. O(log n).
     ///
     /// ```
     /// let mut map = maple_tree::MapleTree::from([(0..10u32, 1u32)]);
@@ -41,7 +41,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         Some((found.first..=found.last, value))
     }
 
-    /// The first entry that intersects `bounds`, to be changed. O(log n).
+    /// Returns the first entry that intersects `bounds`, for changing. O(log n).
     ///
     /// ```
     /// let mut map = maple_tree::MapleTree::from([(0..10u32, 1u32), (20..30, 2)]);
@@ -55,7 +55,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         self.range_mut(bounds).next()
     }
 
-    /// The last entry that intersects `bounds`, to be changed. O(log n).
+    /// Returns the last entry that intersects `bounds`, for changing. O(log n).
     ///
     /// ```
     /// let mut map = maple_tree::MapleTree::from([(0..10u32, 1u32), (20..30, 2)]);
@@ -68,7 +68,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     ) -> Option<(RangeInclusive<K>, Mut<'_, V>)> {
         self.range_mut(bounds).next_back()
     }
-    /// The entry with the lowest range, to be changed. O(log n).
+    /// Returns the entry with the lowest range, for changing. O(log n).
     ///
     /// ```
     /// let mut map = maple_tree::MapleTree::from([(5..9u32, 2u32)]);
@@ -79,7 +79,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         self.iter_mut().next()
     }
 
-    /// The entry with the highest range, to be changed. O(log n).
+    /// Returns the entry with the highest range, for changing. O(log n).
     ///
     /// ```
     /// let mut map = maple_tree::MapleTree::from([(0..5u32, 1u32), (5..9, 2)]);
@@ -90,7 +90,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         self.iter_mut().next_back()
     }
 
-    /// The values in the order of their ranges, to be changed.
+    /// Returns the values in the order of their ranges, for changing.
     ///
     /// ```
     /// let mut map = maple_tree::MapleTree::from([(0..5u32, Box::new(1u32)), (5..9, Box::new(2))]);
@@ -101,7 +101,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         Values(self.iter_mut())
     }
 
-    /// All entries in order, to be changed.
+    /// Returns all entries in order, for changing.
     ///
     /// ```
     /// let mut map = maple_tree::MapleTree::from([(0..5u32, Box::new(0u32)), (5..9, Box::new(0))]);
@@ -114,7 +114,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         self.range_mut(..)
     }
 
-    /// The entries that intersect `bounds`, in order, to be changed.
+    /// Returns the entries that intersect `bounds`, in order, for changing.
     ///
     /// ```
     /// let mut map = maple_tree::MapleTree::from([(0..5u32, Box::new(1u32)), (5..9, Box::new(2))]);

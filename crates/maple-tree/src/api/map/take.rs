@@ -103,7 +103,8 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> IntoIterator for MapleTree<K, V, 
     type Item = (RangeInclusive<K>, V);
     type IntoIter = IntoIter<K, V, A, S>;
 
-    /// The entries, in order, as values. O(1) for each, amortised, and a pass over the leaves to count them; allocates nothing.
+    /// Returns the entries, in order, as values. O(1) for each, amortised, and a pass over the
+    /// leaves to count them; allocates nothing.
     ///
     /// ```
     /// let mut entries = maple_tree::MapleTree::from([(0..10u32, Box::new("low")), (90..99, Box::new("high"))]).into_iter();
@@ -119,7 +120,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> IntoIterator for MapleTree<K, V, 
 }
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
-    /// The values, in the order of their ranges, from both ends.
+    /// Returns the values, in the order of their ranges, from both ends.
     ///
     /// ```
     /// let map = maple_tree::MapleTree::from([(0..10u32, 7u32), (90..99, 8)]);
@@ -129,7 +130,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         Values(self.into_iter())
     }
 
-    /// The ranges that entries covered, in order, from both ends; the values are dropped.
+    /// Returns the ranges that entries covered, in order, from both ends; the values are dropped.
     ///
     /// ```
     /// let map = maple_tree::MapleTree::from([(0..10u32, 7u32), (90..99, 8)]);

@@ -203,7 +203,7 @@ let mut other: MapleTree<u32, u32> = MapleTree::new();"
         merge::<false, _, _, _, _, _>(self, other, resolve, split)
     }
 
-    /// A duplicate of a tree, with its modes, and with words that `copier` makes.
+    /// Returns a duplicate of a tree, with its modes, and with words that `copier` makes.
     ///
     /// # Safety
     ///
@@ -222,7 +222,8 @@ let mut other: MapleTree<u32, u32> = MapleTree::new();"
         done.map(|()| new)
     }
 
-    /// A duplicate of the map, with [duplicates](Duplicate) of the values, in one pass over the nodes. O(n).
+    /// Returns a duplicate of the map, with [duplicates](Duplicate) of the values, in one pass over
+    /// the nodes. O(n).
     ///
     /// ```
     /// let map = maple_tree::MapleTree::from([(0..10u64, Box::new(1u32))]);

@@ -152,8 +152,9 @@ let mut map = CowMapleTree::new();",
 );
 
 impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
-    /// A map that holds what this one does, and shares its nodes. O(1): one count is raised. Allocates nothing and cannot fail. Others may
-    /// take snapshots of the same map at the same time, and read it.
+    /// Returns a map that holds what this one does, and shares its nodes. O(1): one count is
+    /// raised. Allocates nothing and cannot fail. Others may take snapshots of the same map at the
+    /// same time, and read it.
     ///
     /// A map whose nodes more than 2⁵⁵ others share at once (2²³ on 32-bit machines) works as any other, but those nodes are never freed.
     ///
@@ -222,7 +223,7 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
 }
 
 impl<K: Key, V: Value, A: SharedAlloc, S: Shape> Clone for CowMapleTree<K, V, A, S> {
-    /// The same as [`snapshot`](CowMapleTree::snapshot).
+    /// As [`snapshot`](CowMapleTree::snapshot).
     #[inline]
     fn clone(&self) -> Self {
         self.snapshot()

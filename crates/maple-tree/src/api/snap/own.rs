@@ -109,7 +109,8 @@ impl<'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Owning<'a, K, V, S, A> {
         Ok(Some(place))
     }
 
-    /// The node, which is a child of one that is owned or the root, or a copy of it if it is shared.
+    /// Returns the node, which is a child of one that is owned or the root, or a copy of it if it
+    /// is shared.
     #[inline(always)]
     pub(super) fn own(
         &mut self,

@@ -41,7 +41,8 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         Owning::<K, V, S, A>::discard(first, last, word);
     }
 
-    /// The slot of the entry at `key`, if there is one, in a leaf that is now the map's own.
+    /// Returns the slot of the entry at `key`, if there is one, in a leaf that is now the map's
+    /// own.
     #[inline]
     fn own_slot(&mut self, key: K) -> Result<At<K, S>, AllocError> {
         // Nothing is copied in vain.
@@ -179,7 +180,7 @@ let mut map: CowMapleTree<u32, u32> = CowMapleTree::with_gaps();"
         Ok(unsafe { V::from_raw(old) })
     }
 
-    /// The value at `key`, to be changed; snapshots keep what they have. O(log n).
+    /// Returns the value at `key`, for changing; snapshots keep what they have. O(log n).
     ///
     /// ```
     /// let mut map = maple_tree::CowMapleTree::<u64, Box<u32>>::new();
@@ -236,8 +237,8 @@ let mut map: CowMapleTree<u32, u32> = CowMapleTree::with_gaps();"
 let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();"
     );
 
-    /// The entries in order, to be changed; snapshots keep what they have. All that is shared is copied first, O(n): to change few,
-    /// [`get_mut`](CowMapleTree::get_mut) copies less.
+    /// Returns the entries in order, for changing; snapshots keep what they have. All that is
+    /// shared is copied first, O(n): to change few, [`get_mut`](CowMapleTree::get_mut) copies less.
     ///
     /// ```
     /// let mut map = maple_tree::CowMapleTree::<u64, u32>::new();
@@ -261,8 +262,9 @@ let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();"
         Ok(IterMut::new(&mut self.raw, Some((K::MIN, K::MAX))))
     }
 
-    /// The entries that intersect `bounds`, in order, to be changed; snapshots keep what they have. What is shared of the nodes that hold them is copied first, O(log n)
-    /// and O(m) for m entries.
+    /// Returns the entries that intersect `bounds`, in order, for changing; snapshots keep what
+    /// they have. What is shared of the nodes that hold them is copied first, O(log n) and O(m) for
+    /// m entries.
     ///
     /// ```
     /// let mut map = maple_tree::CowMapleTree::<u64, u32>::new();
@@ -294,7 +296,8 @@ let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();"
         Ok(IterMut::new(&mut self.raw, bounds))
     }
 
-    /// A map for one owner out of this one: nodes that are its own are taken over, those that it shares are copied. O(n).
+    /// Returns a map for one owner out of this one: nodes that are its own are taken over, those
+    /// that it shares are copied. O(n).
     ///
     /// ```
     /// let mut map = maple_tree::CowMapleTree::<u64, u32>::new();

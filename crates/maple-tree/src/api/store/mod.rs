@@ -129,7 +129,8 @@ pub(crate) fn is_free<K: Key, S: Shape>(tree: &RawTree<K, S>, (first, last): (K,
     found.word.is_null() && last <= found.last
 }
 
-/// A range, and whole entries that touch it, or reach into it from outside, and are the same as `value`: stored there, it makes one entry of all. And the value back.
+/// Returns a range, and whole entries that touch it, or reach into it from outside, and are the
+/// same as `value`: stored there, it makes one entry of all. And the value back.
 pub(crate) fn joined<K: Key, V: Value, S: Shape>(
     tree: &RawTree<K, S>,
     range: Option<(K, K)>,
@@ -240,7 +241,8 @@ impl<K: Key, S: Shape> Planned<K, S> {
         }
     }
 
-    /// The slot that the range becomes, or is in, and its leaf, if that is known without another look.
+    /// Returns the slot that the range becomes, or is in, and its leaf, if that is known without
+    /// another look.
     #[inline]
     pub(crate) fn stands(&self) -> Option<(LeafPath<K, S>, usize)> {
         match &self.way {

@@ -49,7 +49,7 @@ impl<V: Value> Held<V> {
 
 /// The contents that [`splitting`] stores at its range.
 trait New {
-    /// The word to be stored.
+    /// Returns the word to be stored.
     fn word(&self) -> Word;
 }
 

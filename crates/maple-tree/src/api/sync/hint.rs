@@ -40,7 +40,7 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> Look<'a, K, V, S> {
         self.hint
     }
 
-    /// The former name of [`hint`](Self::hint).
+    /// Returns [`hint`](Self::hint) under its former name.
     #[deprecated = "renamed to `hint`"]
     #[inline(always)]
     pub fn seat(&self) -> Hint<K, S> {

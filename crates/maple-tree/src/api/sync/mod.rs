@@ -148,7 +148,8 @@ let map = SyncMapleTree::new(Waiting::new());",
 impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     SyncMapleTree<K, V, R, A, L, S>
 {
-    /// A map out of a tree in RCU mode whose words are values of `V`, and the allocator of its nodes.
+    /// Returns a map of a tree in RCU mode whose words are values of `V`, and the allocator of
+    /// its nodes.
     const fn from_parts(raw: RawTree<K, S>, reclaim: R, alloc: A) -> Self {
         Self {
             raw: Apart(raw),
@@ -162,8 +163,9 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         }
     }
 
-    /// A map with the entries of another, which had been built without concurrent readers. O(1). Its nodes must be such as may be
-    /// given back later: those of a [`SharedPool`], for example (`MapleTree::new_in(SharedPool::new())`).
+    /// Returns a map with the entries of another, which had been built without concurrent readers.
+    /// O(1). Its nodes must be such as may be given back later: those of a [`SharedPool`], for
+    /// example (`MapleTree::new_in(SharedPool::new())`).
     pub fn from_exclusive(map: MapleTree<K, V, A, S>, reclaim: R) -> Self {
         let (raw, alloc) = map.into_parts();
         // SAFETY: no other code has the tree.
@@ -171,7 +173,8 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         Self::from_parts(raw, reclaim, alloc)
     }
 
-    /// The entries as a map without concurrent readers, whose changes are made in place. O(1).
+    /// Returns the entries as a map without concurrent readers, whose changes are made in place.
+    /// O(1).
     pub fn into_exclusive(self) -> MapleTree<K, V, A, S> {
         let this = ManuallyDrop::new(self);
         // SAFETY: `this` is not used again, nor dropped; all is moved out of it.

@@ -51,7 +51,7 @@ where
 impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     Reader<'_, K, V, R, A, L, S>
 {
-    /// The tree; what is found in it under the guard lives as long as the guard.
+    /// Returns the tree; what is found in it under the guard lives as long as the guard.
     #[inline]
     fn raw(&self) -> &RawTree<K, S> {
         &self.tree.raw
@@ -110,7 +110,7 @@ impl<'a, K: Key, V: Value, S: Shape> SyncIter<'a, K, V, S> {
 }
 
 impl<K: Key, V: Value, S: Shape> Clone for SyncIter<'_, K, V, S> {
-    /// Another one that goes on from here.
+    /// Returns another one that goes on from here.
     fn clone(&self) -> Self {
         Self { ..*self }
     }

@@ -76,7 +76,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape> Drop
 impl<'t, K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     Writer<'t, K, V, R, A, L, S>
 {
-    /// The tree, which only this writer changes.
+    /// Returns the tree, which only this writer changes.
     fn raw(&self) -> &RawTree<K, S> {
         &self.tree.raw
     }

@@ -36,13 +36,13 @@ pub struct WordTree(RawTree<usize, Native>);
 pub struct At(SlotAt<usize, Native>);
 
 impl At {
-    /// The last index of the slot.
+    /// Returns the last index of the slot.
     #[inline(always)]
     pub fn last(&self) -> usize {
         self.0.found.last
     }
 
-    /// The entry, or NULL for a hole.
+    /// Returns the entry, or NULL for a hole.
     #[inline(always)]
     pub fn entry(&self) -> *mut () {
         self.0.found.word
@@ -74,7 +74,7 @@ impl InLeaf {
         }
     }
 
-    /// A leaf that was looked up before.
+    /// Returns a leaf that was looked up before.
     ///
     /// # Safety
     ///
@@ -105,12 +105,13 @@ pub struct Slot {
 }
 
 impl WordTree {
-    /// An empty tree with these modes.
+    /// Returns an empty tree with these modes.
     pub const fn new(flags: u32) -> Self {
         Self(RawTree::new(flags))
     }
 
-    /// The flags: Linux's `ma_flags`. Bits that the core does not know are kept as they are.
+    /// Returns the flags: Linux's `ma_flags`. Bits that the core does not know are kept as they
+    /// are.
     #[inline]
     pub fn flags(&self) -> u32 {
         self.0.flags()
@@ -158,7 +159,7 @@ pub unsafe fn idle_words(block: NonNull<u8>) -> Option<NonNull<[*mut (); 2]>> {
     node.idle().map(NonNull::cast)
 }
 
-/// The retired node with these [idle words](idle_words).
+/// Returns the retired node with these [idle words](idle_words).
 ///
 /// # Safety
 ///
@@ -184,7 +185,7 @@ pub unsafe fn retired(block: NonNull<u8>) {
         .mark_dead();
 }
 
-/// The node that `block` was chained to.
+/// Returns the node that `block` was chained to.
 ///
 /// # Safety
 ///

@@ -9,7 +9,7 @@ use crate::node::IDLE_SLOTS;
 use crate::read::{BoundedLeaf, Found, GapRequest, LeafPath, descend, path, prefetch_leaves};
 
 impl WordTree {
-    /// The entry at `key`, or NULL.
+    /// Returns the entry at `key`, or NULL.
     ///
     /// # Safety
     ///
@@ -19,7 +19,7 @@ impl WordTree {
         self.0.load(key)
     }
 
-    /// The slot that covers `key`.
+    /// Returns the slot that covers `key`.
     ///
     /// # Safety
     ///
@@ -52,8 +52,10 @@ impl WordTree {
         }
     }
 
-    /// The first slot of the next leaf, `UP`, or the last one of the leaf before, by way of the nodes above both: `at` is the place of the leaf that was
-    /// looked up in the node above it. `None` if it is at another place, if there is no such leaf, and in RCU mode, where only the writer may go up.
+    /// Returns the first slot of the next leaf, `UP`, or the last one of the leaf before, by way of
+    /// the nodes above both: `at` is the place of the leaf that was looked up in the node above it.
+    /// `None` if it is at another place, if there is no such leaf, and in RCU mode, where only the
+    /// writer may go up.
     ///
     /// # Safety
     ///
@@ -95,7 +97,8 @@ impl WordTree {
         Some((Slot::new(place, slot, place.slot(slot)), at as u8))
     }
 
-    /// The slot that covers `key` in a leaf that was looked up before, or `None` if that leaf has been replaced.
+    /// Returns the slot that covers `key` in a leaf that was looked up before, or `None` if that
+    /// leaf has been replaced.
     ///
     /// # Safety
     ///
@@ -179,7 +182,8 @@ impl WordTree {
         (!leaf.is_dead()).then_some(Slot::new(place, i, Found { first, last, word }))
     }
 
-    /// The first of the lowest `size` free indices within `bounds`; of the highest unless `UP`.
+    /// Returns the first of the lowest `size` free indices within `bounds`; of the highest unless
+    /// `UP`.
     ///
     /// # Safety
     ///
@@ -188,7 +192,7 @@ impl WordTree {
         self.0.gap::<UP>(&GapRequest::new(bounds, size)?)
     }
 
-    /// All nodes and entries as text.
+    /// Returns all nodes and entries as text.
     ///
     /// # Safety
     ///
@@ -220,7 +224,7 @@ impl InLeaf {
         unsafe { self.place() }.leaf.is_dead()
     }
 
-    /// The last used slot of the leaf.
+    /// Returns the last used slot of the leaf.
     ///
     /// # Safety
     ///

@@ -53,7 +53,7 @@ impl<F: FnMut(NonNull<u8>)> Sink<usize> for Nodes<F> {
 }
 
 impl WordTree {
-    /// The slot that covers `key`, for a write; `None` in a tree without nodes.
+    /// Returns the slot that covers `key`, for a write; `None` in a tree without nodes.
     ///
     /// # Safety
     ///

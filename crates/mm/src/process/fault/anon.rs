@@ -96,8 +96,8 @@ impl<P: Platform> Mm<P> {
         area.vma.flags.contains(VmFlags::HUGEPAGE) && self.is_owned_where_advised(area, page)
     }
 
-    /// The same for VMAs with advised huge pages. Out of line, so that other faults only test the
-    /// flag.
+    /// Does the same for VMAs with advised huge pages. Out of line, so that other faults only
+    /// test the flag.
     #[cold]
     fn is_owned_where_advised(&self, area: &Area<'_>, page: u64) -> bool {
         let vma = area.vma;
@@ -228,7 +228,7 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// The same for the zero page, and for other frames that are not counted.
+    /// Does the same for the zero page, and for other frames that are not counted.
     #[inline(never)]
     pub(super) fn write_zero(
         &self,

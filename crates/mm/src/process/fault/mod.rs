@@ -380,7 +380,7 @@ fn permits(space: &AddressSpace, flags: VmFlags, access: Access) -> Result<(), F
     Ok(())
 }
 
-/// The same without protection keys.
+/// Checks the same without protection keys.
 fn may_access(flags: VmFlags, access: Access) -> bool {
     flags.intersects(VmFlags::ACCESS)
         && (!access.contains(Access::WRITE) || flags.contains(VmFlags::WRITE))

@@ -220,7 +220,7 @@ impl<'a, P: Platform> Owner<'a, P> {
         Ok(())
     }
 
-    /// `MADV_PAGEOUT`. Out of line, so that other advices do without its stack frame.
+    /// Performs `MADV_PAGEOUT`. Out of line, so that other advices do without its stack frame.
     ///
     /// # Errors
     /// `ENOMEM`.

@@ -116,7 +116,7 @@ impl<P: Platform> Pages for Tee<'_, '_, P> {
         self.then(told, |tables| tables.sync(start, end, vma, flags))
     }
 
-    /// The tables create objects, since files belong to them.
+    /// Creates an object by the tables, because files belong to them.
     fn object(&mut self, pages: u64) -> Result<Object, Errno> {
         self.tables.object(pages)
     }

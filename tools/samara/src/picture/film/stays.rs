@@ -52,7 +52,8 @@ impl Film {
         changed
     }
 
-    /// The range that holds all areas which touch this one, those that were and those that are, as a whole.
+    /// Returns the range that holds all areas which touch this one, those that were and those that
+    /// are, as a whole.
     fn widened(
         &self,
         engine: &AddressSpace,
@@ -157,7 +158,7 @@ impl Film {
     }
 }
 
-/// The areas that begin in a range, upwards.
+/// Returns the areas that begin in a range, upwards.
 fn lines(
     engine: &AddressSpace,
     (low, high): (u64, u64),
