@@ -140,6 +140,21 @@ macro_rules! advice {
     ($($short:ident, $known:ident, $long:ident = $value:literal, $text:literal;)*) => {
         impl Advice {
             $(#[doc = $text] pub const $short: Advice = Advice($value);)*
+
+            /// Returns C's name of the advice, or `None` for a number that the engine does not know.
+            ///
+            /// ```
+            /// use samara_mm::Advice;
+            ///
+            /// assert_eq!(Advice(4).name(), Some("MADV_DONTNEED"));
+            /// assert_eq!(Advice(99).name(), None);
+            /// ```
+            pub const fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $($value => Some(stringify!($long)),)*
+                    _ => None,
+                }
+            }
         }
         $(#[doc = $text] pub const $long: i32 = $value;)*
 

@@ -141,37 +141,13 @@ pub fn advice_named(name: &str) -> Option<u64> {
     (0..=103).find(|number| advice(*number as i32) == Some(name))
 }
 
+/// Returns the name of an advice, including those that need a privileged caller and change no map.
 fn advice(number: i32) -> Option<&'static str> {
-    Some(match number {
-        0 => "MADV_NORMAL",
-        1 => "MADV_RANDOM",
-        2 => "MADV_SEQUENTIAL",
-        3 => "MADV_WILLNEED",
-        4 => "MADV_DONTNEED",
-        8 => "MADV_FREE",
-        9 => "MADV_REMOVE",
-        10 => "MADV_DONTFORK",
-        11 => "MADV_DOFORK",
-        12 => "MADV_MERGEABLE",
-        13 => "MADV_UNMERGEABLE",
-        14 => "MADV_HUGEPAGE",
-        15 => "MADV_NOHUGEPAGE",
-        16 => "MADV_DONTDUMP",
-        17 => "MADV_DODUMP",
-        18 => "MADV_WIPEONFORK",
-        19 => "MADV_KEEPONFORK",
-        20 => "MADV_COLD",
-        21 => "MADV_PAGEOUT",
-        22 => "MADV_POPULATE_READ",
-        23 => "MADV_POPULATE_WRITE",
-        24 => "MADV_DONTNEED_LOCKED",
-        25 => "MADV_COLLAPSE",
-        100 => "MADV_HWPOISON",
-        101 => "MADV_SOFT_OFFLINE",
-        102 => "MADV_GUARD_INSTALL",
-        103 => "MADV_GUARD_REMOVE",
-        _ => return None,
-    })
+    match number {
+        100 => Some("MADV_HWPOISON"),
+        101 => Some("MADV_SOFT_OFFLINE"),
+        number => samara_mm::Advice(number).name(),
+    }
 }
 
 struct Advice(i32);
