@@ -4,20 +4,40 @@
 use crate::{ACTS, Call, Entry, Fault, Found, PAGES, Protocol, State, Then, What, Without};
 
 impl Protocol {
+    /// Performs the next step of the thread that faults.
     pub(crate) fn fault(&self, state: &mut State) {
-        let without = |what| self.without == what;
         let Some(&page) = state.pages.first() else {
             state.fault = Fault::End;
             return;
         };
-        let next = |state: &mut State| {
-            state.pages.remove(0);
-            Fault::Begin
-        };
         state.fault = match state.fault {
+            Fault::Begin | Fault::HoldThere { .. } | Fault::AskThere { .. } => {
+                self.fault_in_cache(state, page)
+            }
+            Fault::Number
+            | Fault::Look { .. }
+            | Fault::Hold { .. }
+            | Fault::Ask { .. }
+            | Fault::AskAgain { .. }
+            | Fault::Leave { .. } => self.fault_in_tree(state, page),
+            Fault::Say { .. }
+            | Fault::Write { .. }
+            | Fault::AskToNote { .. }
+            | Fault::Note { .. } => self.fault_fills_cache(state),
+            Fault::Decide { .. } | Fault::Map { .. } | Fault::LetGo { .. } | Fault::Wait => {
+                self.fault_acts(state, page)
+            }
+            Fault::End => Fault::End,
+        };
+    }
+
+    /// The steps that find an area in the VMA cache.
+    fn fault_in_cache(&self, state: &mut State, page: usize) -> Fault {
+        let without = |what| self.without == what;
+        match state.fault {
             Fault::Begin if state.tables[page] == Entry::Write => {
                 state.written |= 1 << page;
-                next(state)
+                next_page(state)
             }
             Fault::Begin => match state.remembered.filter(|found| found.has(page)) {
                 Some(found) => Fault::HoldThere { found },
@@ -44,6 +64,14 @@ impl Protocol {
                     }
                 }
             }
+            other => other,
+        }
+    }
+
+    /// The steps that find an area in the tree, and hold it.
+    fn fault_in_tree(&self, state: &mut State, page: usize) -> Fault {
+        let without = |what| self.without == what;
+        match state.fault {
             Fault::Number => {
                 state.reading = !without(Without::Section);
                 let number = state.calls;
@@ -99,6 +127,14 @@ impl Protocol {
                 state.leave();
                 Fault::Say { found }
             }
+            other => other,
+        }
+    }
+
+    /// The steps that put the area into the VMA cache.
+    fn fault_fills_cache(&self, state: &mut State) -> Fault {
+        let without = |what| self.without == what;
+        match state.fault {
             Fault::Say { found } => {
                 if !without(Without::Saying) {
                     state.touch(found).noted = true;
@@ -125,6 +161,14 @@ impl Protocol {
                 state.writer = false;
                 Fault::Decide { found }
             }
+            other => other,
+        }
+    }
+
+    /// The steps that decide, map the page, and let go of the area.
+    fn fault_acts(&self, state: &mut State, page: usize) -> Fault {
+        let without = |what| self.without == what;
+        match state.fault {
             Fault::Decide { found } => {
                 let is = state.is(found);
                 state.expect(is, ACTS);
@@ -156,7 +200,7 @@ impl Protocol {
                         if state.tables[page] != Entry::Write
                             && !state.areas[found.area].writable =>
                     {
-                        next(state)
+                        next_page(state)
                     }
                     Then::Done => Fault::Begin,
                     Then::Anew => Fault::Number,
@@ -168,12 +212,13 @@ impl Protocol {
                     state.tables[page] = Entry::Write;
                     Fault::Begin
                 }
-                _ => next(state),
+                _ => next_page(state),
             },
-            Fault::End => Fault::End,
-        };
+            other => other,
+        }
     }
 
+    /// Performs the next step of the thread that calls.
     pub(crate) fn call(&self, state: &mut State) {
         let without = |what| self.without == what;
         state.call = match state.call {
@@ -234,4 +279,10 @@ impl Protocol {
             Call::None => Call::None,
         };
     }
+}
+
+/// Goes on to the next page.
+fn next_page(state: &mut State) -> Fault {
+    state.pages.remove(0);
+    Fault::Begin
 }

@@ -190,49 +190,8 @@ pub fn side_by_side(
     alike: &Alike,
     difference: &Difference,
 ) -> String {
-    let own: Vec<(u64, String)> = engine
-        .maps()
-        .map(|line| {
-            let numbered = is_invented(&line, line.name.as_bytes());
-            let shown = alike.shown(line.id.inode).filter(|_| numbered);
-            let of = |area: &&maps::Area, inode| {
-                area.inode == inode && has_no_file(kernel.name(area), area.perms[3] == b's')
-            };
-            let id = shown
-                .and_then(|inode| kernel.areas().iter().find(|area| of(area, inode)))
-                .map_or((line.id.major, line.id.minor, line.id.inode), |area| {
-                    (area.major, area.minor, area.inode)
-                });
-            (
-                line.start,
-                text(
-                    (line.start, line.end),
-                    line.perms,
-                    line.offset,
-                    id,
-                    short(line.name),
-                ),
-            )
-        })
-        .collect();
-    let theirs: Vec<(u64, String)> = kernel
-        .areas()
-        .iter()
-        .map(|area| {
-            let id = (area.major, area.minor, area.inode);
-            let name = String::from_utf8_lossy(kernel.name(area));
-            (
-                area.start,
-                text(
-                    (area.start, area.end),
-                    area.perms,
-                    area.offset,
-                    id,
-                    short(&name),
-                ),
-            )
-        })
-        .collect();
+    let own = engine_lines(engine, kernel, alike);
+    let theirs = kernel_lines(kernel);
     let from = difference.index.saturating_sub(CONTEXT);
     let same_behind = own
         .iter()
@@ -240,21 +199,52 @@ pub fn side_by_side(
         .zip(theirs.iter().rev())
         .take_while(|(a, b)| a == b)
         .count();
-    let until = |lines: usize| {
-        (lines - same_behind.min(lines) + CONTEXT)
-            .min(lines)
-            .max(from.min(lines))
+    let part = |lines: &'_ [Line]| {
+        let from = from.min(lines.len());
+        let until = (lines.len() - same_behind.min(lines.len()) + CONTEXT).min(lines.len());
+        from..until.max(from)
     };
-    let mut left = own[from.min(own.len())..until(own.len())].iter().peekable();
-    let mut right = theirs[from.min(theirs.len())..until(theirs.len())]
-        .iter()
-        .peekable();
-    let width = left
-        .clone()
-        .map(|(_, text)| text.len())
-        .max()
-        .unwrap_or(0)
-        .max(6);
+    columns(&own[part(&own)], &theirs[part(&theirs)])
+}
+
+/// The start of an area, and its line.
+type Line = (u64, String);
+
+fn engine_lines(engine: &AddressSpace, kernel: &Map, alike: &Alike) -> Vec<Line> {
+    let line = |line: MapsLine<'_>| {
+        let numbered = is_invented(&line, line.name.as_bytes());
+        let shown = alike.shown(line.id.inode).filter(|_| numbered);
+        let of = |area: &&maps::Area, inode| {
+            area.inode == inode && has_no_file(kernel.name(area), area.perms[3] == b's')
+        };
+        let id = shown
+            .and_then(|inode| kernel.areas().iter().find(|area| of(area, inode)))
+            .map_or((line.id.major, line.id.minor, line.id.inode), |area| {
+                (area.major, area.minor, area.inode)
+            });
+        let range = (line.start, line.end);
+        let text = text(range, line.perms, line.offset, id, short(line.name));
+        (line.start, text)
+    };
+    engine.maps().map(line).collect()
+}
+
+fn kernel_lines(kernel: &Map) -> Vec<Line> {
+    let line = |area: &maps::Area| {
+        let id = (area.major, area.minor, area.inode);
+        let name = String::from_utf8_lossy(kernel.name(area));
+        let range = (area.start, area.end);
+        let text = text(range, area.perms, area.offset, id, short(&name));
+        (area.start, text)
+    };
+    kernel.areas().iter().map(line).collect()
+}
+
+/// Returns two columns of lines, with lines of one start in one row, and a mark where they differ.
+fn columns(left: &[Line], right: &[Line]) -> String {
+    let width = left.iter().map(|(_, text)| text.len()).max();
+    let width = width.unwrap_or(0).max(6);
+    let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
     let mut out = String::new();
     let _ = writeln!(out, "  {:width$} | kernel", "engine");
     let mut shown = 0;

@@ -152,34 +152,7 @@ impl Replica {
             || found_no_room(call, returned)
             || (populating || mapping) && is_failure_outside(&self.engine, call, returned)
         {
-            // The driver, the file system, the owner of the segment, the place of a page or a machine that has promised enough may have refused: the
-            // engine must not go on alone.
-            let Ok(mut trial) = self.engine.try_clone() else {
-                return (Verdict::Outside, 0);
-            };
-            let own = describe::returned(trial.perform_with(call, facts));
-            if own != returned {
-                let explained = !found_no_room(call, returned)
-                    || is_near_start(own)
-                    || own < 0 && self.lowest_room(call).is_some_and(is_near_start);
-                let verdict = match explained {
-                    true => Verdict::Outside,
-                    false => Verdict::Differs,
-                };
-                if explained && let Some(refused) = refused_with_a_key(&self.engine, call) {
-                    let _ = self.engine.perform(&refused);
-                }
-                return (verdict, own);
-            }
-            if populating {
-                // How far it came is not known: what was written shows itself.
-                return (Verdict::Agrees, own);
-            }
-            if let Some(shared) = &mut self.shared {
-                *shared = trial.share();
-            }
-            self.engine = trial;
-            return (Verdict::Agrees, own);
+            return self.perform_refused(call, returned, facts);
         }
         let answer = if placed_at_random(call, returned) {
             self.engine.perform_at(call, returned as u64, facts)
@@ -199,6 +172,42 @@ impl Replica {
             Verdict::Differs
         };
         (verdict, own)
+    }
+
+    /// Performs a call that the kernel may have refused for a reason outside: the driver, the file
+    /// system, the owner of the segment, the place of a page, or a machine that has promised enough.
+    /// The engine must not go on alone.
+    fn perform_refused(
+        &mut self,
+        call: &Call,
+        returned: i64,
+        facts: &mut dyn Pages,
+    ) -> (Verdict, i64) {
+        let Ok(mut trial) = self.engine.try_clone() else {
+            return (Verdict::Outside, 0);
+        };
+        let own = describe::returned(trial.perform_with(call, facts));
+        if own != returned {
+            let explained = !found_no_room(call, returned)
+                || is_near_start(own)
+                || own < 0 && self.lowest_room(call).is_some_and(is_near_start);
+            let verdict = match explained {
+                true => Verdict::Outside,
+                false => Verdict::Differs,
+            };
+            if explained && let Some(refused) = refused_with_a_key(&self.engine, call) {
+                let _ = self.engine.perform(&refused);
+            }
+            return (verdict, own);
+        }
+        // How far it came is not known if it populates: written pages show themselves.
+        if !populates(call) {
+            if let Some(shared) = &mut self.shared {
+                *shared = trial.share();
+            }
+            self.engine = trial;
+        }
+        (Verdict::Agrees, own)
     }
 
     /// Returns the place of a mapping that is refused for its type after a place has been found.

@@ -56,31 +56,7 @@ pub(super) fn dump(named: i32, path: &Path) -> Result<(), String> {
     let mut memory = Memory::open(tid, places).map_err(|error| live::refusal(pid, &error))?;
     let mut segments = segments(tid, &space, &memory);
     let mut out = Out::create(path)?;
-    let dumped = |segments: &[Segment]| segments.iter().map(|segment| segment.dumped).sum();
-    if !out.holds(dumped(&segments)) {
-        let whole: u64 = dumped(&segments);
-        for segment in &mut segments {
-            let end = segment.start + segment.dumped;
-            segment.dumped = memory.written_end(segment.start, end) - segment.start;
-        }
-        let rest: u64 = dumped(&segments);
-        let holds = out.holds(rest);
-        if out.is_stream() && !holds {
-            return Err(format!(
-                "`{}` would have to take {}, most of it zeroes: give --output a file, where these take no room",
-                path.display(),
-                bytes(rest)
-            ));
-        }
-        // Else it is told where the file ends.
-        if holds {
-            say(&format!(
-                "samara: `{}` cannot be as long as the {} that it would have: the zeroes behind the last written page of each area are left out",
-                path.display(),
-                bytes(whole)
-            ));
-        }
-    }
+    fit(&mut segments, &mut memory, &out, path)?;
     let written = notes(pid, &space, &stopped, |notes| {
         core_file::write(
             &mut out,
@@ -91,6 +67,46 @@ pub(super) fn dump(named: i32, path: &Path) -> Result<(), String> {
         )
     })?;
     unless_closed(written.and_then(|()| out.finish())).map_err(|error| cannot_write(path, &error))
+}
+
+/// Leaves out the zeroes at the ends of areas, if the file cannot have all bytes.
+///
+/// # Errors
+///
+/// The text of the error, if the output is a stream that would take too long.
+fn fit(
+    segments: &mut [Segment],
+    memory: &mut Memory,
+    out: &Out,
+    path: &Path,
+) -> Result<(), String> {
+    let dumped = |segments: &[Segment]| segments.iter().map(|segment| segment.dumped).sum();
+    let whole: u64 = dumped(segments);
+    if out.holds(whole) {
+        return Ok(());
+    }
+    for segment in &mut *segments {
+        let end = segment.start + segment.dumped;
+        segment.dumped = memory.written_end(segment.start, end) - segment.start;
+    }
+    let rest: u64 = dumped(segments);
+    let holds = out.holds(rest);
+    if out.is_stream() && !holds {
+        return Err(format!(
+            "`{}` would have to take {}, most of it zeroes: give --output a file, where these take no room",
+            path.display(),
+            bytes(rest)
+        ));
+    }
+    // Otherwise the error is reported where the file ends.
+    if holds {
+        say(&format!(
+            "samara: `{}` cannot be as long as the {} that it would have: the zeroes behind the last written page of each area are left out",
+            path.display(),
+            bytes(whole)
+        ));
+    }
+    Ok(())
 }
 
 /// Returns the areas, and how much of each is in the file.

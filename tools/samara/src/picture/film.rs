@@ -5,6 +5,7 @@ mod stays;
 use std::collections::{BTreeMap, HashMap};
 
 use samara_conformance::describe::{Described, Returned};
+use samara_conformance::seed::Seed;
 use samara_mm::{AddressSpace, Call, VmFlags};
 use samara_tracer::record::{Reason, Record};
 use samara_tracer::replay::Watcher;
@@ -262,6 +263,43 @@ impl Film {
     }
 }
 
+/// The beginnings and ends of address spaces.
+impl Film {
+    fn seeded(&mut self, space: u32, reason: Reason, seed: &Seed, engine: Option<&AddressSpace>) {
+        let life = self.life(space);
+        if reason != Reason::Resync || life.program.is_empty() {
+            life.program = program(seed);
+        }
+        let name = life.program.clone();
+        let text = match reason {
+            Reason::Exec => format!("execve({name:?})"),
+            Reason::Adopted => format!("a process appears, which runs {name:?}"),
+            Reason::Resync => "the map is read anew from the kernel".to_owned(),
+        };
+        self.begin(space, engine, &text);
+    }
+
+    fn forked(&mut self, parent: u32, child: u32, engine: Option<&AddressSpace>) {
+        let program = self.life(parent).program.clone();
+        let text = format!("fork() makes process {child}");
+        self.step(parent, 0, Flag::Happening as u8, &text);
+        let life = self.life(child);
+        life.program = program;
+        life.parent = Some(parent);
+        self.begin(child, engine, &format!("fork() of process {parent}"));
+    }
+
+    fn ended(&mut self, space: u32) {
+        self.step(space, 0, Flag::Happening as u8, "the address space ends");
+        let step = self.last();
+        let life = self.life(space);
+        life.gone = Some(step);
+        for stay in std::mem::take(&mut life.now).into_values() {
+            self.stays[stay as usize].gone = Some(step);
+        }
+    }
+}
+
 impl Watcher for Film {
     fn look(
         &mut self,
@@ -277,26 +315,10 @@ impl Watcher for Film {
                 reason,
                 seed,
             } => {
-                let life = self.life(*space);
-                if *reason != Reason::Resync || life.program.is_empty() {
-                    life.program = program(seed);
-                }
-                let name = life.program.clone();
-                let text = match reason {
-                    Reason::Exec => format!("execve({name:?})"),
-                    Reason::Adopted => format!("a process appears, which runs {name:?}"),
-                    Reason::Resync => "the map is read anew from the kernel".to_owned(),
-                };
-                self.begin(*space, engine, &text);
+                self.seeded(*space, *reason, seed, engine);
             }
             Record::Fork { parent, child } => {
-                let program = self.life(*parent).program.clone();
-                let text = format!("fork() makes process {child}");
-                self.step(*parent, 0, Flag::Happening as u8, &text);
-                let life = self.life(*child);
-                life.program = program;
-                life.parent = Some(*parent);
-                self.begin(*child, engine, &format!("fork() of process {parent}"));
+                self.forked(*parent, *child, engine);
             }
             Record::Call {
                 space,
@@ -335,13 +357,7 @@ impl Watcher for Film {
                 self.happening(*space, engine, Reach::Everywhere, text);
             }
             Record::Gone { space, .. } => {
-                self.step(*space, 0, Flag::Happening as u8, "the address space ends");
-                let step = self.last();
-                let life = self.life(*space);
-                life.gone = Some(step);
-                for stay in std::mem::take(&mut life.now).into_values() {
-                    self.stays[stay as usize].gone = Some(step);
-                }
+                self.ended(*space);
             }
             Record::Written { space, start, end } => self.noted.push((*space, *start, *end)),
             // Where it is shown, the map after the call shows it.

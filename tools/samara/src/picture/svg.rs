@@ -127,59 +127,83 @@ fn life(out: &mut String, film: &Film, own: &OneLife) -> std::fmt::Result {
     by_birth.sort_unstable();
     let stays = by_birth.iter().map(|&stay| &film.stays[stay as usize]);
     let scale = Scale::new(bands(film, stays));
-    let steps = own.steps.len().max(1) as f64;
-    let x = |step: u32| LEFT + f64::from(step) / steps * (WIDTH - LEFT - RIGHT);
-    let end = own.steps.len() as u32;
-
-    for band in &scale.bands {
-        let (top, bottom) = (scale.y(band.end), scale.y(band.start));
-        if band.looks.is_empty() {
-            writeln!(
-                out,
-                r##"<rect x="{LEFT}" y="{top:.2}" width="{:.2}" height="{:.2}" fill="#eceef1"/>"##,
-                WIDTH - LEFT - RIGHT,
-                bottom - top
-            )?;
-        }
-    }
+    empty_bands(out, &scale)?;
     for &number in &own.stays {
-        let stay = &film.stays[number as usize];
-        let look = &film.looks[stay.look as usize];
-        let (left, right) = (
-            x(own.own(stay.born)),
-            x(stay.gone.map_or(end, |gone| own.own(gone))),
-        );
-        let (top, bottom) = (scale.y(stay.end), scale.y(stay.start));
-        // Of what is in memory, the part at the left is as strong as elsewhere.
-        let held = film.held.get(number as usize);
-        if let Some(held) = held {
-            let share = held.resident as f64 / (stay.end - stay.start) as f64;
-            writeln!(
-                out,
-                r#"<rect x="{left:.2}" y="{top:.2}" width="{:.2}" height="{:.2}" fill="{}"/>"#,
-                (right - left) * share.min(1.0),
-                (bottom - top - 0.4).max(0.6),
-                fill(look.kind, look.perms),
-            )?;
-        }
-        writeln!(
-            out,
-            r#"<rect x="{left:.2}" y="{top:.2}" width="{:.2}" height="{:.2}" fill="{}"{}><title>{:x}-{:x} {} {}</title></rect>"#,
-            (right - left).max(0.4),
-            (bottom - top - 0.4).max(0.6),
-            fill(look.kind, look.perms),
-            if held.is_some() {
-                r#" fill-opacity="0.4""#
-            } else {
-                ""
-            },
-            stay.start,
-            stay.end,
-            String::from_utf8_lossy(&look.perms),
-            Escaped(&printable(&look.name))
-        )?;
+        stay(out, film, own, &scale, number)?;
     }
     names(out, film, &scale)?;
+    steps(out, own)
+}
+
+/// Returns the place of a step from left to right.
+fn x(own: &OneLife, step: u32) -> f64 {
+    let steps = own.steps.len().max(1) as f64;
+    LEFT + f64::from(step) / steps * (WIDTH - LEFT - RIGHT)
+}
+
+/// Draws the bands in which nothing ever was.
+fn empty_bands(out: &mut String, scale: &Scale) -> std::fmt::Result {
+    for band in scale.bands.iter().filter(|band| band.looks.is_empty()) {
+        let (top, bottom) = (scale.y(band.end), scale.y(band.start));
+        writeln!(
+            out,
+            r##"<rect x="{LEFT}" y="{top:.2}" width="{:.2}" height="{:.2}" fill="#eceef1"/>"##,
+            WIDTH - LEFT - RIGHT,
+            bottom - top
+        )?;
+    }
+    Ok(())
+}
+
+/// Draws an area from its beginning to its end.
+fn stay(
+    out: &mut String,
+    film: &Film,
+    own: &OneLife,
+    scale: &Scale,
+    number: u32,
+) -> std::fmt::Result {
+    let stay = &film.stays[number as usize];
+    let look = &film.looks[stay.look as usize];
+    let end = own.steps.len() as u32;
+    let (left, right) = (
+        x(own, own.own(stay.born)),
+        x(own, stay.gone.map_or(end, |gone| own.own(gone))),
+    );
+    let (top, bottom) = (scale.y(stay.end), scale.y(stay.start));
+    // Of the resident memory, the part at the left is as strong as elsewhere.
+    let held = film.held.get(number as usize);
+    if let Some(held) = held {
+        let share = held.resident as f64 / (stay.end - stay.start) as f64;
+        writeln!(
+            out,
+            r#"<rect x="{left:.2}" y="{top:.2}" width="{:.2}" height="{:.2}" fill="{}"/>"#,
+            (right - left) * share.min(1.0),
+            (bottom - top - 0.4).max(0.6),
+            fill(look.kind, look.perms),
+        )?;
+    }
+    writeln!(
+        out,
+        r#"<rect x="{left:.2}" y="{top:.2}" width="{:.2}" height="{:.2}" fill="{}"{}><title>{:x}-{:x} {} {}</title></rect>"#,
+        (right - left).max(0.4),
+        (bottom - top - 0.4).max(0.6),
+        fill(look.kind, look.perms),
+        if held.is_some() {
+            r#" fill-opacity="0.4""#
+        } else {
+            ""
+        },
+        stay.start,
+        stay.end,
+        String::from_utf8_lossy(&look.perms),
+        Escaped(&printable(&look.name))
+    )
+}
+
+/// Draws the axis of steps, if there are several.
+fn steps(out: &mut String, own: &OneLife) -> std::fmt::Result {
+    let end = own.steps.len() as u32;
     if end < 2 {
         return Ok(());
     }
@@ -189,13 +213,13 @@ fn life(out: &mut String, film: &Film, own: &OneLife) -> std::fmt::Result {
         r##"<path d="M{LEFT} {line}H{}" stroke="#9aa1ab"/>"##,
         WIDTH - RIGHT
     )?;
-    let apart = tick(steps);
+    let apart = tick(f64::from(end));
     let mut at = 0;
     while at < end {
         writeln!(
             out,
             r##"<text x="{:.2}" y="{}" fill="#5b636e">{at}</text>"##,
-            x(at),
+            x(own, at),
             HEIGHT - 10.0
         )?;
         at += apart;

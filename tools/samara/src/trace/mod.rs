@@ -29,32 +29,29 @@ enum Source {
     Process(Tid),
 }
 
-/// Runs the command; the value is the exit code.
+/// Runs the command. Returns the exit code.
 pub(crate) fn run(options: &TraceOptions) -> i32 {
-    let source = match (options.pid, options.program.first()) {
-        (Some(process), _) => Source::Process(process),
-        (None, None) => return complain("no program given; name one after `--`"),
-        (None, Some(name)) => match trace::find(name) {
-            Ok(path) => Source::Program(path),
-            Err(refusal) => return complain(&refusal.0),
-        },
-    };
+    trace(options).unwrap_or_else(|text| complain(&text))
+}
+
+/// Traces the program or process. Returns the exit code.
+///
+/// # Errors
+///
+/// The text of the error, if nothing was traced.
+fn trace(options: &TraceOptions) -> Result<i32, String> {
+    let source = Source::of(options)?;
     let mut named: Vec<_> = options.pictures.files().collect();
     named.extend(options.json.as_deref().map(|json| ("--json", json)));
     named.extend(options.record.as_deref().map(|record| ("--record", record)));
-    if let Err(text) = distinct(&named) {
-        return complain(&text);
-    }
-    // Files that cannot be written are told before the program runs, not after.
+    distinct(&named)?;
+    // Files that cannot be written are reported before the program runs.
     let json = options.json.as_deref();
     let json = json.map(|file| Destination::open("--json", file));
-    let json = match json.transpose() {
-        Ok(json) => json,
-        Err(text) => return complain(&text),
-    };
-    // Else the numbers of processes there would be others', and the maps of strangers be compared.
+    let json = json.transpose()?;
+    // In another namespace, process numbers would be others', and maps of strangers be compared.
     if !samara_linux::proc_file::ours() {
-        return complain(samara_linux::proc_file::MISSING);
+        return Err(samara_linux::proc_file::MISSING.to_owned());
     }
     let kernel = Kernel::running();
     let version = kernel.version;
@@ -65,36 +62,9 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
             KernelVersion::NEWEST
         ));
     }
-    let words: Vec<String> = match &source {
-        Source::Program(_) => options
-            .program
-            .iter()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
-        Source::Process(process) => trace::words(*process),
-    };
-    let pictures = match Pictured::prepare(options) {
-        Ok(pictures) => pictures,
-        Err(text) => return complain(&text),
-    };
-    let to_record = options.record.as_deref();
-    let record = match to_record.or(pictures.as_ref().map(Pictured::record)) {
-        None => None,
-        Some(file) => match Writer::create(file, &words, &kernel, to_record.is_some()) {
-            Ok(writer) => Some(writer),
-            Err(error) if to_record.is_none() => {
-                return complain(&format!(
-                    "the record that the picture is drawn from cannot be kept in memory: {error}; give --record a file for it, or raise `ulimit -f`"
-                ));
-            }
-            Err(error) => {
-                return complain(&format!(
-                    "`{}` cannot be written: {error}; give --record another file (nothing was started)",
-                    file.display()
-                ));
-            }
-        },
-    };
+    let words = source.words(options);
+    let pictures = Pictured::prepare(options)?;
+    let record = writer(options, pictures.as_ref(), &words, &kernel)?;
     let settings = Settings {
         verify: options.verify,
         check: options.check,
@@ -110,18 +80,74 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
         Ok(traced) => {
             let outputs = Outputs { json, pictures };
             let subject = Subject::of(&words, &kernel);
-            tell(&traced, &source, subject, session, outputs, options)
+            Ok(tell(&traced, &source, subject, session, outputs, options))
         }
         Err(refusal) => {
-            if let Some(file) = to_record
+            if let Some(file) = options.record.as_deref()
                 && session.record.as_ref().is_none_or(Writer::is_empty)
                 && fs::metadata(file).is_ok_and(|found| found.is_file())
             {
                 let _ = fs::remove_file(file);
             }
-            complain(&refusal.0)
+            Err(refusal.0)
         }
     }
+}
+
+impl Source {
+    /// Returns the program or process that the options name.
+    ///
+    /// # Errors
+    ///
+    /// The text of the error, if there is none.
+    fn of(options: &TraceOptions) -> Result<Self, String> {
+        match (options.pid, options.program.first()) {
+            (Some(process), _) => Ok(Source::Process(process)),
+            (None, None) => Err("no program given; name one after `--`".to_owned()),
+            (None, Some(name)) => trace::find(name)
+                .map(Source::Program)
+                .map_err(|refusal| refusal.0),
+        }
+    }
+
+    /// Returns the command line.
+    fn words(&self, options: &TraceOptions) -> Vec<String> {
+        match self {
+            Source::Program(_) => options
+                .program
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect(),
+            Source::Process(process) => trace::words(*process),
+        }
+    }
+}
+
+/// Creates the record, if there is one: of its own, or for the pictures.
+///
+/// # Errors
+///
+/// The text of the error, if it cannot be written.
+fn writer(
+    options: &TraceOptions,
+    pictures: Option<&Pictured>,
+    words: &[String],
+    kernel: &Kernel,
+) -> Result<Option<Writer>, String> {
+    let to_record = options.record.as_deref();
+    let Some(file) = to_record.or(pictures.map(Pictured::record)) else {
+        return Ok(None);
+    };
+    let writer = Writer::create(file, words, kernel, to_record.is_some());
+    writer.map(Some).map_err(|error| match to_record {
+        None => format!(
+            "the record that the picture is drawn from cannot be kept in memory: {error}; give --record a file for it, or raise `ulimit -f`"
+        ),
+        Some(file) => format!(
+            "`{}` cannot be written: {error}; give --record another file (nothing was started)",
+            file.display()
+        ),
+    })
 }
 
 /// The files that are written at the end.
