@@ -305,35 +305,12 @@ fn find<F: Files + ?Sized>(exec: &Exec<'_>, files: &mut F) -> Result<Found<F::Im
         leading.push(b"")?;
         vectors.arguments = 1;
     }
-    let mut head = [0; script::HEAD];
-    let mut first = exec.arguments.first().copied().unwrap_or_default().len();
-    let mut depth = 0;
-    loop {
-        let there = program.image.read_at(0, &mut head)?;
-        let Some(script) = Script::read(&head[..there])? else {
-            break;
-        };
-        if depth == script::DEPTH {
-            return Err(Errno::ELOOP);
-        }
-        depth += 1;
-        // The interpreter, its argument and the script take the place of the first argument.
-        strings.pop(first);
-        let replaced = leading.pop();
-        let name = match &replaced {
-            Some(path) if depth > 1 => path,
-            _ => exec.path,
-        };
-        vectors.arguments -= 1;
-        let last_first = [Some(name), script.argument, Some(script.interpreter)];
-        for argument in last_first.into_iter().flatten() {
-            strings.push(argument)?;
-            leading.push(argument)?;
-            vectors.arguments += 1;
-        }
-        first = script.interpreter.len();
-        program = open(files, script.interpreter)?;
-    }
+    resolve_scripts(
+        exec,
+        files,
+        &mut program,
+        (&mut strings, &mut vectors, &mut leading),
+    )?;
     let (kernel, architecture) = (exec.config.kernel, exec.settings.architecture);
     let headers = Headers::read(&program.image, kernel, architecture)?;
     let interpreter = match headers.interpreter_path(&program.image)? {
@@ -352,6 +329,48 @@ fn find<F: Files + ?Sized>(exec: &Exec<'_>, files: &mut F) -> Result<Found<F::Im
         vectors,
         leading,
     })
+}
+
+/// Replaces a script by its interpreter, and that by its own if it is a script, too. The interpreter,
+/// its argument and the script take the place of the first argument.
+///
+/// # Errors
+/// `ELOOP` for too many scripts, and those of the files.
+#[inline(never)]
+fn resolve_scripts<F: Files + ?Sized>(
+    exec: &Exec<'_>,
+    files: &mut F,
+    program: &mut Program<F::Image>,
+    (strings, vectors, leading): (&mut Strings, &mut Vectors, &mut Leading),
+) -> Result<(), Errno> {
+    let mut head = [0; script::HEAD];
+    let mut first = exec.arguments.first().copied().unwrap_or_default().len();
+    let mut depth = 0;
+    loop {
+        let there = program.image.read_at(0, &mut head)?;
+        let Some(script) = Script::read(&head[..there])? else {
+            return Ok(());
+        };
+        if depth == script::DEPTH {
+            return Err(Errno::ELOOP);
+        }
+        depth += 1;
+        strings.pop(first);
+        let replaced = leading.pop();
+        let name = match &replaced {
+            Some(path) if depth > 1 => path,
+            _ => exec.path,
+        };
+        vectors.arguments -= 1;
+        let last_first = [Some(name), script.argument, Some(script.interpreter)];
+        for argument in last_first.into_iter().flatten() {
+            strings.push(argument)?;
+            leading.push(argument)?;
+            vectors.arguments += 1;
+        }
+        first = script.interpreter.len();
+        *program = open(files, script.interpreter)?;
+    }
 }
 
 /// Makes the empty areas of an address space. They are made on the heap, because on the stack there

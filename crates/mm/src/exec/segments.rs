@@ -75,31 +75,9 @@ pub(super) fn load<I: Image>(
         if first && takes_all && extent == 0 {
             return Err(Errno::EINVAL);
         }
-        let to = match place {
-            Place::At(Some(address)) if first => {
-                loaded.bias = address.wrapping_sub(segment.address) & PAGE_MASK;
-                To::Free
-            }
-            Place::At(None) if first => To::Free,
-            Place::Hinted if first => To::Anywhere,
-            Place::Anywhere(align) if first => {
-                // A segment without bytes in the file finds no room, and goes to the lowest address.
-                let found = if align > PAGE_SIZE && segment.in_file != 0 {
-                    To::Free
-                } else {
-                    To::Anywhere
-                };
-                let at = match found {
-                    To::Free => probe(space, program, segment, extent)? & !(align - 1),
-                    _ => 0,
-                };
-                loaded.bias = at.wrapping_sub(segment.address);
-                if check == Check::InFile {
-                    loaded.bias &= PAGE_MASK;
-                }
-                found
-            }
-            _ => To::Over,
+        let to = match first {
+            true => first_target(space, program, segment, (place, check), extent, &mut loaded)?,
+            false => To::Over,
         };
         let whole = (first && takes_all).then_some(extent);
         let address = loaded.bias.wrapping_add(segment.address);
@@ -126,33 +104,83 @@ pub(super) fn load<I: Image>(
             loaded.start = at;
         }
         let address = loaded.bias.wrapping_add(segment.address);
-        let task_size = space.config.task_size;
         let checked = match check {
             Check::InFile => segment.address,
             Check::InMemory => address,
         };
-        if checked >= task_size
-            || segment.in_file > segment.in_memory
-            || segment.in_memory > task_size
-            || checked > task_size - segment.in_memory
-        {
-            return Err(Errno::EINVAL);
-        }
+        check_extent(segment, checked, space.config.task_size)?;
         let address = headers.class.wrap(address);
-        loaded.end = loaded.end.max(address.wrapping_add(segment.in_memory));
-        loaded.data.0 = loaded.data.0.max(address);
-        loaded.data.1 = loaded.data.1.max(address.wrapping_add(segment.in_file));
-        let memory_end = address.wrapping_add(segment.in_memory);
-        above.file_end = above.file_end.max(address.wrapping_add(segment.in_file));
-        if memory_end > above.memory_end {
-            above.memory_end = memory_end;
-            above.executable = segment.protection & abi::PROT_EXEC != 0;
-        }
+        loaded.extend(address, segment);
+        above.extend(address, segment);
     }
     if once {
         above.zero(space, program, zeroed)?;
     }
     Ok(loaded)
+}
+
+/// Finds the target of a file's first segment, and sets the bias if the place decides it.
+///
+/// # Errors
+/// Those of `mmap(2)`.
+fn first_target<I: Image>(
+    space: &mut AddressSpace,
+    program: &Program<I>,
+    segment: &Segment,
+    (place, check): (Place, Check),
+    extent: u64,
+    loaded: &mut Loaded,
+) -> Result<To, Errno> {
+    Ok(match place {
+        Place::At(Some(address)) => {
+            loaded.bias = address.wrapping_sub(segment.address) & PAGE_MASK;
+            To::Free
+        }
+        Place::At(None) => To::Free,
+        Place::Over => To::Over,
+        Place::Hinted => To::Anywhere,
+        Place::Anywhere(align) => {
+            // A segment without bytes in the file finds no room, and goes to the lowest address.
+            let found = if align > PAGE_SIZE && segment.in_file != 0 {
+                To::Free
+            } else {
+                To::Anywhere
+            };
+            let at = match found {
+                To::Free => probe(space, program, segment, extent)? & !(align - 1),
+                To::Anywhere | To::Over => 0,
+            };
+            loaded.bias = at.wrapping_sub(segment.address);
+            if check == Check::InFile {
+                loaded.bias &= PAGE_MASK;
+            }
+            found
+        }
+    })
+}
+
+/// Checks that a segment at this address lies in user space.
+///
+/// # Errors
+/// `EINVAL`.
+fn check_extent(segment: &Segment, address: u64, task_size: u64) -> Result<(), Errno> {
+    if address >= task_size
+        || segment.in_file > segment.in_memory
+        || segment.in_memory > task_size
+        || address > task_size - segment.in_memory
+    {
+        return Err(Errno::EINVAL);
+    }
+    Ok(())
+}
+
+impl Loaded {
+    /// Notes a segment that has been mapped at this address.
+    fn extend(&mut self, address: u64, segment: &Segment) {
+        self.end = self.end.max(address.wrapping_add(segment.in_memory));
+        self.data.0 = self.data.0.max(address);
+        self.data.1 = self.data.1.max(address.wrapping_add(segment.in_file));
+    }
 }
 
 /// The memory of an interpreter that older kernels zero: from the end of its file's part upwards.
@@ -166,6 +194,16 @@ struct Above {
 }
 
 impl Above {
+    /// Notes a segment that has been mapped at this address.
+    fn extend(&mut self, address: u64, segment: &Segment) {
+        let memory_end = address.wrapping_add(segment.in_memory);
+        self.file_end = self.file_end.max(address.wrapping_add(segment.in_file));
+        if memory_end > self.memory_end {
+            self.memory_end = memory_end;
+            self.executable = segment.protection & abi::PROT_EXEC != 0;
+        }
+    }
+
     fn zero<I: Image>(
         &self,
         space: &mut AddressSpace,
