@@ -72,14 +72,40 @@ impl AddressSpace {
             return Ok(());
         }
         if shrinks {
-            // Something must be mapped between the two.
-            let mut span = Span::new(new, old);
-            self.areas.overlap(&mut span);
-            if span.over.areas == 0 {
-                return Err(Errno::EINVAL);
-            }
-            return self.unmap_span(&span, owner);
+            self.shrink_heap((new, old), owner)
+        } else {
+            self.grow_heap((old, new), owner)
         }
+    }
+
+    /// Unmaps the range, in which something must be mapped.
+    ///
+    /// # Errors
+    /// `EINVAL`, and those of `munmap`.
+    #[inline]
+    fn shrink_heap<P: Pages + ?Sized>(
+        &mut self,
+        (new, old): (u64, u64),
+        owner: &mut P,
+    ) -> Result<(), Errno> {
+        let mut span = Span::new(new, old);
+        self.areas.overlap(&mut span);
+        if span.over.areas == 0 {
+            return Err(Errno::EINVAL);
+        }
+        self.unmap_span(&span, owner)
+    }
+
+    /// Maps the range, if it is free and the limits allow it.
+    ///
+    /// # Errors
+    /// `ENOMEM`, and `EAGAIN` for locked memory.
+    #[inline]
+    fn grow_heap<P: Pages + ?Sized>(
+        &mut self,
+        (old, new): (u64, u64),
+        owner: &mut P,
+    ) -> Result<(), Errno> {
         // An address space without a heap has the break at 0.
         if old < self.config.task_base {
             return Err(Errno::ENOMEM);

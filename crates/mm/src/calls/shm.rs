@@ -25,22 +25,7 @@ impl AddressSpace {
         pages: &mut P,
     ) -> Result<u64, Errno> {
         let segment = segment.ok_or(Errno::EINVAL)?;
-        let mut addr = addr;
-        let mut fixed = 0;
-        if addr != 0 {
-            if !addr.is_multiple_of(PAGE_SIZE) {
-                if flags & abi::SHM_RND == 0 {
-                    return Err(Errno::EINVAL);
-                }
-                addr -= addr % PAGE_SIZE;
-                if addr == 0 && flags & abi::SHM_REMAP != 0 {
-                    return Err(Errno::EINVAL);
-                }
-            }
-            fixed = abi::MAP_FIXED;
-        } else if flags & abi::SHM_REMAP != 0 {
-            return Err(Errno::EINVAL);
-        }
+        let (addr, fixed) = attach_address(addr, flags)?;
         let size = match segment.file.kind {
             FileKind::HugeTlb(bytes) => Some(Size::of(bytes).ok_or(Errno::EINVAL)?),
             _ => None,
@@ -52,16 +37,7 @@ impl AddressSpace {
                 return Err(Errno::EINVAL);
             }
         }
-        let mut area_flags = VmFlags::READ | VmFlags::MAY_ALL | VmFlags::MAYSHARE;
-        if flags & abi::SHM_RDONLY == 0 {
-            area_flags |= VmFlags::WRITE | VmFlags::SHARED;
-        } else {
-            area_flags -= VmFlags::MAYWRITE;
-        }
-        if flags & abi::SHM_EXEC != 0 || self.config.read_implies_exec {
-            area_flags |= VmFlags::EXEC;
-        }
-        area_flags |= self.future_locked;
+        let mut area_flags = self.attach_flags(flags);
         if self.over_map_limit() {
             return Err(Errno::ENOMEM);
         }
@@ -94,6 +70,21 @@ impl AddressSpace {
         let vma = Vma::new(area_flags, 0u64.wrapping_sub(start >> 12), backing);
         self.map_and_fill(start, start + len, vma, filled, pages)?;
         Ok(start)
+    }
+
+    /// Returns the flags of the VMA of a segment that is attached with these `SHM_*` flags.
+    #[inline]
+    fn attach_flags(&self, flags: u64) -> VmFlags {
+        let mut area_flags = VmFlags::READ | VmFlags::MAY_ALL | VmFlags::MAYSHARE;
+        if flags & abi::SHM_RDONLY == 0 {
+            area_flags |= VmFlags::WRITE | VmFlags::SHARED;
+        } else {
+            area_flags -= VmFlags::MAYWRITE;
+        }
+        if flags & abi::SHM_EXEC != 0 || self.config.read_implies_exec {
+            area_flags |= VmFlags::EXEC;
+        }
+        area_flags | self.future_locked
     }
 
     #[inline(never)]
@@ -136,4 +127,29 @@ impl AddressSpace {
         let found = wanted.is_some();
         if found { Ok(0) } else { Err(Errno::EINVAL) }
     }
+}
+
+/// Returns the address at which a segment is attached, and `MAP_FIXED` if the program fixes it.
+///
+/// # Errors
+/// `EINVAL` for an address that is not aligned, unless `SHM_RND` rounds it down, and for `SHM_REMAP`
+/// without an address.
+#[inline]
+fn attach_address(mut addr: u64, flags: u64) -> Result<(u64, u64), Errno> {
+    if addr == 0 {
+        return match flags & abi::SHM_REMAP {
+            0 => Ok((0, 0)),
+            _ => Err(Errno::EINVAL),
+        };
+    }
+    if !addr.is_multiple_of(PAGE_SIZE) {
+        if flags & abi::SHM_RND == 0 {
+            return Err(Errno::EINVAL);
+        }
+        addr -= addr % PAGE_SIZE;
+        if addr == 0 && flags & abi::SHM_REMAP != 0 {
+            return Err(Errno::EINVAL);
+        }
+    }
+    Ok((addr, abi::MAP_FIXED))
 }
