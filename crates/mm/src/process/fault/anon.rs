@@ -22,7 +22,7 @@ impl<P: Platform> Mm<P> {
         area: &Area<'_>,
         page: u64,
         write: bool,
-        spot: &mut PagePte<'_, P>,
+        pte: &mut PagePte<'_, P>,
     ) -> Result<Step, Fault> {
         let vma = area.vma;
         if !write {
@@ -33,7 +33,7 @@ impl<P: Platform> Mm<P> {
                 return Ok(Step::Done);
             }
             let zero = Source::Special(self.machine.physical().zero_page());
-            return map_step(spot.map(zero, clean_attrs(vma.flags)));
+            return map_step(pte.map(zero, clean_attrs(vma.flags)));
         }
         if let Some(start) = huge_start(area, page)
             && let Some(block) = self.new_huge()
@@ -43,11 +43,11 @@ impl<P: Platform> Mm<P> {
             }
             self.machine.physical().put_block(block, HUGE_ORDER);
         }
-        let frame = self.frame_for(spot)?;
+        let frame = self.frame_for(pte)?;
         // SAFETY: a new frame.
         unsafe { bytes::clear_page(self.machine.physical().to_virt(frame.phys)) };
         let source = Source::Owned(frame.phys);
-        let step = map_step(spot.map(source, dirty_attrs(vma.flags)))?;
+        let step = map_step(pte.map(source, dirty_attrs(vma.flags)))?;
         if matches!(step, Step::Done) {
             frame.keep();
         }
@@ -177,32 +177,26 @@ impl<P: Platform> Mm<P> {
     }
 
     /// Handles a write to a present page of a private VMA that may not be written. `phys` is its
-    /// frame.
+    /// frame. Out of line, so that other faults do without its stack frame.
+    #[inline(never)]
     pub(super) fn copy_on_write(
         &self,
         vma: &Vma,
         page: u64,
-        spot: &mut PagePte<'_, P>,
+        pte: &mut PagePte<'_, P>,
         phys: u64,
         size: PageSize,
     ) -> Result<Step, Fault> {
-        if size != PageSize::Small {
-            return match spot.reuse_exclusive(phys) {
-                Ok(true) => Ok(Step::Done),
-                Ok(false) => self.split_huge(page),
-                Err(Error::NotMapped) => Ok(Step::Again),
-                Err(error) => Err(error.into()),
-            };
-        }
-        if spot.seems_exclusive(phys) {
-            match spot.reuse_exclusive(phys) {
+        if size != PageSize::Small || pte.seems_exclusive(phys) {
+            match pte.reuse_exclusive(phys) {
                 Ok(true) => return Ok(Step::Done),
+                Ok(false) if size != PageSize::Small => return self.split_huge(page),
                 Ok(false) => {}
                 Err(Error::NotMapped) => return Ok(Step::Again),
                 Err(error) => return Err(error.into()),
             }
         }
-        let frame = self.frame_for(spot)?;
+        let frame = self.frame_for(pte)?;
         let physical = self.machine.physical();
         let copy = |still| {
             let (from, to) = (physical.to_virt(phys), physical.to_virt(frame.phys));
@@ -216,7 +210,7 @@ impl<P: Platform> Mm<P> {
                 unsafe { bytes::copy_page(from, to) };
             }
         };
-        match spot.copy_on_write(phys, frame.phys, dirty_attrs(vma.flags), copy) {
+        match pte.copy_on_write(phys, frame.phys, dirty_attrs(vma.flags), copy) {
             Ok(true) => {
                 frame.keep();
                 Ok(Step::Done)
@@ -234,7 +228,7 @@ impl<P: Platform> Mm<P> {
         &self,
         vma: &Vma,
         page: u64,
-        spot: &mut PagePte<'_, P>,
+        pte: &mut PagePte<'_, P>,
         phys: u64,
         size: PageSize,
     ) -> Result<Step, Fault> {
@@ -242,27 +236,27 @@ impl<P: Platform> Mm<P> {
             return self.write_huge_zero(vma, page);
         }
         if phys != self.machine.physical().zero_page() {
-            return self.write_frame(vma, spot, phys);
+            return self.write_frame(vma, pte, phys);
         }
-        let frame = self.frame_for(spot)?;
+        let frame = self.frame_for(pte)?;
         // SAFETY: a new frame.
         unsafe { bytes::clear_page(self.machine.physical().to_virt(frame.phys)) };
-        replace_frame(spot, phys, frame, vma)
+        replace_frame(pte, phys, frame, vma)
     }
 
     /// Allocates a frame for the entry. On failure it unlocks the table and retries, because the
     /// lock may delay the freeing of tables.
     #[inline]
-    fn frame_for(&self, spot: &mut PagePte<'_, P>) -> Result<NewFrame<'_, P>, Fault> {
+    fn frame_for(&self, pte: &mut PagePte<'_, P>) -> Result<NewFrame<'_, P>, Fault> {
         match self.new_frame() {
             Ok(frame) => Ok(frame),
-            Err(_) => self.frame_outside(spot),
+            Err(_) => self.frame_outside(pte),
         }
     }
 
     #[cold]
-    fn frame_outside(&self, spot: &mut PagePte<'_, P>) -> Result<NewFrame<'_, P>, Fault> {
-        spot.outside_section(|| self.new_frame())
+    fn frame_outside(&self, pte: &mut PagePte<'_, P>) -> Result<NewFrame<'_, P>, Fault> {
+        pte.outside_section(|| self.new_frame())
     }
 
     /// Allocates a frame for private memory, of any content.
@@ -307,12 +301,12 @@ fn map_step(result: Result<(), Error>) -> Result<Step, Fault> {
 
 /// Replaces the old frame by the new one, if it is still mapped.
 pub(super) fn replace_frame<P: Platform>(
-    spot: &mut PagePte<'_, P>,
+    pte: &mut PagePte<'_, P>,
     old: u64,
     frame: NewFrame<'_, P>,
     vma: &Vma,
 ) -> Result<Step, Fault> {
-    match spot.replace(old, Source::Owned(frame.phys), dirty_attrs(vma.flags)) {
+    match pte.replace(old, Source::Owned(frame.phys), dirty_attrs(vma.flags)) {
         Ok(()) => {
             frame.keep();
             Ok(Step::Done)
